@@ -1,0 +1,1 @@
+"""Collective prediction without sharing data, models or labels."""
