@@ -1,0 +1,38 @@
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.stamp
+
+version = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+
+.PHONY: help demo test test-all check bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP) ## see the method at work
+	$(BIN)/degroot demo
+
+test: $(STAMP) ## run the tests and the examples in the docstrings
+	$(BIN)/pytest -q
+
+test-all: $(STAMP) ## run the slow tests too
+	$(BIN)/pytest -q -m ""
+
+check: $(STAMP) ## style, types and import layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## measure speed
+	$(BIN)/python benchmarks/bench.py
+
+clean: ## remove the virtual environment, caches and builds
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	$(if $(filter 3.11 3.12 3.13 3.14,$(version)),,$(error degroot needs Python 3.11 to 3.14; $(PYTHON) is $(or $(version),missing). Try: make PYTHON=python3.12))
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --disable-pip-version-check -q -e '.[dev]' -c constraints.txt
+	@touch $@
