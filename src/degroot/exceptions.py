@@ -1,0 +1,37 @@
+"""What can go wrong, as a tree.
+
+::
+
+    DeGrootError                 whatever this package raises on purpose
+    └── InvalidInput             data or settings do not meet a requirement (also a ValueError)
+        └── AgentError           one agent's rows, labels or model are at fault
+
+A message is one line: the requirement, then what came instead.
+"""
+
+
+class DeGrootError(Exception):
+    """Whatever this package raises on purpose."""
+
+
+class InvalidInput(DeGrootError, ValueError):
+    """Data or settings do not meet a requirement."""
+
+
+class AgentError(InvalidInput):
+    """One agent's rows, labels or model are at fault.
+
+    Examples
+    --------
+    >>> raise AgentError("north", "`y` must be finite; row 3 is nan.")
+    Traceback (most recent call last):
+    degroot.exceptions.AgentError: Agent 'north': `y` must be finite; row 3 is nan.
+    """
+
+    def __init__(self, agent: str, message: str) -> None:
+        super().__init__(agent, message)  # both stay in `args`, from which pickle builds the error again
+        self.agent = agent
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"Agent {self.agent!r}: {self.message}"
