@@ -1,0 +1,151 @@
+r"""How the consensus would change if one agent had not taken part: the jackknife over agents.
+
+Mendler-Dünner, Guo, Bates and Jordan, *Test-time collective prediction*, NeurIPS 2021, section 4: for every agent i,
+strike row and column i out of the trust matrix, let the rows sum to 1 again, and take the consensus of the others.
+No model is called again.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from degroot.points import Array, compiled, in_blocks
+
+BLOCK = 1 << 18  # entries of trust that one thread takes at a time
+
+
+def weights_without(trust: ArrayLike) -> Array:
+    r"""Consensus weights of the others, for every agent left out in turn.
+
+    Row i holds :math:`v^{(i)}`, the stationary weights of the trust matrix without agent i,
+
+    .. math:: v^{(i)} T^{(i)} = v^{(i)}, \qquad T^{(i)}_{jk} = \tau_{jk} \Big/ \sum_{l \ne i} \tau_{jl}, \; j, k \ne i.
+
+    Parameters
+    ----------
+    trust : (..., K, K)
+        Positive, rows sum to 1.
+
+    Returns
+    -------
+    (..., K, K)
+        Row i sums to 1 and is 0 at place i. NaN for K = 1: nobody is left.
+
+    Examples
+    --------
+    >>> weights_without([[0.2, 0.4, 0.4], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]])
+    array([[0.        , 0.25      , 0.75      ],
+           [0.14285714, 0.        , 0.85714286],
+           [0.17647059, 0.82352941, 0.        ]])
+    """
+    trust = np.require(trust, np.float64, ["C", "A", "W"])
+    K = trust.shape[-1]
+    if K == 1:
+        return np.full_like(trust, np.nan)
+    points = trust.reshape(-1, K, K)
+    weights = np.empty_like(points)
+    in_blocks(lambda start, stop: _delete(points[start:stop], weights[start:stop]), len(points), BLOCK // K**2)
+    return weights.reshape(trust.shape)
+
+
+def values_without(weights_without: ArrayLike, beliefs: ArrayLike) -> Array:
+    r"""Consensus values of the others, :math:`p^*_{-i} = \sum_j v^{(i)}_j p_j`, for every agent left out in turn.
+
+    Parameters
+    ----------
+    weights_without : (..., K, K)
+    beliefs : (..., K)
+
+    Returns
+    -------
+    (..., K)
+
+    Examples
+    --------
+    >>> values_without([[0, 0.25, 0.75], [0.5, 0, 0.5], [0.2, 0.8, 0]], [1, 2, 3])
+    array([2.75, 2.  , 1.8 ])
+    """
+    values: Array = np.einsum("...ij,...j->...i", np.asarray(weights_without, float), np.asarray(beliefs, float))
+    return values
+
+
+def standard_error(values_without: ArrayLike) -> Array:
+    r"""Jackknife standard error of the consensus, :math:`\sqrt{\frac{K-1}{K} \sum_i (p^*_{-i} - \bar p)^2}`.
+
+    Here :math:`\bar p = \frac1K \sum_i p^*_{-i}`. It says how much the consensus hangs on single agents; it is not the
+    spread of the outcome.
+
+    Parameters
+    ----------
+    values_without : (..., K)
+
+    Returns
+    -------
+    (...)
+        NaN for K = 1.
+
+    Examples
+    --------
+    >>> standard_error([[1, 2, 3], [2, 2, 2]])
+    array([1.15470054, 0.        ])
+    """
+    values = np.asarray(values_without, float)
+    K = values.shape[-1]
+    if K == 1:
+        return np.full(values.shape[:-1], np.nan)
+    error: Array = np.sqrt((K - 1) / K * np.square(values - values.mean(-1, keepdims=True)).sum(-1))
+    return error
+
+
+def influence(value: ArrayLike, values_without: ArrayLike) -> Array:
+    r"""What each agent adds to the consensus, :math:`p^* - p^*_{-i}`: the value with everyone minus that without i.
+
+    Parameters
+    ----------
+    value : (...)
+    values_without : (..., K)
+
+    Returns
+    -------
+    (..., K)
+
+    Examples
+    --------
+    >>> influence(2, [1, 2, 2.5])
+    array([ 1. ,  0. , -0.5])
+    """
+    added: Array = np.asarray(value, float)[..., None] - np.asarray(values_without, float)
+    return added
+
+
+@compiled
+def _delete(trust: Array, weights: Array) -> None:
+    r"""One elimination for every point and every agent left out.
+
+    The elimination of Grassmann, Taksar and Heyman never looks at a diagonal, so the rows need not be made to sum to 1
+    first: it finds weights :math:`u` to which :math:`v_j \propto u_j \sum_{k \ne i} \tau_{jk}`.
+    """
+    M, K = trust.shape[0], trust.shape[1]
+    flow, share, u = np.empty((K - 1, K - 1)), np.empty((K - 1, K - 1)), np.empty(K - 1)
+    for m in range(M):
+        for i in range(K):
+            for j in range(K - 1):
+                for k in range(K - 1):
+                    flow[j, k] = trust[m, j + (j >= i), k + (k >= i)]
+            for k in range(K - 2, 0, -1):
+                leaving = flow[k, :k].sum()
+                for j in range(k):
+                    share[k, j] = flow[j, k] / leaving
+                    for n in range(k):
+                        flow[j, n] += share[k, j] * flow[k, n]
+            u[0] = 1.0
+            for k in range(1, K - 1):
+                u[k] = (u[:k] * share[k, :k]).sum()
+            weights[m, i, i] = 0.0
+            for j in range(K):
+                if j != i:
+                    kept = 0.0
+                    for k in range(K):
+                        if k != i:
+                            kept += trust[m, j, k]
+                    weights[m, i, j] = u[j - (j > i)] * kept
+            weights[m, i] /= weights[m, i].sum()
