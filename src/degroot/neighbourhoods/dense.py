@@ -1,0 +1,333 @@
+"""Dense rows: distances to every row, sixteen at a time, keeping only the few below a threshold.
+
+Ranking needs only :math:`|x|^2 - 2 q'x`, one product with the squared norm as a further feature. It is computed in
+float32 on centred and scaled rows; rows nearer to the boundary of the neighbourhood than rounding allows to tell are
+measured again in float64, so the set is exact. The threshold comes from the first rows, which are a random sample.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from degroot.neighbourhoods.lanes import QUERIES, ROWS, below, difference, lowest, product
+from degroot.neighbourhoods.selection import (
+    MANHATTAN,
+    UNIFORM,
+    bracket,
+    count_below,
+    distance,
+    search_all,
+    settle,
+    summarise,
+)
+from degroot.points import Array, compiled
+
+SAMPLE = 2048  # rows from which the first threshold is taken
+BLOCK = 64  # queries that share one pass over the rows
+CHUNK = 16  # tiles that stay in the cache while the queries of a block pass over them
+TINY = 1e-30  # what underflow may take from a score
+SHUFFLE_SEED = 0
+
+
+class DenseIndex:
+    """Rows (n, d), float32 or float64, ready for sums over the `size` nearest of them."""
+
+    def __init__(self, rows: Array, size: int, metric: int, kernel: int) -> None:
+        n, d = rows.shape
+        self.rows, self.size, self.metric, self.kernel = rows, size, metric, kernel
+        self.order = np.arange(n)
+        if n > SAMPLE:
+            self.order = np.random.default_rng(SHUFFLE_SEED).permutation(n)
+        self.centre = rows.mean(axis=0, dtype=np.float64)
+        centred = rows[self.order] - self.centre
+        widest = float(np.abs(centred).max(initial=0.0))
+        self.scale = 2.0 ** -math.ceil(math.log2(widest)) if widest > 0.0 else 1.0
+        self.tiles = _tiles(centred * self.scale, norms=metric != MANHATTAN)
+        self.rounding = (d + 8) * 2.0**-23  # twice the bound on d + 1 sums, a product and two conversions
+
+    def means(self, queries: Array, values: Array, out: Array) -> None:
+        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into `out` (m, columns)."""
+        _means(
+            queries,
+            self.rows,
+            self.tiles,
+            self.order,
+            self.centre,
+            self.scale,
+            self.rounding,
+            self.size,
+            self.metric,
+            self.kernel,
+            values,
+            out,
+        )
+
+
+def _tiles(rows: Array, norms: bool) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Rows as (tiles, features, 16), the last feature the squared norm; missing rows are infinitely far."""
+    n, d = rows.shape
+    tiles = 4 * -(-n // (4 * ROWS))  # whole words of 64
+    padded = np.zeros((tiles * ROWS, d + 1), np.float32)
+    padded[:n, :d] = rows
+    if norms:
+        padded[:n, d] = np.einsum("ij,ij->i", rows, rows)
+    padded[n:, d] = np.inf
+    return np.ascontiguousarray(padded.reshape(tiles, ROWS, d + 1).transpose(0, 2, 1))
+
+
+@compiled
+def _slack(score: float, length: float, rounding: float, metric: int) -> float:
+    """How far a float32 score may be from the exact one, for rows whose score is about `score`.
+
+    A row at distance R from a query of norm `length` has norm at most R + `length`, which bounds every partial sum. The
+    bound grows more slowly with R than the score does, so that rows farther away cannot fall below it either.
+    """
+    if metric == MANHATTAN:
+        return rounding * 2.0 * (length + max(score, 0.0)) + TINY
+    reach = length + math.sqrt(max(score + length * length, 0.0))
+    return rounding * reach * (reach + 2.0 * length) + TINY
+
+
+@compiled
+def _prepare(
+    queries: Any, start: int, stop: int, centre: Any, scale: float, metric: int, ready: Any, lengths: Any
+) -> None:
+    """Queries start..stop, centred, scaled and in float32, into `ready`, and their norms in the metric."""
+    d = centre.size
+    factor = 1.0 if metric == MANHATTAN else -2.0
+    for m in range(start, stop):
+        total = 0.0
+        for j in range(d):
+            value = (np.float64(queries[m, j]) - centre[j]) * scale
+            total += abs(value) if metric == MANHATTAN else value * value
+            ready[m - start, j] = factor * value
+        ready[m - start, d] = 0.0 if metric == MANHATTAN else 1.0
+        lengths[m - start] = total if metric == MANHATTAN else math.sqrt(total)
+
+
+@compiled
+def _sample(tiles: Any, n_tiles: int, ready: Any, group: int, limits: Any, metric: int, out: Any) -> None:
+    """Scores of all rows of the first tiles for the 4 queries of a group, into `out` (4, rows)."""
+    features, stride = tiles.shape[1], out.shape[1]
+    query_at = group * features
+    for tile in range(n_tiles):
+        row_at, at = tile * features * ROWS, tile * ROWS
+        if metric == MANHATTAN:
+            difference(tiles, row_at, ready, query_at, features, limits, group, out, at, stride)
+        else:
+            product(tiles, row_at, ready, query_at, features, limits, group, out, at, stride)
+
+
+@compiled
+def _scan(
+    tiles: Any, first: int, last: int, ready: Any, group: int, limits: Any, floors: Any, lengths: Any, rounding: float,
+    metric: int, size: int, scores: Any, near: Any, places: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Add the rows of tiles first..last that are below the limits of the 4 queries of a group to their candidates."""
+    features, room = tiles.shape[1], near.shape[1]
+    query_at = group * features
+    for tile in range(first, last):
+        row_at = tile * features * ROWS
+        if metric == MANHATTAN:
+            bits = difference(tiles, row_at, ready, query_at, features, limits, group, scores, 0, ROWS)
+        else:
+            bits = product(tiles, row_at, ready, query_at, features, limits, group, scores, 0, ROWS)
+        while bits:
+            i = lowest(bits)
+            bits &= bits - np.uint64(1)
+            q = group + (i >> 4)
+            at = counts[q]
+            near[q, at] = scores[i]
+            places[q, at] = tile * ROWS + (i & 15)
+            counts[q] = at + 1
+            if at + 1 == room:
+                _compact(near, places, counts, limits, q, size, floors[q], lengths[q], rounding, metric)
+
+
+@compiled
+def _less(a: float, b: float) -> float:
+    return a if a < b else b
+
+
+@compiled
+def _minima(scores: Any, k: int, groups: int, out: Any) -> None:
+    """The least score of each of `groups` groups of 16 rows, a stride apart so that the loop vectorises."""
+    for i in range(groups):
+        low = scores[k, i]
+        for r in range(1, 16):
+            low = _less(low, scores[k, i + r * groups])
+        out[0, i] = low
+
+
+@compiled
+def _threshold(scores: Any, k: int, minima: Any, rank: int, low: Any) -> Any:
+    """A score that at least `rank` of the rows of ``scores[k]`` do not exceed, and not many more.
+
+    The `rank`-th smallest of the group minima is one, as every group below it holds a row below it.
+    """
+    groups = scores.shape[1] // 16
+    values, start, words = scores, k * scores.shape[1], scores.shape[1] // 64
+    if 2 * rank <= groups:
+        _minima(scores, k, groups, minima)
+        for i in range(groups, minima.shape[1]):
+            minima[0, i] = np.inf
+        values, start, words = minima, 0, minima.shape[1] // 64
+    step = np.float32(scores[k, 0] - low)
+    high = low + step
+    while count_below(values, start, words, high) < rank:
+        low = high
+        step *= np.float32(2.0)
+        high = low + step
+    return bracket(values, start, words, low, high, rank, rank + rank // 16 + 1, np.float32(0.0))[1]
+
+
+@compiled
+def _rank_in_sample(size: int, n: int, sample: int) -> int:
+    """The rank in a sample of the rows that almost surely lies above the `size`-th of all n rows."""
+    if sample >= n:
+        return size
+    expected = size * sample / n
+    return min(sample, int(expected + 3.0 * math.sqrt(expected) + 3.0))
+
+
+@compiled
+def _choose(
+    near: Any, places: Any, q: int, count: int, low: float, limit: float, length: float, rounding: float,
+    queries: Any, m: int, rows: Any, order: Any, metric: int, chosen: Any, band: Any,
+) -> bool:  # fmt: skip
+    """Put the nearest rows among `count` candidates into `chosen`; False if they cannot be told to be the nearest.
+
+    Scores are off by at most `slack`, so a row more than twice that below (above) the boundary is surely in (out), and
+    only the band between is measured again.
+    """
+    size, width = chosen.size, near.shape[1]
+    if count < size:
+        return False
+    words = (count + 63) // 64
+    for i in range(count, 64 * words):
+        near[q, i] = np.inf
+    slack = _slack(limit, length, rounding, metric)
+    low, high = bracket(near, q * width, words, low, limit, size, size, np.float32(slack))
+    slack = _slack(high, length, rounding, metric)
+    first, last = np.float32(low - 2.0 * slack), np.float32(high + 2.0 * slack)
+    if last > limit and count < order.size:
+        return False
+    sure = count_below(near, q * width, words, first)
+    unsure = count_below(near, q * width, words, last) - sure
+    if sure > size or sure + unsure < size:
+        return False
+    at, band_at = 0, 0
+    for word in range(words):
+        bits = below(near, q * width + 64 * word, first)
+        doubtful = below(near, q * width + 64 * word, last) ^ bits
+        while bits:
+            chosen[at] = order[places[q, 64 * word + lowest(bits)]]
+            bits &= bits - np.uint64(1)
+            at += 1
+        while doubtful:
+            band[band_at] = order[places[q, 64 * word + lowest(doubtful)]]
+            doubtful &= doubtful - np.uint64(1)
+            band_at += 1
+    if sure + unsure == size:
+        for i in range(unsure):
+            chosen[at + i] = band[i]
+    elif sure < size:
+        distances = np.empty(unsure)
+        for i in range(unsure):
+            distances[i] = distance(rows, band[i], queries, m, metric)
+        settle(distances, band, unsure, size - sure, chosen, at)
+    return True
+
+
+@compiled
+def _first(sample: Any, k: int, limit: float, near: Any, places: Any, q: int) -> int:
+    """Make the rows of the sample below the limit the first candidates of query q; how many there are, or none."""
+    count = 0
+    if count_below(sample, k * sample.shape[1], sample.shape[1] // 64, limit) >= near.shape[1]:
+        return 0
+    for start in range(0, sample.shape[1], 64):
+        bits = below(sample, k * sample.shape[1] + start, limit)
+        while bits:
+            i = start + lowest(bits)
+            bits &= bits - np.uint64(1)
+            near[q, count] = sample[k, i]
+            places[q, count] = i
+            count += 1
+    return count
+
+
+@compiled
+def _compact(
+    near: Any, places: Any, counts: Any, limits: Any, q: int, size: int, low: float, length: float, rounding: float,
+    metric: int,
+) -> None:  # fmt: skip
+    """Make room among the candidates of query q: lower its limit to what the `size` nearest so far need."""
+    room = near.shape[1]
+    slack = _slack(limits[q], length, rounding, metric)
+    high = bracket(near, q * room, room // 64, low, limits[q], size, size, np.float32(slack))[1]
+    limits[q] = high + 5.0 * _slack(high, length, rounding, metric)
+    kept = 0
+    for i in range(room):
+        if near[q, i] <= limits[q]:
+            near[q, kept] = near[q, i]
+            places[q, kept] = places[q, i]
+            kept += 1
+    if kept > room - 64:  # too many rows at one distance
+        limits[q] = -np.inf
+        kept = 0
+    counts[q] = kept
+
+
+@compiled
+def _means(
+    queries: Any, rows: Any, tiles: Any, order: Any, centre: Any, scale: float, rounding: float, size: int,
+    metric: int, kernel: int, values: Any, out: Any,
+) -> None:  # fmt: skip
+    n, n_tiles, features = order.size, tiles.shape[0], tiles.shape[1]
+    n_sample = min(n_tiles, SAMPLE // ROWS)
+    rank = _rank_in_sample(size, n, n_sample * ROWS)
+    room = (2 * size + 512 + 63) // 64 * 64  # candidates kept for each query
+    sample = np.empty((QUERIES, n_sample * ROWS), np.float32)
+    minima = np.empty((1, (n_sample * ROWS // 16 + 63) // 64 * 64), np.float32)
+    scores = np.empty(QUERIES * ROWS, np.float32)
+    near, places = np.empty((BLOCK, room), np.float32), np.empty((BLOCK, room), np.int32)
+    counts, limits = np.zeros(BLOCK, np.int64), np.empty(BLOCK, np.float32)
+    ready, lengths, floors = np.zeros((BLOCK, features), np.float32), np.zeros(BLOCK), np.zeros(BLOCK, np.float32)
+    chosen, band, weights = (
+        np.empty(size, np.int64),
+        np.empty(room, np.int64),
+        np.empty(0 if kernel == UNIFORM else size),
+    )
+
+    for start in range(0, queries.shape[0], BLOCK):
+        stop = min(start + BLOCK, queries.shape[0])
+        _prepare(queries, start, stop, centre, scale, metric, ready, lengths)
+        for group in range(0, stop - start, QUERIES):
+            _sample(tiles, n_sample, ready, group, limits, metric, sample)
+            for k in range(min(QUERIES, stop - start - group)):
+                q = group + k
+                nearest = 0.0 if metric == MANHATTAN else -lengths[q] * lengths[q]
+                floors[q] = nearest - 2.0 * _slack(nearest, lengths[q], rounding, metric)
+                limits[q] = -np.inf
+                counts[q] = 0
+                if not lengths[q] < 1e9:  # float32 cannot tell the rows apart from so far away
+                    continue
+                limit = _threshold(sample, k, minima, rank, floors[q])
+                limits[q] = limit + 5.0 * _slack(limit, lengths[q], rounding, metric)
+                counts[q] = _first(sample, k, limits[q], near, places, q)
+        for first in range(n_sample, n_tiles, CHUNK):
+            last = min(first + CHUNK, n_tiles)
+            for group in range(0, stop - start, QUERIES):
+                _scan(
+                    tiles, first, last, ready, group, limits, floors, lengths, rounding, metric, size,
+                    scores, near, places, counts,
+                )  # fmt: skip
+        for q in range(stop - start):
+            m = start + q
+            if not _choose(
+                near, places, q, counts[q], floors[q], limits[q], lengths[q], rounding,
+                queries, m, rows, order, metric, chosen, band,
+            ):  # fmt: skip
+                search_all(rows, queries, m, metric, chosen)
+            summarise(chosen, rows, queries, m, metric, kernel, weights, values, out)

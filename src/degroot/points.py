@@ -1,0 +1,72 @@
+"""Work on many points: compiled functions, and threads that take the points block by block.
+
+Compiled functions release the interpreter's lock and use one thread each, so plain threads over blocks of points
+use every core. Unlike numba's own thread pools they may be called from several threads at once and after a fork.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_BLOCK_BYTES = 1 << 20  # what a thread takes at once: enough to forget the cost of handing it over
+
+_worker = threading.local()
+
+
+def compiled(function: Function) -> Function:
+    """Compile `function` to machine code, kept on disk where the installation or the user's cache can be written."""
+    try:
+        fast: Function = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    except RuntimeError:  # numba found no directory that it may write to: compile anew in every process
+        fast = numba.njit(nogil=True, error_model="numpy")(function)
+    return fast
+
+
+def threads() -> int:
+    """How many threads to use: every core of this process, or what ``NUMBA_NUM_THREADS`` says (joblib sets it)."""
+    return int(numba.config.NUMBA_NUM_THREADS)
+
+
+def for_kernels(array: ArrayLike, dtype: type = np.float64) -> Array:
+    """`array` in the one memory layout for which the kernels are compiled, copied where it has another."""
+    return np.require(array, dtype, ["C", "A", "W"])
+
+
+def as_points(array: NDArray[Any]) -> tuple[int, int]:
+    """How many points `array` holds on its first axis, and how many of them make a block."""
+    one = array.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
+    return len(array), max(1, _BLOCK_BYTES // max(1, one))
+
+
+def in_blocks(work: Callable[[int, int], object], count: int, block: int, n_threads: int | None = None) -> None:
+    """Call ``work(start, stop)`` for consecutive blocks of at most `block` of `count` points, on all threads.
+
+    `n_threads` is a number of threads; None or a negative number means all. Blocks called from inside a block run one after the other: the outer call has the cores already.
+    """
+    starts = range(0, count, max(1, block))
+    wanted = min(len(starts), n_threads if n_threads and n_threads > 0 else threads())
+    if wanted <= 1 or getattr(_worker, "busy", False):
+        for start in starts:
+            work(start, min(start + block, count))
+        return
+
+    def run(start: int) -> None:
+        _worker.busy = True
+        work(start, min(start + block, count))
+
+    with ThreadPoolExecutor(wanted) as pool:
+        tasks = [pool.submit(run, start) for start in starts]
+        try:
+            for task in tasks:
+                task.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise

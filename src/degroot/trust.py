@@ -1,0 +1,55 @@
+"""Trust: how much each agent relies on each model, from how well the models do on the agent's own rows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from degroot.points import Array, as_points, compiled, for_kernels, in_blocks
+
+EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
+
+
+def from_errors(errors: ArrayLike) -> Array:
+    r"""Trust in inverse proportion to the local error,
+
+    .. math:: \tau_{ij} = \frac{1 / \mathrm{MSE}_{ij}}{\sum_l 1 / \mathrm{MSE}_{il}}
+
+    (Mendler-Dünner et al., 2021, equation 3). A model without any error would get all of the trust and leave the
+    consensus undetermined, so errors below `EPS` times the largest in their row count as just that.
+
+    Parameters
+    ----------
+    errors : (..., K)
+        Mean squared errors, not negative: agent i's row of all models' errors near a point.
+
+    Returns
+    -------
+    (..., K)
+        Positive; rows sum to 1.
+
+    Examples
+    --------
+    >>> from_errors([[1.0, 4.0], [0.0, 2.0]]).round(3)
+    array([[0.8, 0.2],
+           [1. , 0. ]])
+    """
+    table = for_kernels(errors)
+    rows = table.reshape(-1, table.shape[-1])
+    trust = np.empty_like(rows)
+    in_blocks(lambda start, stop: _from_errors(rows[start:stop], trust[start:stop]), *as_points(rows))
+    return trust.reshape(table.shape)
+
+
+@compiled
+def _from_errors(errors: Any, trust: Any) -> None:
+    for m in range(errors.shape[0]):
+        worst = errors[m].max()
+        floor = max(EPS * worst, TINY)  # positive trust, so the consensus is unique
+        total = 0.0
+        for j in range(errors.shape[1]):
+            trust[m, j] = floor / max(errors[m, j], floor)
+            total += trust[m, j]
+        for j in range(errors.shape[1]):
+            trust[m, j] /= total
