@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from degroot.exceptions import InvalidInput
-from degroot.points import Array, as_points, compiled, for_kernels, in_blocks
+from degroot.points import Array, as_points, compiled, compiled_in_any_order, for_kernels, in_blocks
 
 ROW_SUM_TOLERANCE = 1e-6
 
@@ -49,7 +49,7 @@ def solve(trust: Array) -> Array:
     return weights.reshape(trust.shape[:-1])
 
 
-@compiled
+@compiled_in_any_order
 def _solve(trust: Any, weights: Any) -> None:
     K = trust.shape[1]
     left, row, handed = np.empty((K, K)), np.empty(K), np.empty((K, K))

@@ -96,11 +96,13 @@ def draw(path: Path, seed: int) -> None:
     weights, values = figure.subplots(2, 1, sharex=True)
     weights.stackplot(along, np.asarray(answer.weights).T, labels=answer.names, alpha=0.85)
     weights.set(ylabel="consensus weight", ylim=(0, 1), title="Who is trusted where")
-    value, error = np.asarray(answer.value), np.asarray(answer.standard_error)
+    value, spread = np.asarray(answer.value), np.asarray(answer.standard_error)
     values.plot(along, curve(X), color="black", lw=1, label="truth")
     values.plot(along, mean, color="tab:gray", ls="--", label="average of the models")
     values.plot(along, value, color="tab:blue", label="collective")
-    values.fill_between(along, value - error, value + error, color="tab:blue", alpha=0.25, label="± one standard error")
+    values.fill_between(
+        along, value - spread, value + spread, color="tab:blue", alpha=0.25, label="± one standard error"
+    )
     values.set(xlabel="$\\xi = a'x$", ylabel="prediction", xlim=(along[0], along[-1]), ylim=(-0.4, 1.6))
     values.set_title("The collective prediction, with jackknife error bars over agents")
     for axes in (weights, values):

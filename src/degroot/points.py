@@ -23,10 +23,19 @@ _worker = threading.local()
 
 def compiled(function: Function) -> Function:
     """Compile `function` to machine code, kept on disk where the installation or the user's cache can be written."""
+    return _compiled(function)
+
+
+def compiled_in_any_order(function: Function) -> Function:
+    """As `compiled`, for finite numbers whose sums and maxima may be taken in any order: several at once."""
+    return _compiled(function, fastmath={"nnan", "nsz", "reassoc", "contract"})
+
+
+def _compiled(function: Function, **options: Any) -> Function:
     try:
-        fast: Function = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        fast: Function = numba.njit(nogil=True, error_model="numpy", cache=True, **options)(function)
     except RuntimeError:  # numba found no directory that it may write to: compile anew in every process
-        fast = numba.njit(nogil=True, error_model="numpy")(function)
+        fast = numba.njit(nogil=True, error_model="numpy", **options)(function)
     return fast
 
 
@@ -49,7 +58,8 @@ def as_points(array: NDArray[Any]) -> tuple[int, int]:
 def in_blocks(work: Callable[[int, int], object], count: int, block: int, n_threads: int | None = None) -> None:
     """Call ``work(start, stop)`` for consecutive blocks of at most `block` of `count` points, on all threads.
 
-    `n_threads` is a number of threads; None or a negative number means all. Blocks called from inside a block run one after the other: the outer call has the cores already.
+    `n_threads` is a number of threads; None or a negative number means all. Blocks called from inside a block run one
+    after the other: the outer call has the cores already.
     """
     starts = range(0, count, max(1, block))
     wanted = min(len(starts), n_threads if n_threads and n_threads > 0 else threads())

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from degroot.points import Array, as_points, compiled, for_kernels, in_blocks
+from degroot.points import Array, as_points, compiled_in_any_order, for_kernels, in_blocks
 
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
@@ -42,10 +42,12 @@ def from_errors(errors: ArrayLike) -> Array:
     return trust.reshape(table.shape)
 
 
-@compiled
+@compiled_in_any_order
 def _from_errors(errors: Any, trust: Any) -> None:
     for m in range(errors.shape[0]):
-        worst = errors[m].max()
+        worst = 0.0
+        for j in range(errors.shape[1]):
+            worst = max(worst, errors[m, j])
         floor = max(EPS * worst, TINY)  # positive trust, so the consensus is unique
         total = 0.0
         for j in range(errors.shape[1]):
