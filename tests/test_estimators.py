@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score
 from sklearn.neural_network import MLPRegressor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -105,8 +105,7 @@ def test_a_search_sees_its_settings_and_those_of_its_models():
         "degroot__rule": ["degroot", "average"],
         "degroot__estimator__alpha": [1e-3, 1e3],
     }
-    chain = make_pipeline(StandardScaler(), small(estimator=Ridge()))
-    chain.steps[1] = ("degroot", chain.steps[1][1])
+    chain = Pipeline([("scale", StandardScaler()), ("degroot", small(estimator=Ridge()))])
     search = GridSearchCV(chain, settings, cv=3, error_score="raise").fit(X, y)
     assert len(search.cv_results_["params"]) == 8
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
