@@ -165,9 +165,9 @@ def test_relabelling_the_agents_relabels_the_weights(trust, random):
 @given(trusts(), st.floats(-1e6, 1e6))
 def test_equal_beliefs_leave_no_doubt(trust, belief):
     values = values_without(weights_without(trust), np.full(len(trust), belief))
-    np.testing.assert_allclose(values, belief, rtol=1e-14)
-    assert standard_error(values) <= 1e-14 * abs(belief)
-    assert np.abs(influence(belief, values)).max() <= 1e-14 * abs(belief)
+    np.testing.assert_allclose(values, belief, rtol=1e-14, atol=1e-300)
+    assert standard_error(values) <= 1e-14 * abs(belief) + 1e-300
+    assert np.abs(influence(belief, values)).max() <= 1e-14 * abs(belief) + 1e-300
 
 
 @few

@@ -6,14 +6,15 @@ No model is called again.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from degroot import perturbation
+from degroot.perturbation import Places
 from degroot.points import Array, compiled, in_blocks
 from degroot.vectors import (
     load,
     masked_tile,
     masked_tile_times_block,
-    reciprocal,
     spread,
     store,
     tile,
@@ -22,7 +23,10 @@ from degroot.vectors import (
     visits,
 )
 
+Flags = NDArray[np.bool_]
+
 BLOCK = 1 << 18  # entries of trust that one thread takes at a time
+MANY = 48  # agents beyond which the others' weights are first sought near those with everyone
 
 
 def weights_without(trust: ArrayLike) -> Array:
@@ -55,7 +59,8 @@ def weights_without(trust: ArrayLike) -> Array:
         return np.full_like(trust, np.nan)
     points = trust.reshape(-1, K, K)
     weights = np.empty_like(points)
-    in_blocks(lambda start, stop: _delete(points[start:stop], weights[start:stop]), len(points), BLOCK // K**2)
+    delete = _delete_many if K > MANY else _delete_few
+    in_blocks(lambda start, stop: delete(points[start:stop], weights[start:stop]), len(points), BLOCK // K**2)
     return weights.reshape(trust.shape)
 
 
@@ -130,50 +135,109 @@ def influence(value: ArrayLike, values_without: ArrayLike) -> Array:
 
 
 @compiled
-def _delete(trust: Array, weights: Array) -> None:
-    r"""Eight agents left out at a time, side by side as the lanes of vectors.
+def _delete_few(trust: Array, weights: Array) -> None:
+    r"""Eight agents left out at a time, side by side as the lanes of vectors, by elimination.
 
-    The elimination of Grassmann, Taksar and Heyman (1985) never looks at a diagonal, so the rows need not be made to
-    sum to 1 first: it finds :math:`u` with :math:`v_j \propto u_j \sum_{k \ne i} \tau_{jk}`, and agent i is left out
-    by a 0 for all flows to and from it. Nothing is ever subtracted, so that every weight is right to the last digits.
+    No row is made to sum to 1 before the end: with :math:`o_j = \sum_{k \ne i, j} \tau_{jk}`, what j gives to others
+    who are left, the solution of :math:`u_k o_k = \sum_{j \ne i, k} u_j \tau_{jk}`, what k gives is what k gets, has
+    :math:`v_j \propto u_j (o_j + \tau_{jj})`.
     """
     M, K = trust.shape[0], trust.shape[1]
-    n = (K + 3) // 4 * 4  # agents to make four are added: nobody trusts them
-    stride = n | 1  # odd, so that a column does not fall on few places of the cache
-    flow, keep, u, leaving = vectors(stride * n), vectors(n), vectors(n), vectors(4)
-    padded, groups = np.zeros(n * n), np.empty((K, (K + 7) // 8))
+    n = (K + 3) // 4 * 4  # with agents whom nobody trusts
+    flows, totals, rests, lanes = np.zeros(n * n), np.empty(K), np.empty(K), np.empty(8, np.int64)
+    keep, given, out, u, flow = vectors(n), vectors(n), vectors(n), vectors(n), vectors((n | 1) * n)
+    masked, leaving = np.empty(n // 4, np.bool_), vectors(4)
     for m in range(M):
-        for j in range(K):
-            for k in range(K):
-                padded[j * n + k] = trust[m, j, k]
-            for g in range((K + 7) // 8):
-                total = 0.0
-                for k in range(8 * g, min(8 * g + 8, K)):
-                    total += trust[m, j, k]
-                groups[j, g] = total
+        _flows(trust[m], n, flows, totals, rests)
         for first in range(0, K, 8):
-            count = min(8, K - first)
-            for j in range(n):
-                store(keep, 8 * j, spread(1.0))
-            for lane in range(count):
-                keep[8 * (first + lane) + lane] = 0.0
-            _eliminate(padded, n, keep, first, flow, stride, leaving)
-            _substitute(flow, stride, n, keep, u)
-            _normalise(trust[m], groups, keep, first, u, weights[m])
+            for lane in range(8):
+                lanes[lane] = min(first + lane, K - 1)
+            _leave_out(flows, K, n, totals, rests, lanes, keep, given, out)
+            _eliminate(flows, n, lanes, keep, masked, leaving, flow, n | 1, u)
+            _normalise(trust[m], lanes, out, u, weights[m])
 
 
 @compiled
-def _eliminate(trust: Array, n: int, keep: Array, first: int, flow: Array, stride: int, leaving: Array) -> None:
-    """Take four agents at a time out of the flow of trust, the last ones first.
+def _delete_many(trust: Array, weights: Array) -> None:
+    """As `_delete_few`, with an elimination only for those whom `perturbation` cannot vouch for."""
+    M, K = trust.shape[0], trust.shape[1]
+    n = (K + 7) // 8 * 8
+    flows, totals, rests, lanes = np.zeros(n * n), np.empty(K), np.empty(K), np.empty(8, np.int64)
+    keep, given, out, u, flow = vectors(n), vectors(n), vectors(n), vectors(n), vectors((n | 1) * n)
+    masked, leaving = np.empty(n // 4, np.bool_), vectors(4)
+    room = perturbation.room(n)
+    for m in range(M):
+        _flows(trust[m], n, flows, totals, rests)
+        perturbation.prepare(flows, K, n, room)
+        for first in range(0, K, 8):
+            for lane in range(8):
+                lanes[lane] = room.order[min(first + lane, K - 1)]
+            _leave_out(flows, K, n, totals, rests, lanes, keep, given, out)
+            if not perturbation.solve(flows, K, n, lanes, keep, given, out, room, u):
+                _eliminate(flows, n, lanes, keep, masked, leaving, flow, n | 1, u)
+            _normalise(trust[m], lanes, out, u, weights[m])
 
-    Above the diagonal blocks `flow` becomes the weight that the four get from each of those before them, below the
-    flow from the four to those before them.
+
+@compiled
+def _flows(trust: Array, n: int, flows: Array, totals: Array, rests: Array) -> None:
+    """Trust in others, the total of each agent, and the total of all but the biggest."""
+    K = len(trust)
+    for j in range(K):
+        for k in range(K):
+            flows[j * n + k] = trust[j, k]
+        flows[j * n + j] = 0.0
+        rest, a, b, c, d = 0.0, 0.0, 0.0, 0.0, 0.0
+        for at in range(j * n, j * n + n, 4):
+            w, x, y, z = flows[at], flows[at + 1], flows[at + 2], flows[at + 3]
+            rest += (min(a, w) + min(b, x)) + (min(c, y) + min(d, z))
+            a, b, c, d = max(a, w), max(b, x), max(c, y), max(d, z)
+        rests[j] = rest + (min(a, b) + min(c, d)) + min(max(a, b), max(c, d))
+        totals[j] = rests[j] + max(max(a, b), max(c, d))
+
+
+@compiled
+def _leave_out(
+    flows: Array,
+    K: int,
+    n: int,
+    totals: Array,
+    rests: Array,
+    lanes: Places,
+    keep: Array,
+    given: Array,
+    out: Array,
+) -> None:
+    """Whom each lane keeps, what every agent gives to who is left out, and to others who are kept."""
+    for j in range(n):
+        store(keep, 8 * j, spread(1.0 if j < K else 0.0))
+    for lane in range(8):
+        keep[8 * lanes[lane] + lane] = 0.0
+    for j in range(K):
+        for lane in range(8):
+            amount = flows[j * n + lanes[lane]]
+            given[8 * j + lane] = amount
+            # to subtract more than half would lose digits
+            out[8 * j + lane] = rests[j] if amount > 0.5 * totals[j] else totals[j] - amount
+
+
+@compiled
+def _eliminate(
+    trust: Array, n: int, lanes: Places, keep: Array, masked: Flags, leaving: Array, flow: Array, stride: int, u: Array
+) -> None:
+    """Solve the balance by the elimination of Grassmann, Taksar and Heyman (1985), four agents at a time.
+
+    Flows to and from the agent that is left out are 0. Nothing is ever subtracted, so that every weight is right to the
+    last digits. The last four agents go first. Above the diagonal blocks `flow` becomes the weight that the four get
+    from each of those before them, below the flow from the four to those before them.
     """
-    left_out = first // 8
+    for block in range(n // 4):
+        masked[block] = False
+    for lane in range(8):
+        masked[lanes[lane] // 4] = True
     for low in range(n - 4, -1, -4):
         top = low + 4
         for column in range(0, top, 4):
-            if low // 8 == left_out or column // 8 == left_out:
+            if masked[low // 4] or masked[column // 4]:
                 masked_tile(flow, stride, low, column, top, trust, n, keep)
             else:
                 tile(flow, stride, low, column, top, trust, n, keep)
@@ -183,10 +247,11 @@ def _eliminate(trust: Array, n: int, keep: Array, first: int, flow: Array, strid
             store(leaving, 8, spread(1.0) - load(keep, 0))
         visits(flow, stride, low, leaving)
         for row in range(0, low, 4):
-            if low // 8 == left_out or row // 8 == left_out:
+            if masked[low // 4] or masked[row // 4]:
                 masked_tile_times_block(flow, stride, row, low, top, trust, n, keep)
             else:
                 tile_times_block(flow, stride, row, low, top, trust, n, keep)
+    _substitute(flow, stride, n, keep, u)
 
 
 @compiled
@@ -226,22 +291,15 @@ def _substitute(flow: Array, stride: int, n: int, keep: Array, u: Array) -> None
 
 
 @compiled
-def _normalise(trust: Array, groups: Array, keep: Array, first: int, u: Array, weights: Array) -> None:
-    """Weights that sum to 1, from `u` times what each agent trusts those who are not left out."""
+def _normalise(trust: Array, lanes: Places, out: Array, u: Array, weights: Array) -> None:
+    """Weights that sum to 1."""
     K = len(trust)
-    count = min(8, K - first)
     total = spread(0.0)
     for j in range(K):
-        elsewhere = 0.0
-        for g in range(groups.shape[1]):
-            if 8 * g != first:
-                elsewhere += groups[j, g]
-        kept = spread(elsewhere)
-        for k in range(first, first + count):
-            kept = kept + spread(trust[j, k]) * load(keep, 8 * k)
-        store(u, 8 * j, load(u, 8 * j) * kept)
-        total = total + load(u, 8 * j)
+        weight = load(u, 8 * j) * (load(out, 8 * j) + spread(trust[j, j]))
+        store(u, 8 * j, weight)
+        total = total + weight
     for j in range(K):
-        store(u, 8 * j, load(u, 8 * j) * reciprocal(total))
-        for lane in range(count):
-            weights[first + lane, j] = u[8 * j + lane]
+        store(u, 8 * j, load(u, 8 * j) / total)
+        for lane in range(8):
+            weights[lanes[lane], j] = u[8 * j + lane]

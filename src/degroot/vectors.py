@@ -135,6 +135,7 @@ def _operation(sign: Callable[[Any, Any], Any], instruction: str) -> None:
 _operation(operator.add, "fadd")
 _operation(operator.sub, "fsub")
 _operation(operator.mul, "fmul")
+_operation(operator.truediv, "fdiv")
 
 
 class _Matrix:
@@ -292,3 +293,67 @@ def visits(_context: Any, flow: Any, _stride: Any, _first: Any, leaving: Any) ->
         return context.get_dummy_value()
 
     return types.none(flow, types.intp, types.intp, leaving), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def largest(_context: Any, _x: Any, _y: Any) -> Any:
+    """``largest(x, y)``: the larger of two numbers, eight times; y where they do not compare."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
+
+    return _eight(_eight, _eight), generate
+
+
+def _product(from_zero: bool) -> Any:
+    """The product function below that starts from 0, or from what is there."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def product(
+        _context: Any,
+        left: Any,
+        _left_at: Any,
+        _left_stride: Any,
+        right: Any,
+        _right_at: Any,
+        _right_stride: Any,
+        _count: Any,
+        out: Any,
+        _out_at: Any,
+        _out_stride: Any,
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            left, left_at, left_stride, right, right_at, right_stride, count, out, out_at, out_stride = arguments
+            kinds = signature.args
+            numbers = builder.gep(_data(context, builder, kinds[0], left), [left_at])
+            vector = builder.gep(_data(context, builder, kinds[3], right), [right_at])
+            start = builder.gep(_data(context, builder, kinds[7], out), [out_at])
+            offsets = [builder.mul(out_stride, _number(r)) for r in range(LANES)]
+            places = [builder.bitcast(builder.gep(start, [offset]), _pointer) for offset in offsets]
+
+            def add(p: Any, totals: list[Any]) -> list[Any]:
+                row = builder.gep(numbers, [builder.mul(p, left_stride)])
+                y = builder.gep(vector, [builder.mul(p, right_stride)])
+                y = builder.load(builder.bitcast(y, _pointer), align=8)
+                x = [_spread(builder, builder.load(builder.gep(row, [_number(r)]))) for r in range(LANES)]
+                return [_add_product(builder, total, x[r], y) for r, total in enumerate(totals)]
+
+            totals = [_zero if from_zero else builder.load(place, align=8) for place in places]
+            for place, total in zip(places, _sum(builder, _number(0), count, totals, add), strict=True):
+                builder.store(total, place, align=8)
+            return context.get_dummy_value()
+
+        at = types.intp
+        return types.none(left, at, at, right, at, at, at, out, at, at), generate
+
+    return product
+
+
+product = _product(from_zero=True)
+"""``product(left, left_at, left_stride, right, right_at, right_stride, count, out, out_at, out_stride)``
+
+Eight vectors ``out[r]``, the sums of ``left[p, r] * right[p]`` over p up to `count`. Rows p of `left` are eight
+numbers, those of `right` and `out` one vector; all are flat arrays, with places and strides counted in numbers."""
+
+add_product = _product(from_zero=False)
+"""As `product`, added to what is in `out`."""
