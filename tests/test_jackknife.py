@@ -81,6 +81,15 @@ def kinds(K, seed=0):
     halves = np.arange(K) % 2
     yield "two parties", np.where(halves[:, None] == halves, 1, 1e-12) * rng.exponential(size=(K, K))
     yield "next in the ring", np.roll(np.eye(K), 1, 1) + 1e-9
+    for loose in (1e-3, 1e-7, 1e-14):
+        joined = np.where(halves[:, None] == halves, 1, loose) * rng.exponential(size=(K, K))
+        joined[:, 0] = joined[0] = K / 20
+        yield f"two parties that one agent joins, else {loose}", joined
+    pairs = np.arange(K) // 2
+    close = np.where(pairs[:, None] == pairs, 1, 1e-13) + 1e-14 * rng.random((K, K))
+    close[:, 0] = close[0] = 1
+    yield "pairs that one agent joins", close
+    yield "ranks far apart", 10.0 ** -np.linspace(0, 15, K) * (1 + rng.random((K, K)))
     yield "everyone alike", np.ones((K, K))
 
 
