@@ -318,10 +318,13 @@ def test_points_are_answered_alike_whatever_they_are_asked_with(rule, sizes, d):
 @pytest.mark.parametrize("rule", RULES)
 def test_the_same_question_has_the_same_answer(rule):
     X = points(0, 3000)
-    first = Collective(some_agents(0), neighbours=5, rule=rule)
-    again = Collective(some_agents(0), neighbours=5, rule=rule)
-    assert_same(first.consult(X), first.consult(X))
-    assert_same(first.consult(X), again.consult(X))
+    first = Collective(some_agents(0, 6), neighbours=5, rule=rule)
+    again = Collective(some_agents(0, 6), neighbours=5, rule=rule)
+    answer, kept = first.consult(X), []
+    assert_same(again.consult(X), answer)
+    for k in range(10):
+        kept.append(np.empty(1 + 997 * k))  # so that scratch memory is somewhere else each time
+        assert_same(first.consult(X), answer)
 
 
 @pytest.mark.parametrize("M", [3, 700, 5000])

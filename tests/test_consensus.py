@@ -125,6 +125,18 @@ def test_weights_of_many_points_are_those_of_each():
         np.testing.assert_array_equal(weights[m], stationary(trust[m]))
 
 
+@pytest.mark.parametrize("K", [2, 3, 4, 5, 8, 17, 40])
+def test_weights_are_the_same_to_the_bit_wherever_the_memory_lies(K):
+    """Sums taken in another order when arrays happen to lie close together would differ in the last bit."""
+    trust, rng = random_trust(6, (600_000 // K**2,), K, spread=2.0), np.random.default_rng(K)
+    expected, kept = stationary(trust), []
+    for _ in range(40):
+        kept.append(np.empty(rng.integers(1, 2000)))  # so that scratch memory is somewhere else each time
+        np.testing.assert_array_equal(stationary(trust), expected)
+        m = rng.integers(len(trust))
+        np.testing.assert_array_equal(stationary(trust[m]), expected[m])
+
+
 def test_weights_are_the_same_for_any_memory_layout():
     trust = random_trust(8, (6,), 5)
     expected = stationary(trust)
