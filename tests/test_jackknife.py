@@ -237,3 +237,12 @@ def test_takes_any_array_and_leaves_it_alone(K):
 def test_points_do_not_disturb_each_other():
     trust = rows_to_one(np.random.default_rng(0).exponential(size=(2000, 9, 9)))
     np.testing.assert_array_equal(weights_without(trust)[1234], weights_without(trust[1234]))
+
+
+def test_hundreds_of_agents():
+    K = 520
+    trust = rows_to_one(1 / np.random.default_rng(0).chisquare(7, size=(K, K)))
+    weights = weights_without(trust)
+    for i in (0, 7, K - 1):
+        others = np.delete(np.arange(K), i)
+        assert worst(weights[i, others], stationary(rows_to_one(trust[np.ix_(others, others)]))) < 1e-11

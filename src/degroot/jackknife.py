@@ -60,7 +60,7 @@ def weights_without(trust: ArrayLike) -> Array:
     points = trust.reshape(-1, K, K)
     weights = np.empty_like(points)
     delete = _delete_many if K > MANY else _delete_few
-    in_blocks(lambda start, stop: delete(points[start:stop], weights[start:stop]), len(points), BLOCK // K**2)
+    in_blocks(lambda start, stop: delete(points[start:stop], weights[start:stop]), len(points), 1 + BLOCK // K**2)
     return weights.reshape(trust.shape)
 
 
