@@ -470,7 +470,7 @@ BROKEN = {
     "complex": (lambda X: first(X) + 1j, "`predict(X)` must hold numbers; "),
     "Nones": (lambda X: [None] * len(X), "`predict(X)` must "),
     "ragged": (lambda X: [[1.0], [1.0, 2.0]] * 5, "`predict(X)` must hold numbers; "),
-    "a dictionary": (lambda X: {"a": 1.0}, "`predict(X)` must hold numbers; "),
+    "a dictionary": (lambda X: {"a": 1.0}, "`predict(X)` must hold one number for each of 10 rows; its shape is ()"),
 }  # fmt: skip
 
 

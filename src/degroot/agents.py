@@ -1,6 +1,6 @@
 """Agents: a model and private rows. An agent says what it predicts, and how well all models do near a point."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -107,7 +107,13 @@ class Judge:
 
     def locate(self, X: Any) -> Any:
         """`X` where distances are taken."""
-        return _located(X, self.space, self.agent.error if self.space is not None else InvalidInput)
+        located = _located(X, self.space, self.agent.error if self.space is not None else InvalidInput)
+        if located.shape[1] != self.neighbourhoods.n_features:
+            raise self.agent.error(
+                f"its `space` must give points {self.neighbourhoods.n_features} features, as it gave its rows; "
+                f"got {located.shape[1]}."
+            )
+        return located
 
     def judge(self, located: Any) -> Array:
         """Mean squared error of every model near each of the `located` points, (M, K)."""
@@ -152,8 +158,13 @@ def check_settings(neighbours: Any, metric: str, kernel: str) -> None:
     elif not 0.0 < float(neighbours) <= 1.0:
         raise InvalidInput(f"`neighbours` must lie in (0, 1] when it is a fraction; got {neighbours}.")
     for name, value, known in (("metric", metric, METRICS), ("kernel", kernel, KERNELS)):
-        if value not in known:
-            raise InvalidInput(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.")
+        check_choice(name, value, known)
+
+
+def check_choice(name: str, value: object, known: Iterable[str]) -> None:
+    """Refuse a value of the setting `name` that is not one of the known ones."""
+    if not isinstance(value, str) or value not in known:
+        raise InvalidInput(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.")
 
 
 def _ready(space: Any, agent: Agent) -> Any:
@@ -186,4 +197,9 @@ def _located(X: Any, space: Any, complaint: Callable[[str], InvalidInput]) -> An
         located = space.transform(X) if hasattr(space, "transform") else space(X)
     except Exception as error:
         raise complaint(f"its `space` must transform rows; it raised {told(error)}") from error
-    return to_numbers(located, complaint, name="space.transform(X)")
+    located = to_numbers(located, complaint, name="space.transform(X)")
+    if located.shape[0] != X.shape[0] or located.shape[1] == 0:
+        raise complaint(
+            f"its `space` must give each of {X.shape[0]} rows at least one feature; its shape is {located.shape}."
+        )
+    return located

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from degroot.agents import Agent, Judge
-from degroot.collective import Collective, Consensus
-from degroot.exceptions import InvalidInput
+from degroot.agents import Agent, Judge, squared_errors
+from degroot.collective import Collective, Consensus, asked
 from degroot.jackknife import influence, standard_error, values_without
 from degroot.points import Array
-from degroot.tables import as_table
+from degroot.tables import as_table, same_columns
 from degroot.trust import from_errors
 
 FIELDS = ("value", "standard_error", "weights", "beliefs", "influence")
@@ -38,7 +37,7 @@ def error_average(agents: Iterable[Agent], neighbours: float = 0.01, **settings:
 
 def cv_static(agents: Iterable[Agent], X: Any, y: ArrayLike) -> "HeldOut":
     """CV-static: weights in inverse proportion to the error on all held-out rows, the same everywhere."""
-    return HeldOut(agents, X, y, from_errors, neighbours=1.0)
+    return HeldOut(agents, X, y, from_errors)
 
 
 def cv_adaptive(agents: Iterable[Agent], X: Any, y: ArrayLike, neighbours: float = 0.01, **settings: Any) -> "HeldOut":
@@ -48,7 +47,7 @@ def cv_adaptive(agents: Iterable[Agent], X: Any, y: ArrayLike, neighbours: float
 
 def best_single(agents: Iterable[Agent], X: Any, y: ArrayLike) -> "HeldOut":
     """The one model with the least error on the held-out rows."""
-    return HeldOut(agents, X, y, _winner, neighbours=1.0)
+    return HeldOut(agents, X, y, _winner)
 
 
 class HeldOut:
@@ -62,8 +61,8 @@ class HeldOut:
         The held-out rows.
     rule : callable
         From errors (M, K) on held-out rows near each point to weights (M, K).
-    neighbours, settings
-        Which of the held-out rows are near, as in `Collective`.
+    neighbours, metric, kernel, space
+        Which of the held-out rows are near, as in `Collective`. Without `neighbours` all are.
 
     Examples
     --------
@@ -79,17 +78,25 @@ class HeldOut:
         X: Any,
         y: ArrayLike,
         rule: Callable[[Array], Array],
-        neighbours: float = 0.01,
+        neighbours: float | None = None,
         *,
         metric: str = "euclidean",
         kernel: str = "uniform",
         space: Any = None,
     ) -> None:
-        self._models = Collective(agents, neighbours, rule="average", metric=metric, kernel=kernel)
-        holder = Agent(self._models, X, y, "hold-out")
+        size = 1.0 if neighbours is None else neighbours
+        self._models = Collective(agents, size, rule="average", metric=metric, kernel=kernel, space=space)
+        if neighbours is None and all(agent.space is not None for agent in self.agents):
+            space = self.agents[0].space  # whatever the agents can hold will do, as no distances are taken
+        holder = Agent(self._models, X, y, "hold-out", space=space)
         if holder.n_features != self.agents[0].n_features:
             raise holder.error(f"it must have {self.agents[0].n_features} features; got {holder.n_features}.")
-        self._judge = Judge.appoint(holder, self.agents, neighbours, metric, kernel, space)
+        same_columns(holder.feature_names, self._models.feature_names, "Agent 'hold-out': its rows")
+        self._judge: Judge | None = None
+        if neighbours is None:
+            self._errors = squared_errors(holder, self.agents).mean(axis=0)
+        else:
+            self._judge = Judge.appoint(holder, self.agents, neighbours, metric, kernel, space)
         self._rule = rule
 
     @property
@@ -104,33 +111,25 @@ class HeldOut:
 
     def predict(self, X: Any) -> Array:
         """The weighted prediction for each row of `X`, (M,)."""
-        X = as_table(X)
-        beliefs = self._beliefs(X)
-        prediction: Array = (self._rule(self._judge.judge(self._judge.locate(X))) * beliefs).sum(axis=-1)
-        return prediction
+        return np.asarray(self.consult(X, fields="value").value)
 
-    def consult(self, X: Any, fields: Sequence[str] = FIELDS) -> Consensus:
+    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS) -> Consensus:
         """The prediction with what lies behind it; there is no trust between agents here."""
-        for name in fields:
-            if name not in FIELDS:
-                raise InvalidInput(f"`fields` must be among {', '.join(map(repr, FIELDS))}; got {name!r}.")
-        X = as_table(X)
-        beliefs, errors = self._beliefs(X), self._judge.judge(self._judge.locate(X))
+        names, X = asked(fields, FIELDS), as_table(X)
+        beliefs = np.asarray(self._models.consult(X, fields="beliefs").beliefs)
+        errors = self._near(X)
         weights = self._rule(errors)
-        value = (weights * beliefs).sum(axis=-1)
-        without = values_without(self._without_each(errors), beliefs)
-        known = {
-            "value": value,
-            "standard_error": standard_error(without),
-            "weights": weights,
-            "beliefs": beliefs,
-            "influence": influence(value, without),
-        }
-        return Consensus(self.names, **{name: known[name] for name in fields})
+        known = {"weights": weights, "beliefs": beliefs, "value": (weights * beliefs).sum(axis=-1)}
+        if {"standard_error", "influence"} & set(names):
+            without = values_without(self._without_each(errors), beliefs)
+            known |= {"standard_error": standard_error(without), "influence": influence(known["value"], without)}
+        return Consensus(self.names, **{name: known[name] for name in names})
 
-    def _beliefs(self, X: Any) -> Array:
-        beliefs = self._models.consult(X, fields=["beliefs"]).beliefs
-        return np.asarray(beliefs)
+    def _near(self, X: Any) -> Array:
+        """Errors (M, K) on the held-out rows near each point."""
+        if self._judge is None:
+            return np.tile(self._errors, (X.shape[0], 1))
+        return self._judge.judge(self._judge.locate(X))
 
     def _without_each(self, errors: Array) -> Array:
         M, K = errors.shape

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from degroot.agents import Agent, Judge, check_settings
+from degroot.agents import Agent, Judge, check_choice, check_settings
 from degroot.exceptions import InvalidInput
 from degroot.jackknife import influence, standard_error, values_without
 from degroot.points import Array, in_blocks, threads
-from degroot.progress import track
+from degroot.progress import progress
 from degroot.rules import RULES, Rule
-from degroot.tables import as_table, column_names, take, to_numbers
+from degroot.tables import as_table, column_names, same_columns, take, to_numbers
 from degroot.trust import from_errors
 
 BELIEFS_BYTES = 1 << 25  # points whose predictions are held at once
-ERRORS_BYTES = 1 << 23  # points whose K x K errors a thread holds at once
+ERRORS_BYTES = 1 << 25  # points whose K x K errors a thread holds at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,15 @@ class Consensus:
 FIELDS = tuple(field.name for field in fields(Consensus) if field.name != "names")
 
 
+def asked(fields: Sequence[str] | str, known: Sequence[str]) -> list[str]:
+    """The names of fields that were asked for, one or several, if all are known."""
+    names = [fields] if isinstance(fields, str) else list(fields)
+    for name in names:
+        if name not in known:
+            raise InvalidInput(f"`fields` must be among {', '.join(map(repr, known))}; got {name!r}.")
+    return names
+
+
 class Collective:
     """Agents that pool their predictions, each trusting the models that do well on its own rows near the point.
 
@@ -56,7 +65,8 @@ class Collective:
         How neighbours count: ``"uniform"`` (the paper's), ``"tricube"`` or ``"gaussian"``, by their distance over the
         distance of the farthest of them.
     space : transformer or callable, optional
-        Applied before distances are taken, for agents that have no `space` of their own.
+        Applied before distances are taken, for agents that have no `space` of their own. (Rows that are not finite
+        numbers need the agent's own.)
     n_jobs : int, optional
         How many threads to use; all cores by default.
 
@@ -86,8 +96,7 @@ class Collective:
         n_jobs: int | None = None,
     ) -> None:
         check_settings(neighbours, metric, kernel)
-        if rule not in RULES:
-            raise InvalidInput(f"`rule` must be one of {', '.join(map(repr, RULES))}; got {rule!r}.")
+        check_choice("rule", rule, RULES)
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
         self.n_jobs = n_jobs
         self.agents = _agreeing(agents)
@@ -104,6 +113,11 @@ class Collective:
         return tuple(agent.name for agent in self.agents)
 
     @property
+    def feature_names(self) -> list[str] | None:
+        """The names of the features, if the rows of any agent have them."""
+        return _feature_names(self.agents)
+
+    @property
     def judges(self) -> tuple[Judge, ...]:
         """Each agent's squared errors of all models, and its neighbourhoods."""
         if self._judges is None:
@@ -114,7 +128,7 @@ class Collective:
         """The collective prediction for each row of `X`, (M,)."""
         return self._fields(self._checked(X), ["value"])["value"]
 
-    def consult(self, X: Any, fields: Sequence[str] = FIELDS) -> Consensus:
+    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS) -> Consensus:
         """The collective prediction with what lies behind it.
 
         Parameters
@@ -123,15 +137,11 @@ class Collective:
         fields : names of fields of `Consensus`
             Only these are computed and kept; all by default. `trust` takes 8 K² bytes a point.
         """
-        asked = [fields] if isinstance(fields, str) else list(fields)
-        for name in asked:
-            if name not in FIELDS:
-                raise InvalidInput(f"`fields` must be among {', '.join(map(repr, FIELDS))}; got {name!r}.")
-        return Consensus(self.names, **self._fields(self._checked(X), asked))
+        return Consensus(self.names, **self._fields(self._checked(X), asked(fields, FIELDS)))
 
     def replace(self, agent: Agent) -> "Collective":
         """Put `agent` in the place of the one with its name, and score anew only what it changes."""
-        place = self._place(agent.name)
+        place = self._place(_agent(agent).name)
         agents = _agreeing([*self.agents[:place], agent, *self.agents[place + 1 :]])
         if self._judges is not None:
             judges = [judge.with_model(place, agent) for judge in self._judges]
@@ -172,26 +182,33 @@ class Collective:
         return Judge.appoint(agent, predictors, self.neighbours, self.metric, self.kernel, self.space)
 
     def _calibrated(self) -> tuple[Judge, ...]:
-        return tuple(self._judge(agent, self.agents) for agent in track(self.agents, "Scoring models"))
+        judges = []
+        with progress("Scoring models", len(self.agents)) as advance:
+            for agent in self.agents:
+                judges.append(self._judge(agent, self.agents))
+                advance()
+        return tuple(judges)
 
     def _checked(self, X: Any) -> Any:
-        X, first = as_table(X), self.agents[0]
-        if X.shape[1] != first.n_features:
-            raise InvalidInput(f"`X` must have {first.n_features} features, as the agents' rows do; got {X.shape[1]}.")
-        _same_names(column_names(X), first.feature_names, "`X`")
+        X, expected = as_table(X), self.agents[0].n_features
+        if X.shape[1] != expected:
+            raise InvalidInput(f"`X` must have {expected} features, as the agents' rows do; got {X.shape[1]}.")
+        same_columns(column_names(X), self.feature_names, "`X`")
         return X
 
-    def _fields(self, X: Any, asked: Iterable[str]) -> dict[str, Array]:
+    def _fields(self, X: Any, names: Iterable[str]) -> dict[str, Array]:
         M, K = X.shape[0], len(self.agents)
         shapes = {"value": (M,), "standard_error": (M,), "trust": (M, K, K)}
-        answer = {name: np.empty(shapes.get(name, (M, K))) for name in asked}
+        answer = {name: np.empty(shapes.get(name, (M, K))) for name in names}
         needs_errors = (self._rule.judged and set(answer) != {"beliefs"}) or "trust" in answer
         judges = self.judges if needs_errors else ()
         width = K + X.shape[1] * (1 + sum(judge.space is not None for judge in judges))
         step = max(1, BELIEFS_BYTES // (8 * width))
         for start in range(0, M, step):
             stop = min(start + step, M)
-            self._answer(take(X, start, stop), judges, {name: array[start:stop] for name, array in answer.items()})
+            self._answer(
+                take(X, slice(start, stop)), judges, {name: array[start:stop] for name, array in answer.items()}
+            )
         return answer
 
     def _answer(self, X: Any, judges: Sequence[Judge], out: dict[str, Array]) -> None:
@@ -238,13 +255,13 @@ def _pool(rule: Rule, errors: Array, beliefs: Array, out: dict[str, Array]) -> N
 
 def _agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
     """The agents, if there are any, no two share a name, and all have the same features."""
-    agents = tuple(agents)
+    if not isinstance(agents, Iterable):
+        raise InvalidInput(f"A collective is made of several agents; got a {type(agents).__name__}.")
+    agents = tuple(_agent(agent) for agent in agents)
     if not agents:
         raise InvalidInput("A collective must have at least one agent; it has none.")
-    first, seen = agents[0], set[str]()
+    first, names, seen = agents[0], _feature_names(agents), set[str]()
     for agent in agents:
-        if not isinstance(agent, Agent):
-            raise InvalidInput(f"A collective is made of agents; got a {type(agent).__name__}.")
         if agent.name in seen:
             raise InvalidInput(f"Agents must have distinct names; two are called {agent.name!r}.")
         seen.add(agent.name)
@@ -252,14 +269,15 @@ def _agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
             raise agent.error(
                 f"it must have {first.n_features} features as {first.name!r} has; got {agent.n_features}."
             )
-        _same_names(agent.feature_names, first.feature_names, f"Agent {agent.name!r}: its rows")
+        same_columns(agent.feature_names, names, f"Agent {agent.name!r}: its rows")
     return agents
 
 
-def _same_names(names: list[str] | None, expected: list[str] | None, whose: str) -> None:
-    if names is not None and expected is not None and names != expected:
-        different = next(k for k, pair in enumerate(zip(names, expected, strict=True)) if pair[0] != pair[1])
-        raise InvalidInput(
-            f"{whose} must have the same features in the same order; "
-            f"feature {different} is {names[different]!r}, not {expected[different]!r}."
-        )
+def _agent(candidate: Any) -> Agent:
+    if not isinstance(candidate, Agent):
+        raise InvalidInput(f"A collective is made of agents; got a {type(candidate).__name__}.")
+    return candidate
+
+
+def _feature_names(agents: Iterable[Agent]) -> list[str] | None:
+    return next((agent.feature_names for agent in agents if agent.feature_names is not None), None)

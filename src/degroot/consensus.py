@@ -13,6 +13,7 @@ from degroot.exceptions import InvalidInput
 from degroot.points import Array, as_points, compiled, compiled_in_any_order, for_kernels, in_blocks
 
 ROW_SUM_TOLERANCE = 1e-6
+LEAVING = 4  # agents that leave together while many stay
 
 
 def stationary(trust: ArrayLike) -> Array:
@@ -52,28 +53,61 @@ def solve(trust: Array) -> Array:
 @compiled_in_any_order
 def _solve(trust: Any, weights: Any) -> None:
     K = trust.shape[1]
-    left, row, handed = np.empty((K, K)), np.empty(K), np.empty((K, K))
+    left, rows, handed = np.empty((K, K)), np.empty((LEAVING, K)), np.empty((K, K))
     for m in range(trust.shape[0]):
         for i in range(K):
             for j in range(K):
                 left[i, j] = trust[m, i, j]
-        for k in range(K - 1, 0, -1):  # agent k leaves
-            to_others = 0.0
-            for j in range(k):
-                row[j] = left[k, j]
-                to_others += row[j]
-            for i in range(k):
-                handed[k, i] = left[i, k] / to_others
-                for j in range(k):
-                    left[i, j] += handed[k, i] * row[j]
+        stay = K
+        while stay > 1:
+            leaving = LEAVING if stay > 4 * LEAVING else 1
+            for k in range(leaving):
+                _leave(left, stay, k, rows, handed)
+            stay -= leaving
+            _hand_on(left, stay, leaving, rows, handed)
         weights[m, 0] = total = 1.0
-        for k in range(1, K):  # and comes back
-            weights[m, k] = 0.0
+        for k in range(1, K):  # all come back
+            weight = 0.0
             for i in range(k):
-                weights[m, k] += weights[m, i] * handed[k, i]
-            total += weights[m, k]
+                weight += weights[m, i] * handed[k, i]
+            weights[m, k] = weight
+            total += weight
         for k in range(K):
             weights[m, k] /= total
+
+
+@compiled_in_any_order
+def _leave(left: Any, stay: int, k: int, rows: Any, handed: Any) -> None:
+    """The k-th of the last of `stay` agents leaves: its trust in those before it, and what they hand to it."""
+    agent = stay - 1 - k
+    for j in range(agent):
+        rows[k, j] = left[agent, j]
+        handed[agent, j] = left[j, agent]
+    for earlier in range(k):  # who left just before, which `left` does not show yet
+        gone = stay - 1 - earlier
+        share, back = handed[gone, agent], rows[earlier, agent]
+        for j in range(agent):
+            rows[k, j] += share * rows[earlier, j]
+            handed[agent, j] += back * handed[gone, j]
+    to_others = 0.0
+    for j in range(agent):
+        to_others += rows[k, j]
+    for j in range(agent):
+        handed[agent, j] /= to_others
+
+
+@compiled_in_any_order
+def _hand_on(left: Any, stay: int, leaving: int, rows: Any, handed: Any) -> None:
+    """Those who stay reach each other through those who leave as well; four at once read and write `left` once."""
+    for i in range(stay):
+        if leaving == LEAVING:
+            a, b, c, d = handed[stay + 3, i], handed[stay + 2, i], handed[stay + 1, i], handed[stay, i]
+            for j in range(stay):
+                left[i, j] += a * rows[0, j] + b * rows[1, j] + c * rows[2, j] + d * rows[3, j]
+        else:
+            share = handed[stay, i]
+            for j in range(stay):
+                left[i, j] += share * rows[0, j]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """scikit-learn's face: an estimator that deals rows to agents, trains a model for each, and lets them pool."""
 
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from degroot.agents import Agent
 from degroot.collective import Collective
 from degroot.exceptions import InvalidInput
 from degroot.points import Array
-from degroot.tables import is_frame, to_vector
+from degroot.tables import is_frame, take, to_numbers, to_vector
 
 
 class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -90,9 +91,8 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         model = cls(**settings)
         model.collective_ = model._collective(agents)
         model.n_features_in_ = model.agents_[0].n_features
-        names = model.agents_[0].feature_names
-        if names is not None:
-            model.feature_names_in_ = np.array(names, dtype=object)
+        if model.collective_.feature_names is not None:
+            model.feature_names_in_ = np.array(model.collective_.feature_names, dtype=object)
         return model
 
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "DeGrootRegressor":
@@ -101,10 +101,10 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         names, parts = self._parts(X, labels, groups)
         models = self._models(len(parts))
         trained = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit)(model, _rows(X, part), labels[part]) for model, part in zip(models, parts, strict=True)
+            delayed(_fit)(model, take(X, part), labels[part]) for model, part in zip(models, parts, strict=True)
         )
         self.collective_ = self._collective(
-            Agent(model, _rows(X, part), labels[part], name)
+            Agent(model, take(X, part), labels[part], name, space=self.space)
             for model, part, name in zip(trained, parts, names, strict=True)
         )
         return self
@@ -138,6 +138,8 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, skip_check_array=True)
         if not len(X):
             raise InvalidInput("`X` must have at least one row; it has none.")
+        if self.space is None:
+            to_numbers(X)
         return X, to_vector(column_or_1d(y, warn=True), len(X))
 
     def _asked(self, X: Any) -> Any:
@@ -146,10 +148,13 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return validate_data(self, X, reset=False, **checks)
 
     def _checks(self) -> dict[str, Any]:
+        """What scikit-learn should check; rows that a space turns into numbers may be anything."""
+        agents = self.collective_.agents if hasattr(self, "collective_") else ()
+        numbers = self.space is None and not (agents and all(agent.space is not None for agent in agents))
         return {
             "accept_sparse": "csr",
-            "dtype": [np.float64, np.float32] if self.space is None else None,
-            "ensure_all_finite": self.space is None,
+            "dtype": [np.float64, np.float32] if numbers else None,
+            "ensure_all_finite": numbers,
         }
 
     def _templates(self) -> Sequence[Any]:
@@ -182,8 +187,8 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _dealt(self, X: Any, y: Array) -> list[partitions.Rows]:
         if callable(self.partition):
-            return [np.asarray(part) for part in self.partition(X, y)]
-        if len(y) < self.n_agents:
+            return _row_numbers(self.partition(X, y), len(y))
+        if isinstance(self.n_agents, Integral) and len(y) < self.n_agents:
             raise InvalidInput(f"Every agent must get a row; got n_samples={len(y)} for {self.n_agents} agents.")
         random = check_random_state(self.random_state)
         if isinstance(self.partition, str) and self.partition == "random":
@@ -211,12 +216,21 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
 
 
+def _row_numbers(parts: Any, n_rows: int) -> list[partitions.Rows]:
+    """The row numbers that a `partition` gave for each agent, if they are that."""
+    if not isinstance(parts, Iterable):
+        raise InvalidInput(f"`partition` must give the row numbers of each agent; got {parts!r}.")
+    rows = [np.asarray(part) for part in parts]
+    for part in rows:
+        if part.ndim != 1 or part.dtype.kind not in "iu" or not part.size or part.min() < 0 or part.max() >= n_rows:
+            raise InvalidInput(
+                f"`partition` must give each agent an array of row numbers from 0 to {n_rows - 1}; got {part!r}."
+            )
+    return rows
+
+
 def _fit(model: Any, X: Any, y: Array) -> Any:
     return model.fit(X, y)
-
-
-def _rows(X: Any, rows: partitions.Rows) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _seeded(model: Any, random: np.random.RandomState) -> Any:

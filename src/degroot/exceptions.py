@@ -17,6 +17,9 @@ class DeGrootError(Exception):
 class InvalidInput(DeGrootError, ValueError):
     """Data or settings do not meet a requirement."""
 
+    def __str__(self) -> str:
+        return " ".join(super().__str__().split())  # one line, whatever was quoted in it
+
 
 class AgentError(InvalidInput):
     """One agent's rows, labels or model are at fault.
@@ -34,4 +37,4 @@ class AgentError(InvalidInput):
         self.message = message
 
     def __str__(self) -> str:
-        return f"Agent {self.agent!r}: {self.message}"
+        return f"Agent {self.agent!r}: {' '.join(self.message.split())}"

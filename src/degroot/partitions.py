@@ -4,7 +4,7 @@ Every function gives each agent an array of row numbers. The arrays are disjoint
 ascending, so that an agent keeps its rows in the order in which they came.
 """
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,7 +72,7 @@ def by_order(values: ArrayLike, n_agents: int, fraction: float = 1.0, random_sta
     [array([1, 3]), array([0, 2])]
     """
     ranks = _levels(values, "values")[1]
-    if not 0 <= fraction <= 1:
+    if not isinstance(fraction, Real) or not 0 <= fraction <= 1:
         raise InvalidInput(f"`fraction` must lie between 0 and 1; got {fraction}.")
     n_sorted = round(fraction * len(ranks))
     sizes, sorted_sizes = _sizes(len(ranks), n_agents), _even(n_sorted, n_agents)

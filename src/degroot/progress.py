@@ -2,28 +2,30 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-Item = TypeVar("Item", covariant=True)
 PATIENCE = 1.0  # seconds before a bar appears
 
 
-class Countable(Sized, Iterable[Item], Protocol[Item]):
-    """Items whose number is known."""
-
-
-def track(items: Countable[Item], label: str) -> Iterator[Item]:
-    """Go through `items`; if it takes more than a second and somebody watches, show how far it has come."""
-    if not sys.stderr.isatty():
-        yield from items
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
+    """Gives a function to call after each of `total` steps; shows how far they are if it takes more than a second."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
-    begun = time.monotonic()
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=len(items), visible=False)
-        for item in items:
-            yield item
-            bar.update(task, advance=1, visible=time.monotonic() - begun > PATIENCE)
+    bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+    task, begun = bar.add_task(label, total=total), time.monotonic()
+
+    def advance() -> None:
+        bar.advance(task)
+        if time.monotonic() - begun > PATIENCE and not bar.finished:
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        bar.stop()

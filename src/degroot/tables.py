@@ -4,10 +4,11 @@ Models get a table in the form in which it came, feature names and all. Distance
 """
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from degroot.exceptions import InvalidInput
@@ -20,15 +21,12 @@ def as_table(X: Any, complaint: Complaint = InvalidInput, name: str = "X") -> An
     """`X` as something with rows that can be sliced; frames and sparse matrices stay what they are."""
     if is_frame(X):
         return X
-    if issparse(X):
-        return X.tocsr()
-    try:
-        table = np.asarray(X)
-    except (TypeError, ValueError) as error:
-        raise complaint(f"`{name}` must be a table of numbers; {told(error)}.") from error
+    table: Any = (
+        X if issparse(X) else _as_array(X, lambda why: complaint(f"`{name}` must be a table of numbers; {why}."))
+    )
     if table.ndim != 2:
         raise complaint(f"`{name}` must be 2-dimensional, (rows, features); its shape is {table.shape}.")
-    return table
+    return table.tocsr() if issparse(table) else table
 
 
 def is_frame(X: Any) -> bool:
@@ -42,47 +40,45 @@ def column_names(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def take(X: Any, start: int, stop: int) -> Any:
-    """Rows start..stop, in the same form."""
-    return X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
+def same_columns(names: list[str] | None, expected: list[str] | None, whose: str) -> None:
+    """Refuse columns with other names, or in another order, where both have names."""
+    if names is not None and expected is not None and names != expected:
+        k = next(k for k, pair in enumerate(zip(names, expected, strict=True)) if pair[0] != pair[1])
+        raise InvalidInput(
+            f"{whose} must have the same features in the same order; feature {k} is {names[k]!r}, not {expected[k]!r}."
+        )
+
+
+def take(X: Any, rows: slice | NDArray[np.intp]) -> Any:
+    """Some rows, in the same form."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def to_numbers(X: Any, complaint: Complaint = InvalidInput, name: str = "X") -> Any:
     """`X` as a finite dense array or CSR of float32 or float64."""
-    values = X if issparse(X) else np.asarray(X)
-    if values.ndim != 2:
-        raise complaint(f"`{name}` must be 2-dimensional, (rows, features); its shape is {values.shape}.")
+    values = as_table(X if issparse(X) else np.asarray(X), complaint, name)
     if values.dtype not in (np.float32, np.float64):
-        if values.dtype.kind not in "fiubO":
-            raise complaint(f"`{name}` must hold numbers; it holds {values.dtype}. A `space` can turn it into numbers.")
-        try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise complaint(
-                f"`{name}` must hold numbers; {told(error)}. A `space` can turn it into numbers."
-            ) from error
-    stored = values.data if issparse(values) else values
-    if not np.isfinite(stored).all():
-        if issparse(values):
-            raise complaint(f"`{name}` must be finite; it holds NaN or infinity.")
+        values = _as_floats(values, lambda why: complaint(f"{why} A `space` can turn it into numbers."), name)
+    if issparse(values):
+        if not np.isfinite(values.data).all():
+            raise complaint(f"`{name}` must be finite; it holds NaN or infinity. A `space` of the agent can fill gaps.")
+    elif not np.isfinite(values).all():
         row, column = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
-        raise complaint(f"`{name}` must be finite; row {row}, column {column} is {values[row, column]}.")
+        raise complaint(
+            f"`{name}` must be finite; row {row}, column {column} is {values[row, column]}. "
+            "A `space` of the agent can fill gaps."
+        )
     return values
 
 
 def to_vector(y: ArrayLike, length: int, complaint: Complaint = InvalidInput, name: str = "y") -> Array:
     """`y` as `length` finite numbers."""
-    try:
-        values = np.asarray(y)
-        if np.iscomplexobj(values):
-            raise TypeError("they are complex")
-        vector = values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise complaint(f"`{name}` must hold numbers; {told(error)}.") from error
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        vector = vector[:, 0]
-    if vector.shape != (length,):
-        raise complaint(f"`{name}` must hold one number for each of {length} rows; its shape is {vector.shape}.")
+    values = _as_array(y, lambda why: complaint(f"`{name}` must hold numbers; {why}."))
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.shape != (length,):
+        raise complaint(f"`{name}` must hold one number for each of {length} rows; its shape is {values.shape}.")
+    vector: Array = _as_floats(values, complaint, name)
     if not np.isfinite(vector).all():
         row = int(np.flatnonzero(~np.isfinite(vector))[0])
         raise complaint(f"`{name}` must be finite; row {row} is {vector[row]}.")
@@ -90,5 +86,26 @@ def to_vector(y: ArrayLike, length: int, complaint: Complaint = InvalidInput, na
 
 
 def told(error: BaseException) -> str:
-    """What an error says, in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
+    """What an error says, after its name."""
+    return f"{type(error).__name__}: {error}".rstrip(".: ")
+
+
+def _as_array(values: Any, complaint: Complaint) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise complaint("some of it is masked")
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise complaint(told(error)) from error
+
+
+def _as_floats(values: Any, complaint: Complaint, name: str) -> Any:
+    """Numbers of any kind as float64. A text that looks like a number is none."""
+    kind = values.dtype.kind
+    if kind not in "fiubO":
+        raise complaint(f"`{name}` must hold numbers; it holds {values.dtype}.")
+    if kind == "O":
+        strange = [value for value in values.flat if not isinstance(value, Real)]
+        if strange:
+            raise complaint(f"`{name}` must hold numbers; it holds {strange[0]!r}.")
+    return values.astype(np.float64)

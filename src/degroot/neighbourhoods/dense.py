@@ -287,13 +287,14 @@ def _means(
     n, n_tiles, features = order.size, tiles.shape[0], tiles.shape[1]
     n_sample = min(n_tiles, SAMPLE // ROWS)
     rank = _rank_in_sample(size, n, n_sample * ROWS)
-    room = (2 * size + 512 + 63) // 64 * 64  # candidates kept for each query
+    room = (min(2 * size + 512, n_tiles * ROWS + 1) + 63) // 64 * 64  # candidates kept for each query
+    width = min(BLOCK, (queries.shape[0] + QUERIES - 1) // QUERIES * QUERIES)
     sample = np.empty((QUERIES, n_sample * ROWS), np.float32)
     minima = np.empty((1, (n_sample * ROWS // 16 + 63) // 64 * 64), np.float32)
     scores = np.empty(QUERIES * ROWS, np.float32)
-    near, places = np.empty((BLOCK, room), np.float32), np.empty((BLOCK, room), np.int32)
-    counts, limits = np.zeros(BLOCK, np.int64), np.empty(BLOCK, np.float32)
-    ready, lengths, floors = np.zeros((BLOCK, features), np.float32), np.zeros(BLOCK), np.zeros(BLOCK, np.float32)
+    near, places = np.empty((width, room), np.float32), np.empty((width, room), np.int32)
+    counts, limits = np.zeros(width, np.int64), np.zeros(width, np.float32)
+    ready, lengths, floors = np.zeros((width, features), np.float32), np.zeros(width), np.zeros(width, np.float32)
     chosen, band, weights = (
         np.empty(size, np.int64),
         np.empty(room, np.int64),
