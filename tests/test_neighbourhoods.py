@@ -186,6 +186,17 @@ def test_the_sample_of_the_rows_counts_as_much_as_the_others(monkeypatch, n, row
         assert_means(build(rows, size, metric), rows, queries, atol=1e-12)
 
 
+@pytest.mark.parametrize("n", [SAMPLE + 100, SAMPLE + 552, 4000, 10_000])
+def test_of_rows_that_are_repeated_very_often_the_first_are_taken(n):
+    """More rows of the sample are within the threshold than there is room for."""
+    rows = np.repeat(np.random.default_rng(0).normal(size=(2, 30)), n // 2, axis=0)
+    values = np.arange(float(n))[:, None]
+    for size in (1, 50, 400):
+        neighbourhoods = Neighbourhoods(rows, size)
+        assert neighbourhoods.path == "dense"
+        np.testing.assert_allclose(neighbourhoods.means(rows[:1], values), (size - 1) / 2)
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("away", [1e3, 1e5, 1e6, 1e8, 1e9, 1e12])
@@ -218,10 +229,10 @@ def test_the_unit_of_the_features_does_not_matter(monkeypatch, path, metric, uni
 
 @pytest.mark.parametrize("unit", [1e-40, 1e-25, 1e15, 1e25, 1e37])
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize(("n", "d"), [(3000, 2), (600, 20)])
+@pytest.mark.parametrize(("n", "d"), [(20_000, 2), (600, 20)])
 def test_single_precision_rows_of_any_size(unit, metric, n, d):
     rows, queries = ((unit * part).astype(np.float32) for part in normal(np.random.default_rng(1), n, d))
-    assert_means(Neighbourhoods(rows, 12, metric), rows, queries)
+    assert_means(Neighbourhoods(rows, 5, metric), rows, queries[:9])
 
 
 # ------------------------------------------------------------------------------------------------- chosen paths
