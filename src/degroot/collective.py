@@ -144,9 +144,9 @@ class Collective:
         place = self._place(_agent(agent).name)
         agents = _agreeing([*self.agents[:place], agent, *self.agents[place + 1 :]])
         if self._judges is not None:
-            judges = [judge.with_model(place, agent) for judge in self._judges]
-            judges[place] = self._judge(agent, agents)
-            self._judges = tuple(judges)
+            judge = self._judge(agent, agents)
+            others = [other.with_model(place, agent) for k, other in enumerate(self._judges) if k != place]
+            self._judges = (*others[:place], judge, *others[place:])
         self.agents = agents
         return self
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from degroot.exceptions import InvalidInput
-from degroot.points import Array, as_points, compiled, compiled_in_any_order, for_kernels, in_blocks
+from degroot.points import Array, as_points, compiled, for_kernels, in_blocks
+from degroot.sums import row_product, row_sum
 
 ROW_SUM_TOLERANCE = 1e-6
 LEAVING = 4  # agents that leave together while many stay
@@ -36,9 +37,10 @@ def stationary(trust: ArrayLike) -> Array:
     >>> stationary([[0.5, 0.5], [0.25, 0.75]]).round(4)
     array([0.3333, 0.6667])
     """
-    weights = solve(checked(trust))
-    if not np.isfinite(weights).all():
-        raise InvalidInput("Every agent must trust every other, at least through others; `trust` has some who do not.")
+    trust = checked(trust)
+    weights = solve(trust)
+    for place in map(tuple, np.argwhere(~np.isfinite(weights).all(axis=-1))):
+        weights[place] = _from_another_end(trust[place])
     return weights
 
 
@@ -50,7 +52,17 @@ def solve(trust: Array) -> Array:
     return weights.reshape(trust.shape[:-1])
 
 
-@compiled_in_any_order
+def _from_another_end(trust: Array) -> Array:
+    """Weights where some trust is 0, or next to it: the agent who stays last has to be one whom all listen to."""
+    for last in np.argsort(-trust.sum(axis=0), kind="stable"):
+        order = np.append(last, np.delete(np.arange(len(trust)), last))
+        weights = solve(trust[np.ix_(order, order)])
+        if np.isfinite(weights).all():
+            return weights[np.argsort(order)]
+    raise InvalidInput("Trust must lead to one consensus; in `trust` there are agents who never listen to each other.")
+
+
+@compiled
 def _solve(trust: Any, weights: Any) -> None:
     K = trust.shape[1]
     left, rows, handed = np.empty((K, K)), np.empty((LEAVING, K)), np.empty((K, K))
@@ -67,16 +79,13 @@ def _solve(trust: Any, weights: Any) -> None:
             _hand_on(left, stay, leaving, rows, handed)
         weights[m, 0] = total = 1.0
         for k in range(1, K):  # all come back
-            weight = 0.0
-            for i in range(k):
-                weight += weights[m, i] * handed[k, i]
-            weights[m, k] = weight
-            total += weight
+            weights[m, k] = row_product(weights, m, handed, k, k)
+            total += weights[m, k]
         for k in range(K):
             weights[m, k] /= total
 
 
-@compiled_in_any_order
+@compiled
 def _leave(left: Any, stay: int, k: int, rows: Any, handed: Any) -> None:
     """The k-th of the last of `stay` agents leaves: its trust in those before it, and what they hand to it."""
     agent = stay - 1 - k
@@ -89,14 +98,12 @@ def _leave(left: Any, stay: int, k: int, rows: Any, handed: Any) -> None:
         for j in range(agent):
             rows[k, j] += share * rows[earlier, j]
             handed[agent, j] += back * handed[gone, j]
-    to_others = 0.0
-    for j in range(agent):
-        to_others += rows[k, j]
+    to_others = row_sum(rows, k, agent)
     for j in range(agent):
         handed[agent, j] /= to_others
 
 
-@compiled_in_any_order
+@compiled
 def _hand_on(left: Any, stay: int, leaving: int, rows: Any, handed: Any) -> None:
     """Those who stay reach each other through those who leave as well; four at once read and write `left` once."""
     for i in range(stay):
@@ -156,7 +163,12 @@ def pool(trust: ArrayLike, beliefs: ArrayLike, *, rounds: int = 1000, tolerance:
         raise InvalidInput(f"`tolerance` must be 0 or more; got {tolerance}.")
     if start.ndim < 1 or start.shape[-1] != K:
         raise InvalidInput(f"`beliefs` must have one belief for each of {K} agents; its shape is {start.shape}.")
-    shape = np.broadcast_shapes(trust.shape[:-2], start.shape[:-1])
+    try:
+        shape = np.broadcast_shapes(trust.shape[:-2], start.shape[:-1])
+    except ValueError as error:
+        raise InvalidInput(
+            f"`beliefs` must be about as many points as `trust`; the shapes are {start.shape} and {trust.shape}."
+        ) from error
     matrices = for_kernels(np.broadcast_to(trust, (*shape, K, K))).reshape(-1, K, K)
     pooled = np.array(np.broadcast_to(start, (*shape, K))).reshape(-1, K)
     used, agreed = np.empty(len(pooled), np.int64), np.empty(len(pooled), np.bool_)

@@ -23,19 +23,10 @@ _worker = threading.local()
 
 def compiled(function: Function) -> Function:
     """Compile `function` to machine code, kept on disk where the installation or the user's cache can be written."""
-    return _compiled(function)
-
-
-def compiled_in_any_order(function: Function) -> Function:
-    """As `compiled`, for finite numbers whose sums and maxima may be taken in any order: several at once."""
-    return _compiled(function, fastmath={"nnan", "nsz", "reassoc", "contract"})
-
-
-def _compiled(function: Function, **options: Any) -> Function:
     try:
-        fast: Function = numba.njit(nogil=True, error_model="numpy", cache=True, **options)(function)
+        fast: Function = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
     except RuntimeError:  # numba found no directory that it may write to: compile anew in every process
-        fast = numba.njit(nogil=True, error_model="numpy", **options)(function)
+        fast = numba.njit(nogil=True, error_model="numpy")(function)
     return fast
 
 
@@ -61,18 +52,23 @@ def in_blocks(work: Callable[[int, int], object], count: int, block: int, n_thre
     `n_threads` is a number of threads; None or a negative number means all. Blocks called from inside a block run one
     after the other: the outer call has the cores already.
     """
-    starts = range(0, count, max(1, block))
-    wanted = min(len(starts), n_threads if n_threads and n_threads > 0 else threads())
-    if wanted <= 1 or getattr(_worker, "busy", False):
-        for start in starts:
-            work(start, min(start + block, count))
-        return
+    block = max(1, block)
+    starts = range(0, count, block)
+    allowed = n_threads if n_threads and n_threads > 0 else threads()
+    busy = getattr(_worker, "busy", False)
 
     def run(start: int) -> None:
-        _worker.busy = True
-        work(start, min(start + block, count))
+        before, _worker.busy = getattr(_worker, "busy", False), busy or len(starts) > 1 or allowed == 1
+        try:
+            work(start, min(start + block, count))
+        finally:
+            _worker.busy = before
 
-    with ThreadPoolExecutor(wanted) as pool:
+    if busy or allowed == 1 or len(starts) <= 1:
+        for start in starts:
+            run(start)
+        return
+    with ThreadPoolExecutor(min(len(starts), allowed)) as pool:
         tasks = [pool.submit(run, start) for start in starts]
         try:
             for task in tasks:

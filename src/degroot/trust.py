@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from degroot.points import Array, as_points, compiled_in_any_order, for_kernels, in_blocks
+from degroot.points import Array, as_points, compiled, for_kernels, in_blocks
+from degroot.sums import row_sum
 
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
@@ -42,16 +43,17 @@ def from_errors(errors: ArrayLike) -> Array:
     return trust.reshape(table.shape)
 
 
-@compiled_in_any_order
+@compiled
 def _from_errors(errors: Any, trust: Any) -> None:
+    K = errors.shape[1]
     for m in range(errors.shape[0]):
         worst = 0.0
-        for j in range(errors.shape[1]):
+        for j in range(K):
             worst = max(worst, errors[m, j])
         floor = max(EPS * worst, TINY)  # positive trust, so the consensus is unique
-        total = 0.0
-        for j in range(errors.shape[1]):
-            trust[m, j] = floor / max(errors[m, j], floor)
-            total += trust[m, j]
-        for j in range(errors.shape[1]):
+        for j in range(K):
+            error = errors[m, j]
+            trust[m, j] = floor / (error if error > floor else floor)
+        total = row_sum(trust, m, K)
+        for j in range(K):
             trust[m, j] /= total

@@ -242,7 +242,7 @@ def _choose(
 
 @compiled
 def _first(sample: Any, k: int, limit: float, near: Any, places: Any, q: int) -> int:
-    """Make the rows of the sample below the limit the first candidates of query q; how many there are, or none."""
+    """Make the rows of the sample below the limit the first candidates of query q; 0 if they are too many."""
     count = 0
     if count_below(sample, k * sample.shape[1], sample.shape[1] // 64, limit) >= near.shape[1]:
         return 0
@@ -317,6 +317,8 @@ def _means(
                 limit = _threshold(sample, k, minima, rank, floors[q])
                 limits[q] = limit + 5.0 * _slack(limit, lengths[q], rounding, metric)
                 counts[q] = _first(sample, k, limits[q], near, places, q)
+                if counts[q] == 0:
+                    limits[q] = -np.inf
         for first in range(n_sample, n_tiles, CHUNK):
             last = min(first + CHUNK, n_tiles)
             for group in range(0, stop - start, QUERIES):

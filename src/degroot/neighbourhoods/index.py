@@ -13,6 +13,7 @@ from degroot.points import Array, for_kernels, in_blocks, threads
 
 SPARSE_BELOW = 0.1  # share of stored entries below which the sparse search is the faster one
 TRIAL = 32  # rows asked when a tree is tried
+EXPONENT = 50  # of 2: rows beyond it are taken in other units, so that their squares stay in range
 BLOCK = 1024  # queries a thread takes at once
 
 
@@ -50,6 +51,9 @@ class Neighbourhoods:
         self.n_rows, self.n_features = rows.shape
         self.size, self.metric, self.kernel = size, metric, kernel
         self.sparse = issparse(rows) and rows.nnz < SPARSE_BELOW * self.n_rows * self.n_features
+        largest = float(np.abs(rows.data if issparse(rows) else rows).max(initial=0.0))
+        exponent = int(np.frexp(largest)[1])
+        self._shift = -exponent if abs(exponent) > EXPONENT else 0
         self._index = _choose(self._place(rows), size, METRICS[metric], KERNELS[kernel])
 
     @property
@@ -75,9 +79,13 @@ class Neighbourhoods:
         if self.sparse:
             rows = csr_array(rows, dtype=np.float64, copy=True)
             rows.sum_duplicates()
+            if self._shift:
+                rows.data = _shifted(rows.data, self._shift)
         else:
             kind = np.float32 if rows.dtype == np.float32 else np.float64
             rows = for_kernels(rows.toarray() if issparse(rows) else rows, kind)
+            if self._shift:
+                rows = _shifted(rows, self._shift)
         return _directions(rows) if METRICS[self.metric] == COSINE else rows
 
 
@@ -128,6 +136,13 @@ def _leaves_met(index: TreeIndex) -> float:
         gap = np.maximum(low - row, 0.0) + np.maximum(row - high, 0.0)
         met += int(((gap**power).sum(axis=1) <= reach**power).sum())
     return met / len(asked)
+
+
+def _shifted(values: Array, exponent: int) -> Array:
+    """Values times a power of 2, exactly, up to infinity."""
+    with np.errstate(over="ignore", under="ignore"):
+        shifted: Array = np.ldexp(values.astype(np.float64), exponent)
+    return shifted
 
 
 def _directions(rows: Any) -> Any:

@@ -132,7 +132,7 @@ def weigh(distances: Any, kernel: int) -> None:
     farthest = distances.max()
     total = 0.0
     for i in range(distances.size):
-        u = distances[i] / farthest if farthest > 0.0 else 0.0
+        u = 0.0 if farthest == 0.0 else 1.0 if distances[i] == farthest else distances[i] / farthest
         distances[i] = (1.0 - u**3) ** 3 if kernel == TRICUBE else math.exp(-0.5 * u * u)
         total += distances[i]
     if total == 0.0:

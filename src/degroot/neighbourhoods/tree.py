@@ -36,7 +36,7 @@ def _means(
     chosen, weights = np.empty(size, np.int64), np.empty(0 if kernel == UNIFORM else size)
     for m in range(queries.shape[0]):
         within, beyond = distances[m, size - 1], distances[m, size]
-        if beyond - within <= rounding * beyond:  # the tree may have taken any of the rows at the boundary
+        if not beyond - within > rounding * beyond:  # the tree may have taken any of the rows at the boundary, or none
             search_all(rows, queries, m, metric, chosen)
         else:
             for i in range(size):

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.deletions.vectors import add_product, largest, load, product, reciprocal, spread, store, vectors
 from degroot.points import Array, compiled
-from degroot.vectors import add_product, largest, load, product, reciprocal, spread, store, vectors
 
 Places = NDArray[np.int64]
 

@@ -1,0 +1,5 @@
+"""Deletions: consensus weights without each agent in turn, fast."""
+
+from degroot.deletions.elimination import delete_each
+
+__all__ = ["delete_each"]
