@@ -13,10 +13,10 @@ demo: $(STAMP) ## see the method at work
 	$(BIN)/degroot demo
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 2
 
 test-all: $(STAMP) ## run the slow tests too
-	$(BIN)/pytest -q -m ""
+	$(BIN)/pytest -q -n 2 -m ""
 
 check: $(STAMP) ## style, types and import layers
 	$(BIN)/ruff check

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.neighbourhoods import KERNELS, METRICS, Neighbourhoods
-from degroot.points import Array
+from degroot.points import Array, for_kernels
 from degroot.tables import as_table, column_names, to_numbers, to_vector, told
 
 LARGEST_ERROR = 1e300  # the square of an absurd residual: finite, so that trust stays defined
@@ -119,6 +119,10 @@ class Judge:
         """Mean squared error of every model near each of the `located` points, (M, K)."""
         return self.neighbourhoods.means(located, self.errors)
 
+    def judge_into(self, errors: Array, place: int, located: Any) -> None:
+        """The same into ``errors[:, place]``, of (M, judges, K)."""
+        self.neighbourhoods.means_into(errors, place, located, self.errors)
+
     def with_model(self, place: int, predictor: Agent) -> "Judge":
         """The same judge, with `predictor` in the place of the model at `place`, or after the last."""
         return self._with_column(place, squared_errors(self.agent, [predictor]))
@@ -129,14 +133,14 @@ class Judge:
 
     def _with_column(self, place: int, column: Array) -> "Judge":
         errors = np.column_stack([self.errors[:, :place], column, self.errors[:, place + 1 :]])
-        return replace(self, errors=errors)
+        return replace(self, errors=for_kernels(errors))
 
 
 def squared_errors(agent: Agent, predictors: Sequence[Agent]) -> Array:
     """Squared error of each of `predictors` on the rows of `agent`, (n, len(predictors))."""
     residuals = np.column_stack([predictor.predict(agent.X) - agent.y for predictor in predictors])
     with np.errstate(over="ignore"):
-        return np.minimum(residuals**2, LARGEST_ERROR)
+        return for_kernels(np.minimum(residuals**2, LARGEST_ERROR))
 
 
 def neighbourhood_size(neighbours: float, agent: Agent) -> int:

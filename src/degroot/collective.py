@@ -8,7 +8,7 @@ import numpy as np
 
 from degroot.agents import Agent, Judge, check_choice, check_settings
 from degroot.exceptions import InvalidInput
-from degroot.jackknife import influence, standard_error, values_without
+from degroot.jackknife import influence, standard_error
 from degroot.points import Array, in_blocks, threads
 from degroot.progress import progress
 from degroot.rules import RULES, Rule
@@ -16,7 +16,7 @@ from degroot.tables import as_table, column_names, same_columns, take, to_number
 from degroot.trust import from_errors
 
 BELIEFS_BYTES = 1 << 25  # points whose predictions are held at once
-ERRORS_BYTES = 1 << 25  # points whose K x K errors a thread holds at once
+ERRORS_BYTES = 1 << 24  # points whose K x K errors a thread holds at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +222,9 @@ class Collective:
         located = [plain if judge.space is None else judge.locate(X) for judge in judges]
 
         def block(start: int, stop: int) -> None:
-            errors = np.ones((stop - start, K, K)) if judges else np.broadcast_to(1.0, (stop - start, K, K))
+            errors = np.empty((stop - start, K, K)) if judges else np.broadcast_to(1.0, (stop - start, K, K))
             for i, (judge, points) in enumerate(zip(judges, located, strict=True)):
-                errors[:, i] = judge.judge(points[start:stop])
+                judge.judge_into(errors, i, points[start:stop])
             part = {name: array[start:stop] for name, array in out.items()}
             _pool(self._rule, errors, beliefs[start:stop], part)
 
@@ -246,7 +246,7 @@ def _pool(rule: Rule, errors: Array, beliefs: Array, out: dict[str, Array]) -> N
     if "value" in out:
         out["value"][:] = value
     if {"standard_error", "influence"} & set(out):
-        without = values_without(rule.weights_without(errors, trust), beliefs)
+        without = rule.values_without(errors, trust, beliefs)
         if "standard_error" in out:
             out["standard_error"][:] = standard_error(without)
         if "influence" in out:

@@ -42,8 +42,46 @@ def weights_without(trust: ArrayLike) -> Array:
         return np.full_like(everyone, np.nan)
     points = everyone.reshape(-1, K, K)
     weights = np.empty_like(points)
-    in_blocks(lambda start, stop: delete_each(points[start:stop], weights[start:stop]), *as_points(points))
+    nothing = np.zeros(points.shape[:2])
+
+    def block(first: int, last: int) -> None:
+        delete_each(points[first:last], nothing[first:last], nothing[first:last], weights[first:last])
+
+    in_blocks(block, *as_points(points))
     return weights.reshape(everyone.shape)
+
+
+def consensus_without(trust: ArrayLike, beliefs: ArrayLike) -> Array:
+    r"""Consensus values of the others, :math:`p^*_{-i}`, for every agent left out in turn, without keeping weights.
+
+    Parameters
+    ----------
+    trust : (..., K, K)
+        Positive, rows sum to 1.
+    beliefs : (..., K)
+
+    Returns
+    -------
+    (..., K)
+        NaN for K = 1: nobody is left.
+
+    Examples
+    --------
+    >>> consensus_without([[0.2, 0.4, 0.4], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]], [1, 2, 3])
+    array([2.75      , 2.71428571, 1.82352941])
+    """
+    everyone, everything = for_kernels(trust), for_kernels(beliefs)
+    K = everyone.shape[-1]
+    if K == 1:
+        return np.full_like(everything, np.nan)
+    points, believed = everyone.reshape(-1, K, K), everything.reshape(-1, K)
+    values, no_weights = np.empty_like(believed), np.empty((0, K, K))
+
+    def block(first: int, last: int) -> None:
+        delete_each(points[first:last], believed[first:last], values[first:last], no_weights)
+
+    in_blocks(block, *as_points(points))
+    return values.reshape(everything.shape)
 
 
 def values_without(weights_without: ArrayLike, beliefs: ArrayLike) -> Array:

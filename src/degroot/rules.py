@@ -1,7 +1,7 @@
 """Rules: from the agents' local errors to one weight for each model, with everybody and without each agent in turn.
 
 Errors and trust are (M, K, K): what agent i measured for model j near each point. Weights are (M, K), and (M, K, K)
-where row i is without agent i.
+where row i is without agent i. Values without each agent in turn are (M, K), and are all that error bars need.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Rule:
     """How errors, and the trust that follows from them, become weights."""
 
     weights: Callable[[Array, Array], Array]
-    weights_without: Callable[[Array, Array], Array]
+    values_without: Callable[[Array, Array, Array], Array]  # also from the beliefs (M, K)
     judged: bool = True  # False: the weights do not depend on the errors
 
 
@@ -52,28 +52,33 @@ def _error_average(errors: Array, _trust: Array) -> Array:
     return from_errors(errors.mean(axis=-2))
 
 
-def _leaving_out(weigh: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """Weights without each agent in turn, by the rule `weigh` on what the others have measured of each other."""
+def _leaving_out(weigh: Callable[[Array, Array], Array]) -> Callable[[Array, Array, Array], Array]:
+    """Values without each agent in turn, by the rule `weigh` on what the others have measured of each other."""
 
-    def weights_without(errors: Array, _trust: Array) -> Array:
+    def values_without(errors: Array, _trust: Array, beliefs: Array) -> Array:
         K = errors.shape[-1]
-        weights = np.zeros(errors.shape) if K > 1 else np.full(errors.shape, np.nan)
+        values = np.full(beliefs.shape, np.nan)
         for i in range(K if K > 1 else 0):
             others = np.flatnonzero(np.arange(K) != i)
             remaining = errors[..., others[:, None], others]
-            weights[..., i, others] = weigh(remaining, from_errors(remaining))
-        return weights
+            values[..., i] = (weigh(remaining, from_errors(remaining)) * beliefs[..., others]).sum(axis=-1)
+        return values
 
-    return weights_without
+    return values_without
 
 
 RULES = {
     # the paper's: stationary weights of the trust matrix
     "degroot": Rule(
-        lambda _errors, trust: consensus.solve(trust), lambda _errors, trust: jackknife.weights_without(trust)
+        lambda _errors, trust: consensus.solve(trust),
+        lambda _errors, trust, beliefs: jackknife.consensus_without(trust, beliefs),
     ),
     # M-avg: all models alike
-    "average": Rule(_average, lambda errors, trust: each_deleted(_average(errors, trust)), judged=False),
+    "average": Rule(
+        _average,
+        lambda errors, trust, beliefs: jackknife.values_without(each_deleted(_average(errors, trust)), beliefs),
+        judged=False,
+    ),
     # tau-avg: the mean of the agents' trust, which is one round of pooling
     "trust-average": Rule(_trust_average, _leaving_out(_trust_average)),
     # MSE-avg: in inverse proportion to the mean of the agents' errors

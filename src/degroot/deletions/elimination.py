@@ -19,60 +19,71 @@ Flags = NDArray[np.bool_]
 MANY = 48  # agents beyond which the others' weights are first sought near those with everyone
 
 
-def delete_each(trust: Array, weights: Array) -> None:
-    """Weights (M, K, K) without each agent in turn, from positive trust (M, K, K), K at least 2."""
+def delete_each(trust: Array, beliefs: Array, values: Array, weights: Array) -> None:
+    """What the others agree on without each agent in turn.
+
+    From positive trust (M, K, K), K at least 2, and beliefs (M, K): values (M, K), weights (M, K, K). Where `weights`
+    holds no points, none are kept.
+    """
     if trust.shape[1] <= MANY:
-        _delete_few(trust, weights)
+        _delete_few(trust, beliefs, values, weights)
     else:
-        _delete_many(trust, weights)
+        _delete_many(trust, beliefs, values, weights)
 
 
 @compiled
-def _delete_few(trust: Array, weights: Array) -> None:
+def _delete_few(trust: Array, beliefs: Array, values: Array, weights: Array) -> None:
     """Every one by elimination."""
     M, K = trust.shape[0], trust.shape[1]
     n = (K + 3) // 4 * 4  # with agents whom nobody trusts
     flows, totals, rests, lanes = np.zeros(n * n), np.empty(K), np.empty(K), np.empty(8, np.int64)
     keep, given, out, u, flow = vectors(n), vectors(n), vectors(n), vectors(n), vectors((n | 1) * n)
-    masked, leaving = np.empty(n // 4, np.bool_), vectors(4)
+    masked, leaving, order = np.empty(n // 4, np.bool_), vectors(4), np.arange(K)
     for m in range(M):
-        _flows(trust[m], n, flows, totals, rests)
+        _flows(trust[m], order, n, flows, totals, rests)
         for first in range(0, K, 8):
             for lane in range(8):
                 lanes[lane] = min(first + lane, K - 1)
             _leave_out(flows, K, n, totals, rests, lanes, keep, given, out)
             _eliminate(flows, n, lanes, keep, masked, leaving, flow, n | 1, u)
-            _normalise(trust[m], lanes, out, u, weights[m])
+            _pool(trust, beliefs, m, order, lanes, out, u, values)
+            if len(weights):
+                _keep(weights[m], order, lanes, u)
 
 
 @compiled
-def _delete_many(trust: Array, weights: Array) -> None:
+def _delete_many(trust: Array, beliefs: Array, values: Array, weights: Array) -> None:
     """As `_delete_few`, with an elimination only for those whom `perturbation` cannot vouch for."""
     M, K = trust.shape[0], trust.shape[1]
     n = (K + 7) // 8 * 8
-    flows, totals, rests, lanes = np.zeros(n * n), np.empty(K), np.empty(K), np.empty(8, np.int64)
+    flows, totals, rests, lanes = vectors(n * n // 8), np.empty(K), np.empty(K), np.empty(8, np.int64)
     keep, given, out, u, flow = vectors(n), vectors(n), vectors(n), vectors(n), vectors((n | 1) * n)
     masked, leaving = np.empty(n // 4, np.bool_), vectors(4)
-    room = perturbation.room(n)
+    order, room = np.arange(K), perturbation.room(n)
+    flows[:] = 0.0
     for m in range(M):
-        _flows(trust[m], n, flows, totals, rests)
+        perturbation.sort(trust[m], order, totals)
+        _flows(trust[m], order, n, flows, totals, rests)
         perturbation.prepare(flows, K, n, room)
         for first in range(0, K, 8):
             for lane in range(8):
-                lanes[lane] = room.order[min(first + lane, K - 1)]
+                lanes[lane] = min(first + lane, K - 1)
             _leave_out(flows, K, n, totals, rests, lanes, keep, given, out)
             if not perturbation.solve(flows, K, n, lanes, keep, given, out, room, u):
                 _eliminate(flows, n, lanes, keep, masked, leaving, flow, n | 1, u)
-            _normalise(trust[m], lanes, out, u, weights[m])
+            _pool(trust, beliefs, m, order, lanes, out, u, values)
+            if len(weights):
+                _keep(weights[m], order, lanes, u)
 
 
 @compiled
-def _flows(trust: Array, n: int, flows: Array, totals: Array, rests: Array) -> None:
-    """Trust in others, the total of each agent, and the total of all but the biggest."""
+def _flows(trust: Array, order: Places, n: int, flows: Array, totals: Array, rests: Array) -> None:
+    """Trust in others, the total of each agent, and the total of all but the biggest, agents taken in `order`."""
     K = len(trust)
     for j in range(K):
+        row = order[j]
         for k in range(K):
-            flows[j * n + k] = trust[j, k]
+            flows[j * n + k] = trust[row, order[k]]
         flows[j * n + j] = 0.0
         rest, a, b, c, d = 0.0, 0.0, 0.0, 0.0, 0.0
         for at in range(j * n, j * n + n, 4):
@@ -100,7 +111,12 @@ def _leave_out(
         store(keep, 8 * j, spread(1.0 if j < K else 0.0))
     for lane in range(8):
         keep[8 * lanes[lane] + lane] = 0.0
+    in_a_row = lanes[7] == lanes[0] + 7
     for j in range(K):
+        if in_a_row and rests[j] >= 0.5 * totals[j]:
+            store(given, 8 * j, load(flows, j * n + lanes[0]))
+            store(out, 8 * j, spread(totals[j]) - load(given, 8 * j))
+            continue
         for lane in range(8):
             amount = flows[j * n + lanes[lane]]
             given[8 * j + lane] = amount
@@ -179,15 +195,28 @@ def _substitute(flow: Array, stride: int, n: int, keep: Array, u: Array) -> None
 
 
 @compiled
-def _normalise(trust: Array, lanes: Places, out: Array, u: Array, weights: Array) -> None:
-    """Weights that sum to 1."""
-    K = len(trust)
-    total = spread(0.0)
-    for j in range(K):
-        weight = load(u, 8 * j) * (load(out, 8 * j) + spread(trust[j, j]))
+def _pool(
+    trust: Array, beliefs: Array, m: int, order: Places, lanes: Places, out: Array, u: Array, values: Array
+) -> None:
+    """Weights that sum to 1, in `u`, and the values that they give to the beliefs."""
+    total, value = spread(0.0), spread(0.0)
+    for j in range(len(order)):
+        agent = order[j]
+        weight = load(u, 8 * j) * (load(out, 8 * j) + spread(trust[m, agent, agent]))
         store(u, 8 * j, weight)
         total = total + weight
-    for j in range(K):
-        store(u, 8 * j, load(u, 8 * j) / total)
-        for lane in range(8):
-            weights[lanes[lane], j] = u[8 * j + lane]
+        value = value + weight * spread(beliefs[m, agent])
+    scale = spread(1.0) / total
+    for j in range(len(order)):
+        store(u, 8 * j, load(u, 8 * j) * scale)
+    store(out, 0, value * scale)
+    for lane in range(8):
+        values[m, order[lanes[lane]]] = out[lane]
+
+
+@compiled
+def _keep(weights: Array, order: Places, lanes: Places, u: Array) -> None:
+    for lane in range(8):
+        left_out = order[lanes[lane]]
+        for j in range(len(order)):
+            weights[left_out, order[j]] = u[8 * j + lane]

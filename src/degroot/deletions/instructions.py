@@ -11,6 +11,7 @@ double, int32, int64 = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 vector = ir.VectorType(double, LANES)
 zero, one = ir.Constant(vector, [0.0] * LANES), ir.Constant(vector, [1.0] * LANES)
 pointer = vector.as_pointer()
+single = ir.VectorType(ir.FloatType(), LANES)  # half as precise, twice as fast
 
 
 def data_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
@@ -18,9 +19,9 @@ def data_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
     return context.make_array(kind)(context, builder, array).data
 
 
-def spread_over(builder: Any, value: Any) -> Any:
+def spread_over(builder: Any, value: Any, kind: ir.VectorType = vector) -> Any:
     """The same number in every lane."""
-    nothing = ir.Constant(vector, ir.Undefined)
+    nothing = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(int32, 0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(int32, LANES), [0] * LANES))
 
@@ -56,13 +57,13 @@ def loop(builder: Any, start: Any, stop: Any, totals: list[Any], add: Callable[.
     builder.position_at_end(loop)
     n = builder.phi(int64)
     n.add_incoming(start, before)
-    running = [builder.phi(vector) for _ in totals]
+    running = [builder.phi(total.type) for total in totals]
     sums = add(n, running)
     following = builder.add(n, number(1))
     n.add_incoming(following, loop)
     builder.cbranch(builder.icmp_signed("<", following, stop), loop, done)
     builder.position_at_end(done)
-    finals = [builder.phi(vector) for _ in totals]
+    finals = [builder.phi(total.type) for total in totals]
     for total, sum_, current, final in zip(totals, sums, running, finals, strict=True):
         current.add_incoming(total, before)
         current.add_incoming(sum_, loop)

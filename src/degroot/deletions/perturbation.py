@@ -10,7 +10,7 @@ for a generalised inverse X of :math:`I - T`, one for all i. This is solved by i
 acceleration with one step of memory. Six or seven iterations of :math:`K^2` operations take the place of an elimination
 of :math:`K^3 / 3`.
 
-Nothing is taken on trust: a result counts only if it balances the flows to 12 digits, and if no part of the others
+Nothing is taken on trust: a result counts only if it balances the flows to 11 digits, and if no part of the others
 is so loosely tied to the rest that balance would say little about their weights.
 """
 
@@ -25,9 +25,10 @@ from degroot.points import Array, compiled
 Places = NDArray[np.int64]
 
 ITERATIONS = 30
+ROUGH = 2  # iterations at first whose errors are larger than what float32 loses
 SETTLED = 3e-12  # relative change of the weights in one iteration, as the root of the sum of squares
-CONVERGED = 1e-13  # expected relative error of the weights, as the root of the sum of squares
-BALANCED = 3e-13  # relative difference of what flows in and out, likewise
+CONVERGED = 1e-12  # expected relative error of the weights, as the root of the sum of squares
+BALANCED = 3e-12  # relative difference of what flows in and out, likewise
 TARGETS = 12  # agents whom all others must be seen to reach, or one of these
 FAR = 5000.0  # steps on the way to a target, with everyone
 SLACK = 0.98  # how much of each step the agent left out may have been needed for
@@ -36,11 +37,12 @@ SLACK = 0.98  # how much of each step the agent left out may have been needed fo
 class Room(NamedTuple):
     """What the agents left out have in common, and room to work in. Where it says vectors, one for each agent."""
 
-    order: Places  # the agents, least trusted by any one other first
     weights: Array  # with everyone, per unit of trust in others
     per_weight: Array  # one over that
     inverse: Array  # X off the diagonal
     diagonal: Array  # X on the diagonal
+    single: NDArray[np.float32]  # X off the diagonal, rounded
+    single_a: NDArray[np.float32]  # vectors
     times: Array  # steps to each of the targets, with everyone; -1 at the target, and if it is far
     rows: Array
     columns: Array
@@ -56,11 +58,12 @@ class Room(NamedTuple):
 def room(n: int) -> Room:
     """Room for n agents, a multiple of 8."""
     return Room(
-        np.empty(n, np.int64),
         np.empty(n),
         np.empty(n),
         vectors(n * n // 8),
         np.empty(n),
+        np.empty(n * n, np.float32),
+        np.empty(8 * n, np.float32),
         np.empty(TARGETS * n),
         vectors(n),
         vectors(n),
@@ -75,20 +78,19 @@ def room(n: int) -> Room:
 
 @compiled
 def prepare(flows: Array, K: int, n: int, room: Room) -> None:
-    """Find what all agents left out have in common, and order them by how much one other trusts them, least first."""
-    most, total = room.new, room.old
+    """Find what all agents left out have in common."""
+    total = room.old
     for k in range(n):
-        most[k] = total[k] = 0.0
+        total[k] = 0.0
     for j in range(K):
         for at in range(0, n, 8):
-            flow = load(flows, j * n + at)
-            store(most, at, largest(load(most, at), flow))
-            store(total, at, load(total, at) + flow)
-    _sort(room.order, K, most)
+            store(total, at, load(total, at) + load(flows, j * n + at))
     target = _greatest(total, K)
     _generalised_inverse(flows, K, n, target, room)
     _consensus(flows, K, n, target, room)
     _centre(K, n, room)
+    for at in range(0, n * n, 8):
+        store(room.single, at, load(room.inverse, at))
     _hitting_times(K, n, room)
 
 
@@ -102,10 +104,17 @@ def _greatest(values: Array, K: int) -> int:
 
 
 @compiled
-def _sort(order: Places, K: int, keys: Array) -> None:
+def sort(trust: Array, order: Places, most: Array) -> None:
+    """Order the agents by how much any one other trusts them, least first: those alike in that are solved alike."""
+    K = len(trust)
+    for k in range(K):
+        most[k] = 0.0
+    for j in range(K):
+        for k in range(K):
+            most[k] = max(most[k], trust[j, k] if j != k else 0.0)
     for i in range(K):
         at = i
-        while at > 0 and keys[order[at - 1]] > keys[i]:
+        while at > 0 and most[order[at - 1]] > most[i]:
             order[at] = order[at - 1]
             at -= 1
         order[at] = i
@@ -279,12 +288,13 @@ def _iterate(K: int, n: int, lanes: Places, keep: Array, given: Array, room: Roo
     for j in range(n):
         store(room.a, 8 * j, spread(0.0))
     for j in range(K):
-        start, trusted = spread(room.weights[j]) * load(keep, 8 * j), load(given, 8 * j)
+        trusted = load(given, 8 * j)
+        store(room.divisor, 8 * j, load(keep, 8 * j) / (spread(1.0) - trusted * spread(room.diagonal[j])))
+        start = spread(room.weights[j]) * load(room.divisor, 8 * j)
         store(u, 8 * j, start)
         store(room.a, 8 * j, start * trusted)
-        store(room.divisor, 8 * j, load(keep, 8 * j) / (spread(1.0) - trusted * spread(room.diagonal[j])))
     for iteration in range(ITERATIONS):
-        _apply(K, n, lanes, room)
+        _apply(K, n, lanes, room, iteration < ROUGH)
         along, across, size, scale = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
         for k in range(K):
             x, per_weight = load(new, 8 * k), spread(room.per_weight[k])
@@ -313,8 +323,8 @@ def _iterate(K: int, n: int, lanes: Places, keep: Array, given: Array, room: Roo
 
 
 @compiled
-def _apply(K: int, n: int, lanes: Places, room: Room) -> None:
-    """One iteration, from `a` to `new`."""
+def _apply(K: int, n: int, lanes: Places, room: Room, rough: bool) -> None:
+    """One iteration, from `a` to `new`; a rough one takes products of rounded numbers."""
     a, new, numbers = room.a, room.new, room.block
     total = spread(0.0)
     for lane in range(8):
@@ -324,8 +334,14 @@ def _apply(K: int, n: int, lanes: Places, room: Room) -> None:
     store(numbers, 0, total)
     for lane in range(8):
         a[8 * lanes[lane] + lane] = -numbers[lane]
-    for k in range(0, n, 8):
-        product(room.inverse, k, n, a, 0, 8, K, new, 8 * k, 8)
+    if rough:
+        for j in range(K):
+            store(room.single_a, 8 * j, load(a, 8 * j))
+        for k in range(0, n, 8):
+            product(room.single, k, n, room.single_a, 0, 8, K, new, 8 * k, 8)
+    else:
+        for k in range(0, n, 8):
+            product(room.inverse, k, n, a, 0, 8, K, new, 8 * k, 8)
     for lane in range(8):
         i = lanes[lane]
         numbers[lane] = (numbers[lane] * room.diagonal[i] - new[8 * i + lane]) * room.per_weight[i]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, overload, register_model
 
@@ -24,9 +25,9 @@ from degroot.deletions.instructions import (
     one_over,
     plus_product,
     pointer,
+    single,
     spread_over,
     vector,
-    zero,
 )
 from degroot.points import Array, compiled
 
@@ -70,11 +71,14 @@ def load(_context: Any, array: Any, _at: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def store(_context: Any, array: Any, _at: Any, _value: Any) -> Any:
-    """``store(array, at, value)``: put the eight numbers of `value` at ``array[at]`` and on."""
+    """``store(array, at, value)``: put the eight numbers of `value` at ``array[at]`` and on; float32 rounds them."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.gep(data_of(context, builder, signature.args[0], arguments[0]), [arguments[1]])
-        builder.store(arguments[2], builder.bitcast(place, pointer), align=8)
+        value, kind = arguments[2], vector
+        if array.dtype == types.float32:
+            value, kind = builder.fptrunc(value, single), single
+        builder.store(value, builder.bitcast(place, kind.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return types.none(array, types.intp, _eight), generate
@@ -146,6 +150,7 @@ def _product(from_zero: bool) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             left, left_at, left_stride, right, right_at, right_stride, count, out, out_at, out_stride = arguments
             kinds = signature.args
+            lanes = single if kinds[0].dtype == types.float32 else vector
             numbers = builder.gep(data_of(context, builder, kinds[0], left), [left_at])
             right_row = builder.gep(data_of(context, builder, kinds[3], right), [right_at])
             start = builder.gep(data_of(context, builder, kinds[7], out), [out_at])
@@ -155,13 +160,14 @@ def _product(from_zero: bool) -> Any:
             def add(p: Any, totals: list[Any]) -> list[Any]:
                 row = builder.gep(numbers, [builder.mul(p, left_stride)])
                 y = builder.gep(right_row, [builder.mul(p, right_stride)])
-                y = builder.load(builder.bitcast(y, pointer), align=8)
-                x = [spread_over(builder, builder.load(builder.gep(row, [number(r)]))) for r in range(LANES)]
+                y = builder.load(builder.bitcast(y, lanes.as_pointer()), align=4)
+                x = [spread_over(builder, builder.load(builder.gep(row, [number(r)])), lanes) for r in range(LANES)]
                 return [plus_product(builder, total, x[r], y) for r, total in enumerate(totals)]
 
-            totals = [zero if from_zero else builder.load(place, align=8) for place in places]
+            nothing = ir.Constant(lanes, [0.0] * LANES)
+            totals = [nothing if from_zero else builder.load(place, align=8) for place in places]
             for place, total in zip(places, loop(builder, number(0), count, totals, add), strict=True):
-                builder.store(total, place, align=8)
+                builder.store(total if lanes is vector else builder.fpext(total, vector), place, align=8)
             return context.get_dummy_value()
 
         at = types.intp
@@ -174,7 +180,8 @@ product = _product(from_zero=True)
 """``product(left, left_at, left_stride, right, right_at, right_stride, count, out, out_at, out_stride)``
 
 Eight vectors ``out[r]``, the sums of ``left[p, r] * right[p]`` over p up to `count`. Rows p of `left` are eight
-numbers, those of `right` and `out` one vector; all are flat arrays, with places and strides counted in numbers."""
+numbers, those of `right` and `out` one vector; all are flat arrays, with places and strides counted in numbers. Where
+`left` and `right` are float32, sums are too."""
 
 add_product = _product(from_zero=False)
 """As `product`, added to what is in `out`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from degroot.neighbourhoods.lanes import QUERIES, ROWS, below, difference, lowest, product
+from degroot.neighbourhoods.lanes import QUERIES, ROWS, below, difference, how_many, lowest, product
 from degroot.neighbourhoods.selection import (
     MANHATTAN,
     UNIFORM,
@@ -25,7 +25,8 @@ from degroot.points import Array, compiled
 
 SAMPLE = 2048  # rows from which the first threshold is taken
 BLOCK = 64  # queries that share one pass over the rows
-CHUNK = 16  # tiles that stay in the cache while the queries of a block pass over them
+WORD = 64  # rows whose fate is told by the bits of one number
+CHUNK = 32  # tiles that stay in the cache while the queries of a block pass over them
 TINY = 1e-30  # what underflow may take from a score
 SHUFFLE_SEED = 0
 
@@ -46,8 +47,8 @@ class DenseIndex:
         self.tiles = _tiles(centred * self.scale, norms=metric != MANHATTAN)
         self.rounding = (d + 8) * 2.0**-23  # twice the bound on d + 1 sums, a product and two conversions
 
-    def means(self, queries: Array, values: Array, out: Array) -> None:
-        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into `out` (m, columns)."""
+    def means(self, queries: Array, values: Array, out: Array, place: int) -> None:
+        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into ``out[:, place]``."""
         _means(
             queries,
             self.rows,
@@ -61,6 +62,7 @@ class DenseIndex:
             self.kernel,
             values,
             out,
+            place,
         )
 
 
@@ -120,28 +122,50 @@ def _sample(tiles: Any, n_tiles: int, ready: Any, group: int, limits: Any, metri
 
 
 @compiled
+def _keep(bits: Any, scores: Any, start: int, place: int, near: Any, places: Any, q: int, count: int) -> int:
+    """Add the rows whose bits are set to the candidates of query q; how many it has then.
+
+    Mostly there are few. Four are written whether there are or not, which is faster than to look; there is room.
+    """
+    found = how_many(bits)
+    for k in range(4):
+        i = lowest(bits)
+        near[q, count + k] = scores[start + i]
+        places[q, count + k] = place + i
+        bits &= bits - np.uint64(1)
+    at = count + 4
+    while bits:
+        i = lowest(bits)
+        near[q, at] = scores[start + i]
+        places[q, at] = place + i
+        bits &= bits - np.uint64(1)
+        at += 1
+    total: int = count + found
+    return total
+
+
+@compiled
 def _scan(
     tiles: Any, first: int, last: int, ready: Any, group: int, limits: Any, floors: Any, lengths: Any, rounding: float,
-    metric: int, size: int, scores: Any, near: Any, places: Any, counts: Any,
+    metric: int, size: int, scores: Any, found: Any, near: Any, places: Any, counts: Any,
 ) -> None:  # fmt: skip
     """Add the rows of tiles first..last that are below the limits of the 4 queries of a group to their candidates."""
     features, room = tiles.shape[1], near.shape[1]
     query_at = group * features
-    for tile in range(first, last):
-        row_at = tile * features * ROWS
-        if metric == MANHATTAN:
-            bits = difference(tiles, row_at, ready, query_at, features, limits, group, scores, 0, ROWS)
-        else:
-            bits = product(tiles, row_at, ready, query_at, features, limits, group, scores, 0, ROWS)
-        while bits:
-            i = lowest(bits)
-            bits &= bits - np.uint64(1)
-            q = group + (i >> 4)
-            at = counts[q]
-            near[q, at] = scores[i]
-            places[q, at] = tile * ROWS + (i & 15)
-            counts[q] = at + 1
-            if at + 1 == room:
+    for start in range(first, last, WORD // ROWS):
+        for t in range(WORD // ROWS):
+            row_at = (start + t) * features * ROWS
+            if metric == MANHATTAN:
+                found[t] = difference(tiles, row_at, ready, query_at, features, limits, group, scores, t * ROWS, WORD)
+            else:
+                found[t] = product(tiles, row_at, ready, query_at, features, limits, group, scores, t * ROWS, WORD)
+        for k in range(QUERIES):
+            bits = np.uint64(0)
+            for t in range(WORD // ROWS):
+                bits |= ((found[t] >> np.uint64(ROWS * k)) & np.uint64(2**ROWS - 1)) << np.uint64(ROWS * t)
+            q = group + k
+            counts[q] = _keep(bits, scores, k * WORD, start * ROWS, near, places, q, counts[q])
+            if counts[q] > room - WORD:
                 _compact(near, places, counts, limits, q, size, floors[q], lengths[q], rounding, metric)
 
 
@@ -241,19 +265,14 @@ def _choose(
 
 
 @compiled
-def _first(sample: Any, k: int, limit: float, near: Any, places: Any, q: int) -> int:
+def _first(sample: Any, flat: Any, k: int, limit: float, near: Any, places: Any, q: int) -> int:
     """Make the rows of the sample below the limit the first candidates of query q; 0 if they are too many."""
-    count = 0
-    if count_below(sample, k * sample.shape[1], sample.shape[1] // 64, limit) >= near.shape[1]:
+    start, count = k * sample.shape[1], 0
+    if count_below(sample, start, sample.shape[1] // WORD, limit) > near.shape[1] - WORD:
         return 0
-    for start in range(0, sample.shape[1], 64):
-        bits = below(sample, k * sample.shape[1] + start, limit)
-        while bits:
-            i = start + lowest(bits)
-            bits &= bits - np.uint64(1)
-            near[q, count] = sample[k, i]
-            places[q, count] = i
-            count += 1
+    for place in range(0, sample.shape[1], WORD):
+        bits = below(sample, start + place, limit)
+        count = _keep(bits, flat, start + place, place, near, places, q, count)
     return count
 
 
@@ -263,17 +282,20 @@ def _compact(
     metric: int,
 ) -> None:  # fmt: skip
     """Make room among the candidates of query q: lower its limit to what the `size` nearest so far need."""
-    room = near.shape[1]
+    count, width = counts[q], near.shape[1]
+    words = (count + WORD - 1) // WORD
+    for i in range(count, WORD * words):
+        near[q, i] = np.inf
     slack = _slack(limits[q], length, rounding, metric)
-    high = bracket(near, q * room, room // 64, low, limits[q], size, size, np.float32(slack))[1]
+    high = bracket(near, q * width, words, low, limits[q], size, size, np.float32(slack))[1]
     limits[q] = high + 5.0 * _slack(high, length, rounding, metric)
     kept = 0
-    for i in range(room):
+    for i in range(count):
         if near[q, i] <= limits[q]:
             near[q, kept] = near[q, i]
             places[q, kept] = places[q, i]
             kept += 1
-    if kept > room - 64:  # too many rows at one distance
+    if kept > width - 2 * WORD:  # too many rows at one distance
         limits[q] = -np.inf
         kept = 0
     counts[q] = kept
@@ -282,16 +304,17 @@ def _compact(
 @compiled
 def _means(
     queries: Any, rows: Any, tiles: Any, order: Any, centre: Any, scale: float, rounding: float, size: int,
-    metric: int, kernel: int, values: Any, out: Any,
+    metric: int, kernel: int, values: Any, out: Any, place: int,
 ) -> None:  # fmt: skip
     n, n_tiles, features = order.size, tiles.shape[0], tiles.shape[1]
     n_sample = min(n_tiles, SAMPLE // ROWS)
     rank = _rank_in_sample(size, n, n_sample * ROWS)
-    room = (min(2 * size + 512, n_tiles * ROWS + 1) + 63) // 64 * 64  # candidates kept for each query
+    room = (min(2 * size + 512, n_tiles * ROWS) // WORD + 2) * WORD  # candidates kept for each query
     width = min(BLOCK, (queries.shape[0] + QUERIES - 1) // QUERIES * QUERIES)
-    sample = np.empty((QUERIES, n_sample * ROWS), np.float32)
+    flat = np.empty(QUERIES * n_sample * ROWS + WORD, np.float32)  # one word longer than is used, as in `scores`
+    sample = flat[: QUERIES * n_sample * ROWS].reshape(QUERIES, n_sample * ROWS)
     minima = np.empty((1, (n_sample * ROWS // 16 + 63) // 64 * 64), np.float32)
-    scores = np.empty(QUERIES * ROWS, np.float32)
+    scores, found = np.empty((QUERIES + 1) * WORD, np.float32), np.empty(WORD // ROWS, np.uint64)
     near, places = np.empty((width, room), np.float32), np.empty((width, room), np.int32)
     counts, limits = np.zeros(width, np.int64), np.zeros(width, np.float32)
     ready, lengths, floors = np.zeros((width, features), np.float32), np.zeros(width), np.zeros(width, np.float32)
@@ -316,7 +339,7 @@ def _means(
                     continue
                 limit = _threshold(sample, k, minima, rank, floors[q])
                 limits[q] = limit + 5.0 * _slack(limit, lengths[q], rounding, metric)
-                counts[q] = _first(sample, k, limits[q], near, places, q)
+                counts[q] = _first(sample, flat, k, limits[q], near, places, q)
                 if counts[q] == 0:
                     limits[q] = -np.inf
         for first in range(n_sample, n_tiles, CHUNK):
@@ -324,7 +347,7 @@ def _means(
             for group in range(0, stop - start, QUERIES):
                 _scan(
                     tiles, first, last, ready, group, limits, floors, lengths, rounding, metric, size,
-                    scores, near, places, counts,
+                    scores, found, near, places, counts,
                 )  # fmt: skip
         for q in range(stop - start):
             m = start + q
@@ -333,4 +356,4 @@ def _means(
                 queries, m, rows, order, metric, chosen, band,
             ):  # fmt: skip
                 search_all(rows, queries, m, metric, chosen)
-            summarise(chosen, rows, queries, m, metric, kernel, weights, values, out)
+            summarise(chosen, rows, queries, m, metric, kernel, weights, values, out, place)

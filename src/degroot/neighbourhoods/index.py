@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, hstack, issparse
 
 from degroot.neighbourhoods.dense import DenseIndex
@@ -20,8 +21,8 @@ BLOCK = 1024  # queries a thread takes at once
 class Index(Protocol):
     """One way to find neighbourhoods."""
 
-    def means(self, queries: Any, values: Array, out: Array) -> None:
-        """Mean of `values` over the nearest rows of each query, into `out`."""
+    def means(self, queries: Any, values: Array, out: Array, place: int) -> None:
+        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into ``out[:, place]``."""
 
 
 class Neighbourhoods:
@@ -63,16 +64,17 @@ class Neighbourhoods:
             DenseIndex: "dense", TreeIndex: "tree", SparseIndex: "sparse", Everything: "everything"
         }[type(self._index)]  # fmt: skip
 
-    def means(self, queries: Any, values: Array) -> Array:
+    def means(self, queries: Any, values: ArrayLike) -> Array:
         """Weighted mean of `values` (n, columns) over the neighbourhood of each of `queries` (m, d): (m, columns)."""
-        out = np.empty((queries.shape[0], values.shape[1]))
         values = for_kernels(values)
+        out = np.empty((queries.shape[0], 1, values.shape[1]))
+        block = min(BLOCK, max(64, -(-len(out) // threads())))
+        in_blocks(lambda start, stop: self.means_into(out[start:stop], 0, queries[start:stop], values), len(out), block)
+        return out[:, 0]
 
-        def block(start: int, stop: int) -> None:
-            self._index.means(self._place(queries[start:stop]), values, out[start:stop])
-
-        in_blocks(block, len(out), min(BLOCK, max(64, -(-len(out) // threads()))))
-        return out
+    def means_into(self, out: Array, place: int, queries: Any, values: Array) -> None:
+        """The same into ``out[:, place]``, of (m, places, columns), on one thread."""
+        self._index.means(self._place(queries), values, out, place)
 
     def _place(self, rows: Any) -> Any:
         """Rows in the form that the search wants: for the cosine metric, unit rows."""
@@ -92,9 +94,9 @@ class Neighbourhoods:
 class Everything:
     """All rows are everybody's neighbours, with equal weights: one mean serves every query."""
 
-    def means(self, _queries: Any, values: Array, out: Array) -> None:
-        """Mean of all `values` (n, columns), into every row of `out`."""
-        out[:] = values.mean(axis=0)
+    def means(self, _queries: Any, values: Array, out: Array, place: int) -> None:
+        """Mean of all `values` (n, columns), into ``out[:, place]``."""
+        out[:, place] = values.mean(axis=0)
 
 
 def _choose(rows: Any, size: int, metric: int, kernel: int) -> Index:

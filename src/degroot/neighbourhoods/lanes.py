@@ -143,10 +143,10 @@ def below(_context: Any, values: Any, _start: Any, _threshold: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def lowest(_context: Any, _bits: Any) -> Any:
-    """The place of the lowest bit that is set; `bits` must not be 0."""
+    """The place of the lowest bit that is set, 64 if none is."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.uint64), generate
 

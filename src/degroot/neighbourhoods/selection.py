@@ -140,29 +140,30 @@ def weigh(distances: Any, kernel: int) -> None:
 
 
 @compiled
-def average(chosen: Any, weights: Any, values: Any, out: Any, m: int) -> None:
-    """The weighted mean of ``values[chosen]``, (N, columns), into ``out[m]``; equal weights if `weights` is empty."""
+def average(chosen: Any, weights: Any, values: Any, out: Any, m: int, place: int) -> None:
+    """The weighted mean of ``values[chosen]``, (N, columns), into ``out[m, place]``; `weights` empty: equal ones."""
     columns = values.shape[1]
     total = 0.0
     for k in range(columns):
-        out[m, k] = 0.0
+        out[m, place, k] = 0.0
     for i in range(chosen.size):
         row, weight = chosen[i], 1.0 if weights.size == 0 else weights[i]
         total += weight
         for k in range(columns):
-            out[m, k] += weight * values[row, k]
+            out[m, place, k] += weight * values[row, k]
     for k in range(columns):
-        out[m, k] /= total
+        out[m, place, k] /= total
 
 
 @compiled
 def summarise(
-    chosen: Any, rows: Any, queries: Any, m: int, metric: int, kernel: int, weights: Any, values: Any, out: Any
-) -> None:
-    """The mean over the chosen rows into ``out[m]``; `weights` is scratch, empty for equal weights."""
+    chosen: Any, rows: Any, queries: Any, m: int, metric: int, kernel: int, weights: Any, values: Any, out: Any,
+    place: int,
+) -> None:  # fmt: skip
+    """The mean over the chosen rows into ``out[m, place]``; `weights` is scratch, empty for equal weights."""
     if kernel != UNIFORM:
         for i in range(chosen.size):
             gap = distance(rows, chosen[i], queries, m, metric)
             weights[i] = math.sqrt(gap) if metric == EUCLIDEAN else gap
         weigh(weights, kernel)
-    average(chosen, weights, values, out, m)
+    average(chosen, weights, values, out, m, place)

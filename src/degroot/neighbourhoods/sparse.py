@@ -26,12 +26,12 @@ class SparseIndex:
         self.norms = np.asarray(power.sum(axis=1), dtype=np.float64).ravel()
         self.rounding = (int(np.diff(rows.indptr).max(initial=0)) + 8) * 2.0**-51
 
-    def means(self, queries: csr_array, values: Array, out: Array) -> None:
-        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into `out` (m, columns)."""
+    def means(self, queries: csr_array, values: Array, out: Array, place: int) -> None:
+        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into ``out[:, place]``."""
         rows = self.rows
         _means(
             queries.indptr, queries.indices, queries.data, rows.indptr, rows.indices, rows.data, rows.shape[1],
-            self.norms, self.rounding, self.size, self.metric, self.kernel, values, out,
+            self.norms, self.rounding, self.size, self.metric, self.kernel, values, out, place,
         )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def _slack(score: float, norm: float, rounding: float, metric: int) -> float:
 @compiled
 def _means(
     q_indptr: Any, q_indices: Any, q_data: Any, indptr: Any, indices: Any, data: Any, d: int,
-    norms: Any, rounding: float, size: int, metric: int, kernel: int, values: Any, out: Any,
+    norms: Any, rounding: float, size: int, metric: int, kernel: int, values: Any, out: Any, place: int,
 ) -> None:  # fmt: skip
     n = norms.size
     table, scores = np.zeros((d, LANES)), np.empty((n, LANES))
@@ -141,4 +141,4 @@ def _means(
                     gap = _distance(indptr, indices, data, chosen[i], q_indptr, q_indices, q_data, m, metric)
                     weights[i] = math.sqrt(gap) if metric == EUCLIDEAN else gap
                 weigh(weights, kernel)
-            average(chosen, weights, values, out, m)
+            average(chosen, weights, values, out, m, place)

@@ -19,19 +19,20 @@ class TreeIndex:
         self.tree = KDTree(rows, leafsize=LEAF)
         self.rounding = (rows.shape[1] + 8) * 2.0**-52
 
-    def means(self, queries: Array, values: Array, out: Array) -> None:
-        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into `out` (m, columns)."""
+    def means(self, queries: Array, values: Array, out: Array, place: int) -> None:
+        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into ``out[:, place]``."""
         order = 1 if self.metric == MANHATTAN else 2
         distances, found = self.tree.query(queries, k=np.arange(1, self.size + 2), p=order)
         _means(
-            queries, self.rows, found, distances, self.size, self.rounding, self.metric, self.kernel, values, out
+            queries, self.rows, found, distances, self.size, self.rounding, self.metric, self.kernel, values, out,
+            place,
         )  # fmt: skip
 
 
 @compiled
 def _means(
     queries: Any, rows: Any, found: Any, distances: Any, size: int, rounding: float, metric: int, kernel: int,
-    values: Any, out: Any,
+    values: Any, out: Any, place: int,
 ) -> None:  # fmt: skip
     chosen, weights = np.empty(size, np.int64), np.empty(0 if kernel == UNIFORM else size)
     for m in range(queries.shape[0]):
@@ -41,4 +42,4 @@ def _means(
         else:
             for i in range(size):
                 chosen[i] = found[m, i]
-        summarise(chosen, rows, queries, m, metric, kernel, weights, values, out)
+        summarise(chosen, rows, queries, m, metric, kernel, weights, values, out, place)
