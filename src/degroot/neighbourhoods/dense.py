@@ -40,7 +40,8 @@ class DenseIndex:
         self.order = np.arange(n)
         if n > SAMPLE:
             self.order = np.random.default_rng(SHUFFLE_SEED).permutation(n)
-        self.centre = rows.mean(axis=0, dtype=np.float64)
+        # the median, since a few rows far away must not take the others far from the centre: float32 would blur them
+        self.centre = np.median(rows[self.order[:SAMPLE]].astype(np.float64), axis=0)
         centred = rows[self.order] - self.centre
         widest = float(np.abs(centred).max(initial=0.0))
         self.scale = 2.0 ** -math.ceil(math.log2(widest)) if widest > 0.0 else 1.0
