@@ -86,21 +86,10 @@ def compare(scale: Scale, repeats: int, one_by_one: bool = False) -> dict[str, s
     pooled = pool(trust.trust, trust.beliefs, rounds=literal.rounds).value
     assert np.allclose(literal.predict(few), pooled, rtol=1e-9), "the literal recipe answers differently"
 
-    if one_by_one:
-        asked = [X[i : i + 1] for i in range(200)]
-        work = {
-            "ours": lambda: [collective.predict(x) for x in asked],
-            "vectorised": lambda: [vectorised.predict(x) for x in asked],
-            "floor": lambda: [floor.predict(x) for x in asked],
-        }
-        count = {"ours": 200, "vectorised": 200, "floor": 200}
-    else:
-        work = {
-            "ours": lambda: collective.predict(X),
-            "vectorised": lambda: vectorised.predict(X),
-            "floor": lambda: floor.predict(X),
-        }
-        count = dict.fromkeys(work, len(X))
+    asked = [X[i : i + 1] for i in range(200)] if one_by_one else [X]
+    contestants = {"ours": collective, "vectorised": vectorised, "floor": floor}
+    work = {name: lambda c=c: [c.predict(x) for x in asked] for name, c in contestants.items()}
+    count = dict.fromkeys(work, sum(map(len, asked)))
     times = best_times(work, repeats) | best_times({"literal": lambda: literal.predict(few)}, 2)
     each = {name: 1e6 * seconds / (count | {"literal": len(few)})[name] for name, seconds in times.items()}
     return {
@@ -142,10 +131,10 @@ def growth(scales: list[Scale], repeats: int) -> list[dict[str, str]]:
     return [
         {
             "scale (K, rows, features, N, M)": str(scale),
-            "seconds": f"{time:.3f}",
-            "over the first": f"{time / seconds[0]:.1f}x",
+            "seconds": f"{second:.3f}",
+            "over the first": f"{second / seconds[0]:.1f}x",
         }
-        for scale, time in zip(scales, seconds, strict=True)
+        for scale, second in zip(scales, seconds, strict=True)
     ]
 
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from degroot import Agent, AgentError, Collective, DeGrootRegressor, InvalidInput
-from degroot.agents import neighbourhood_size
+from degroot.judges import neighbourhood_size
 from degroot.baselines import best_single, cv_adaptive, cv_static
 
 RULES = ["degroot", "average", "trust-average", "error-average"]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from degroot.exceptions import InvalidInput
 from degroot.jackknife import influence, standard_error, values_without, weights_without
 
 SIZES = [2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 47, 48]
@@ -173,7 +174,7 @@ def test_relabelling_the_agents_relabels_the_weights(trust, random):
 @few
 @given(trusts(), st.floats(-1e6, 1e6))
 def test_equal_beliefs_leave_no_doubt(trust, belief):
-    values = values_without(weights_without(trust), np.full(len(trust), belief))
+    values = values_without(trust, np.full(len(trust), belief))
     np.testing.assert_allclose(values, belief, rtol=1e-14, atol=1e-300)
     assert standard_error(values) <= 1e-14 * abs(belief) + 1e-300
     assert np.abs(influence(belief, values)).max() <= 1e-14 * abs(belief) + 1e-300
@@ -190,11 +191,29 @@ def test_standard_error_is_the_formula(values):
 
 
 def test_one_agent_has_no_standard_error():
-    values = values_without(weights_without(np.ones((4, 1, 1))), np.ones((4, 1)))
+    values = values_without(np.ones((4, 1, 1)), np.ones((4, 1)))
     assert values.shape == (4, 1)
     assert np.isnan(standard_error(values)).all()
     assert np.isnan(influence(np.ones(4), values)).all()
     assert np.isnan(standard_error([3.0]))
+
+
+def test_one_belief_serves_many_points():
+    trust = rows_to_one(np.random.default_rng(0).exponential(size=(5, 3, 3)))
+    beliefs = np.array([1.0, 2.0, 4.0])
+    values = values_without(trust, beliefs)
+    assert values.shape == (5, 3)
+    np.testing.assert_allclose(values, weights_without(trust) @ beliefs, rtol=1e-13)
+    np.testing.assert_allclose(values_without(trust[0], np.stack([beliefs, 2 * beliefs]))[1], 2 * values[0], rtol=1e-13)
+
+
+@pytest.mark.parametrize("deleted", [weights_without, lambda trust: values_without(trust, [1.0, 2.0])])
+def test_trust_that_is_none_is_refused(deleted):
+    for trust in ([[0.5, 0.5]], [[2.0, 3.0], [0.5, 0.5]], [[np.nan, 0.5], [0.5, 0.5]], [[1.5, -0.5], [0.5, 0.5]]):
+        with pytest.raises(InvalidInput, match="`trust` must"):
+            deleted(trust)
+    with pytest.raises(InvalidInput, match="`beliefs` must have one belief for each of 2 agents"):
+        values_without([[0.5, 0.5], [0.5, 0.5]], [1.0, 2.0, 3.0])
 
 
 def test_influence_is_with_minus_without():
@@ -208,7 +227,7 @@ def test_leading_axes_broadcast(K, leading):
     trust = rows_to_one(rng.exponential(size=(*leading, K, K)))
     beliefs = rng.normal(size=(*leading, K))
     weights = weights_without(trust)
-    values = values_without(weights, beliefs)
+    values = values_without(trust, beliefs)
     assert weights.shape == trust.shape
     assert values.shape == beliefs.shape
     assert standard_error(values).shape == leading

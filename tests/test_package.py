@@ -327,4 +327,4 @@ def test_an_error_in_slow_work_ends_the_bar():
 
 def test_after_an_error_in_slow_work_printing_works():
     _, out = on_a_terminal(ERROR.format(then="print(error)"))
-    assert out == "Agent 'a': its model must predict; it raised RuntimeError: out of order\n"
+    assert out == "Agent 'a': its model must predict; it raised RuntimeError: out of order.\n"

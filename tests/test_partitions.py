@@ -147,9 +147,9 @@ def test_the_number_of_rows_is_positive(n_rows):
 
 
 def test_every_agent_gets_a_row():
-    with pytest.raises(InvalidInput, match="Every agent must get a row; got 3 rows for 4 agents"):
+    with pytest.raises(InvalidInput, match="Every agent must get a row; got n_samples=3 for 4 agents"):
         partitions.random(3, 4)
-    with pytest.raises(InvalidInput, match="Every agent must get a row; got 3 rows for 4 agents"):
+    with pytest.raises(InvalidInput, match="Every agent must get a row; got n_samples=3 for 4 agents"):
         partitions.by_order([1, 2, 3], 4)
 
 

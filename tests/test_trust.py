@@ -120,3 +120,7 @@ def test_single_precision_errors_are_taken():
 
 def test_whole_numbers_are_taken():
     np.testing.assert_allclose(from_errors([[1, 4], [2, 2]]), [[0.8, 0.2], [0.5, 0.5]])
+
+
+def test_an_error_that_is_no_number_earns_no_trust():
+    assert np.isnan(from_errors([np.nan, 1.0])).all()

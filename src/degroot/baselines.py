@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from degroot.agents import Agent, Judge, squared_errors
-from degroot.collective import Collective, Consensus, asked
-from degroot.jackknife import influence, standard_error, values_without
+from degroot.agents import Agent
+from degroot.collective import FIELDS as ALL_FIELDS
+from degroot.collective import Collective, Consensus, asked, concluded
+from degroot.judges import Judge, squared_errors
 from degroot.points import Array
+from degroot.rules import leaving_out
 from degroot.tables import as_table, same_columns
 from degroot.trust import from_errors
 
-FIELDS = ("value", "standard_error", "weights", "beliefs", "influence")
+FIELDS = tuple(field for field in ALL_FIELDS if field != "trust")
 
 
 def average(agents: Iterable[Agent]) -> Collective:
@@ -91,7 +93,7 @@ class HeldOut:
         holder = Agent(self._models, X, y, "hold-out", space=space)
         if holder.n_features != self.agents[0].n_features:
             raise holder.error(f"it must have {self.agents[0].n_features} features; got {holder.n_features}.")
-        same_columns(holder.feature_names, self._models.feature_names, "Agent 'hold-out': its rows")
+        same_columns(holder.feature_names, self._models.feature_names, "its rows", holder.error)
         self._judge: Judge | None = None
         if neighbours is None:
             self._errors = squared_errors(holder, self.agents).mean(axis=0)
@@ -118,11 +120,7 @@ class HeldOut:
         names, X = asked(fields, FIELDS), as_table(X)
         beliefs = np.asarray(self._models.consult(X, fields="beliefs").beliefs)
         errors = self._near(X)
-        weights = self._rule(errors)
-        known = {"weights": weights, "beliefs": beliefs, "value": (weights * beliefs).sum(axis=-1)}
-        if {"standard_error", "influence"} & set(names):
-            without = values_without(self._without_each(errors), beliefs)
-            known |= {"standard_error": standard_error(without), "influence": influence(known["value"], without)}
+        known = concluded(names, self._rule(errors), beliefs, lambda: self._values_without(errors, beliefs))
         return Consensus(self.names, **{name: known[name] for name in names})
 
     def _near(self, X: Any) -> Array:
@@ -131,13 +129,12 @@ class HeldOut:
             return np.tile(self._errors, (X.shape[0], 1))
         return self._judge.judge(self._judge.locate(X))
 
-    def _without_each(self, errors: Array) -> Array:
-        M, K = errors.shape
-        weights = np.zeros((M, K, K)) if K > 1 else np.full((M, K, K), np.nan)
-        for i in range(K if K > 1 else 0):
-            others = np.arange(K) != i
-            weights[:, i, others] = self._rule(errors[:, others])
-        return weights
+    def _values_without(self, errors: Array, beliefs: Array) -> Array:
+        def value_of(others: NDArray[np.intp]) -> Array:
+            value: Array = (self._rule(errors[:, others]) * beliefs[:, others]).sum(axis=-1)
+            return value
+
+        return leaving_out(beliefs.shape[-1], value_of)
 
 
 def _winner(errors: Array) -> Array:

@@ -1,22 +1,23 @@
 """Collectives: agents that answer together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from degroot.agents import Agent, Judge, check_choice, check_settings
+from degroot.agents import Agent
 from degroot.exceptions import InvalidInput
 from degroot.jackknife import influence, standard_error
+from degroot.judges import Judge, check_choice, check_settings
 from degroot.points import Array, in_blocks, threads
 from degroot.progress import progress
 from degroot.rules import RULES, Rule
 from degroot.tables import as_table, column_names, same_columns, take, to_numbers
 from degroot.trust import from_errors
 
-BELIEFS_BYTES = 1 << 25  # points whose predictions are held at once
-ERRORS_BYTES = 1 << 24  # points whose K x K errors a thread holds at once
+BELIEFS_BYTES = 1 << 25  # of points and predictions, held at once
+ERRORS_BYTES = 1 << 24  # of errors (M, K, K), held by a thread at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +96,13 @@ class Collective:
         space: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        check_settings(neighbours, metric, kernel)
+        check_settings(neighbours, metric, kernel, n_jobs)
         check_choice("rule", rule, RULES)
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
         self.n_jobs = n_jobs
         self.agents = _agreeing(agents)
         self._judges: tuple[Judge, ...] | None = None
-        if self._rule.judged:
+        if self._rule.uses_errors:
             self._judges = self._calibrated()
 
     def __repr__(self) -> str:
@@ -193,14 +194,14 @@ class Collective:
         X, expected = as_table(X), self.agents[0].n_features
         if X.shape[1] != expected:
             raise InvalidInput(f"`X` must have {expected} features, as the agents' rows do; got {X.shape[1]}.")
-        same_columns(column_names(X), self.feature_names, "`X`")
+        same_columns(column_names(X), self.feature_names)
         return X
 
     def _fields(self, X: Any, names: Iterable[str]) -> dict[str, Array]:
         M, K = X.shape[0], len(self.agents)
         shapes = {"value": (M,), "standard_error": (M,), "trust": (M, K, K)}
         answer = {name: np.empty(shapes.get(name, (M, K))) for name in names}
-        needs_errors = (self._rule.judged and set(answer) != {"beliefs"}) or "trust" in answer
+        needs_errors = (self._rule.uses_errors and set(answer) != {"beliefs"}) or "trust" in answer
         judges = self.judges if needs_errors else ()
         width = K + X.shape[1] * (1 + sum(judge.space is not None for judge in judges))
         step = max(1, BELIEFS_BYTES // (8 * width))
@@ -217,8 +218,6 @@ class Collective:
         bare = self.space is None and any(agent.space is None for agent in self.agents)
         plain: Any = to_numbers(X) if bare else None
         beliefs = np.column_stack([agent.predict(X) for agent in self.agents])
-        if "beliefs" in out:
-            out["beliefs"][:] = beliefs
         located = [plain if judge.space is None else judge.locate(X) for judge in judges]
 
         def block(start: int, stop: int) -> None:
@@ -226,37 +225,41 @@ class Collective:
             for i, (judge, points) in enumerate(zip(judges, located, strict=True)):
                 judge.judge_into(errors, i, points[start:stop])
             part = {name: array[start:stop] for name, array in out.items()}
-            _pool(self._rule, errors, beliefs[start:stop], part)
+            _conclude(self._rule, errors, beliefs[start:stop], part)
 
-        size = min(4096, max(128, ERRORS_BYTES // (8 * K * K)), -(-M // (4 * threads())))
+        size = min(4096, max(128, ERRORS_BYTES // (8 * K * K)), -(-M // (4 * (self.n_jobs or threads()))))
         in_blocks(block, M, -(-size // 64) * 64, self.n_jobs)
 
 
-def _pool(rule: Rule, errors: Array, beliefs: Array, out: dict[str, Array]) -> None:
-    """From errors (M, K, K) and beliefs (M, K) to the asked fields."""
-    trust = from_errors(errors) if rule.judged or "trust" in out else errors
-    if "trust" in out:
-        out["trust"][:] = trust
-    if not {"value", "weights", "standard_error", "influence"} & set(out):
-        return
-    weights = rule.weights(errors, trust)
-    value = (weights * beliefs).sum(axis=-1)
-    if "weights" in out:
-        out["weights"][:] = weights
-    if "value" in out:
-        out["value"][:] = value
-    if {"standard_error", "influence"} & set(out):
-        without = rule.values_without(errors, trust, beliefs)
-        if "standard_error" in out:
-            out["standard_error"][:] = standard_error(without)
-        if "influence" in out:
-            out["influence"][:] = influence(value, without)
+def concluded(
+    names: Iterable[str], weights: Array, beliefs: Array, values_without: Callable[[], Array]
+) -> dict[str, Array]:
+    """What follows from weights and beliefs, (M, K) each: the fields in `names`, and those on the way to them."""
+    value: Array = (weights * beliefs).sum(axis=-1)
+    known = {"weights": weights, "beliefs": beliefs, "value": value}
+    if {"standard_error", "influence"} & set(names):
+        without = values_without()
+        known |= {"standard_error": standard_error(without), "influence": influence(value, without)}
+    return known
+
+
+def _conclude(rule: Rule, errors: Array, beliefs: Array, out: dict[str, Array]) -> None:
+    """From errors (M, K, K) and beliefs (M, K) to the asked fields, the arrays of `out`."""
+    known = {"beliefs": beliefs}
+    if set(out) - {"beliefs"}:
+        trust = from_errors(errors) if rule.uses_errors or "trust" in out else errors
+        known["trust"] = trust
+        if set(out) - {"beliefs", "trust"}:
+            weights = rule.weights(errors, trust)
+            known |= concluded(out, weights, beliefs, lambda: rule.values_without(errors, trust, beliefs))
+    for name, array in out.items():
+        array[:] = known[name]
 
 
 def _agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
     """The agents, if there are any, no two share a name, and all have the same features."""
     if not isinstance(agents, Iterable):
-        raise InvalidInput(f"A collective is made of several agents; got a {type(agents).__name__}.")
+        raise InvalidInput(f"A collective must be made of agents; got a {type(agents).__name__}.")
     agents = tuple(_agent(agent) for agent in agents)
     if not agents:
         raise InvalidInput("A collective must have at least one agent; it has none.")
@@ -269,13 +272,13 @@ def _agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
             raise agent.error(
                 f"it must have {first.n_features} features as {first.name!r} has; got {agent.n_features}."
             )
-        same_columns(agent.feature_names, names, f"Agent {agent.name!r}: its rows")
+        same_columns(agent.feature_names, names, "its rows", agent.error)
     return agents
 
 
 def _agent(candidate: Any) -> Agent:
     if not isinstance(candidate, Agent):
-        raise InvalidInput(f"A collective is made of agents; got a {type(candidate).__name__}.")
+        raise InvalidInput(f"A collective must be made of agents; got a {type(candidate).__name__}.")
     return candidate
 
 

@@ -4,17 +4,17 @@ The model is DeGroot's (1974): each agent replaces its belief by the average of 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from degroot.exceptions import InvalidInput
-from degroot.points import Array, as_points, compiled, for_kernels, in_blocks
+from degroot.points import Array, compiled, for_kernels, over_points
 from degroot.sums import row_product, row_sum
 
 ROW_SUM_TOLERANCE = 1e-6
-LEAVING = 4  # agents that leave together while many stay
+TOGETHER = 4  # agents that leave at once while many stay, so that the rest is read and written once; see _hand_on
+ROUNDING = 1e-14  # how far apart agents who agree may be, over the largest belief
 
 
 def stationary(trust: ArrayLike) -> Array:
@@ -48,7 +48,7 @@ def solve(trust: Array) -> Array:
     """As `stationary`, for trust that is known to be positive with rows that sum to 1."""
     matrices = for_kernels(trust).reshape(-1, *trust.shape[-2:])
     weights = np.empty(matrices.shape[:2])
-    in_blocks(lambda start, stop: _solve(matrices[start:stop], weights[start:stop]), *as_points(matrices))
+    over_points(_solve, matrices, weights)
     return weights.reshape(trust.shape[:-1])
 
 
@@ -63,22 +63,28 @@ def _from_another_end(trust: Array) -> Array:
 
 
 @compiled
-def _solve(trust: Any, weights: Any) -> None:
+def _solve(trust: Array, weights: Array) -> None:
+    r"""Elimination and back substitution.
+
+    For k = K, ..., 2: :math:`h_{kj} = \tau_{jk} / \sum_{l<k} \tau_{kl}`, what j hands to k, and
+    :math:`\tau_{ij} \leftarrow \tau_{ij} + h_{ki} \tau_{kj}` for i, j < k. Then
+    :math:`w_k = \sum_{j<k} w_j h_{kj}`, up to a factor.
+    """
     K = trust.shape[1]
-    left, rows, handed = np.empty((K, K)), np.empty((LEAVING, K)), np.empty((K, K))
+    staying, leaving, handed = np.empty((K, K)), np.empty((TOGETHER, K)), np.empty((K, K))
     for m in range(trust.shape[0]):
         for i in range(K):
             for j in range(K):
-                left[i, j] = trust[m, i, j]
-        stay = K
-        while stay > 1:
-            leaving = LEAVING if stay > 4 * LEAVING else 1
-            for k in range(leaving):
-                _leave(left, stay, k, rows, handed)
-            stay -= leaving
-            _hand_on(left, stay, leaving, rows, handed)
+                staying[i, j] = trust[m, i, j]
+        left = K
+        while left > 1:
+            group = TOGETHER if left > 4 * TOGETHER else 1  # for few agents the four are not worth their trouble
+            for k in range(group):
+                _leave(staying, left, k, leaving, handed)
+            left -= group
+            _hand_on(staying, left, group, leaving, handed)
         weights[m, 0] = total = 1.0
-        for k in range(1, K):  # all come back
+        for k in range(1, K):
             weights[m, k] = row_product(weights, m, handed, k, k)
             total += weights[m, k]
         for k in range(K):
@@ -86,35 +92,35 @@ def _solve(trust: Any, weights: Any) -> None:
 
 
 @compiled
-def _leave(left: Any, stay: int, k: int, rows: Any, handed: Any) -> None:
-    """The k-th of the last of `stay` agents leaves: its trust in those before it, and what they hand to it."""
-    agent = stay - 1 - k
+def _leave(staying: Array, left: int, k: int, leaving: Array, handed: Array) -> None:
+    """The k-th of the last of `left` agents leaves: its trust in those before it, and what they hand to it."""
+    agent = left - 1 - k
     for j in range(agent):
-        rows[k, j] = left[agent, j]
-        handed[agent, j] = left[j, agent]
-    for earlier in range(k):  # who left just before, which `left` does not show yet
-        gone = stay - 1 - earlier
-        share, back = handed[gone, agent], rows[earlier, agent]
+        leaving[k, j] = staying[agent, j]
+        handed[agent, j] = staying[j, agent]
+    for earlier in range(k):  # who left just before, which `staying` does not show yet
+        gone = left - 1 - earlier
+        share, back = handed[gone, agent], leaving[earlier, agent]
         for j in range(agent):
-            rows[k, j] += share * rows[earlier, j]
+            leaving[k, j] += share * leaving[earlier, j]
             handed[agent, j] += back * handed[gone, j]
-    to_others = row_sum(rows, k, agent)
+    to_others = row_sum(leaving, k, agent)
     for j in range(agent):
         handed[agent, j] /= to_others
 
 
 @compiled
-def _hand_on(left: Any, stay: int, leaving: int, rows: Any, handed: Any) -> None:
-    """Those who stay reach each other through those who leave as well; four at once read and write `left` once."""
-    for i in range(stay):
-        if leaving == LEAVING:
-            a, b, c, d = handed[stay + 3, i], handed[stay + 2, i], handed[stay + 1, i], handed[stay, i]
-            for j in range(stay):
-                left[i, j] += a * rows[0, j] + b * rows[1, j] + c * rows[2, j] + d * rows[3, j]
+def _hand_on(staying: Array, left: int, group: int, leaving: Array, handed: Array) -> None:
+    """Those who stay reach each other also through those who leave."""
+    for i in range(left):
+        if group == TOGETHER:
+            a, b, c, d = handed[left + 3, i], handed[left + 2, i], handed[left + 1, i], handed[left, i]
+            for j in range(left):
+                staying[i, j] += a * leaving[0, j] + b * leaving[1, j] + c * leaving[2, j] + d * leaving[3, j]
         else:
-            share = handed[stay, i]
-            for j in range(stay):
-                left[i, j] += share * rows[0, j]
+            share = handed[left, i]
+            for j in range(left):
+                staying[i, j] += share * leaving[0, j]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +128,14 @@ class Pooling:
     """What the agents believe after pooling."""
 
     beliefs: Array  # (..., K) every agent's belief after the last round
-    value: Array  # (...) their mean: the answer when pooling is stopped early
     rounds: NDArray[np.int64]  # (...) rounds used
     converged: NDArray[np.bool_]  # (...) whether the agents agree within the tolerance
+
+    @property
+    def value(self) -> Array:
+        """The mean of the beliefs, (...): the answer also when pooling is stopped early."""
+        mean: Array = self.beliefs.mean(axis=-1)
+        return mean
 
 
 def pool(trust: ArrayLike, beliefs: ArrayLike, *, rounds: int = 1000, tolerance: float | None = None) -> Pooling:
@@ -155,44 +166,41 @@ def pool(trust: ArrayLike, beliefs: ArrayLike, *, rounds: int = 1000, tolerance:
     >>> pool([[0.5, 0.5], [0.25, 0.75]], [0.0, 3.0], tolerance=1e-6).rounds
     array(11)
     """
-    trust, start = checked(trust), np.asarray(beliefs, dtype=np.float64)
-    K = trust.shape[-1]
     if rounds < 0:
         raise InvalidInput(f"`rounds` must be 0 or more; got {rounds}.")
     if tolerance is not None and not tolerance >= 0:
         raise InvalidInput(f"`tolerance` must be 0 or more; got {tolerance}.")
-    if start.ndim < 1 or start.shape[-1] != K:
-        raise InvalidInput(f"`beliefs` must have one belief for each of {K} agents; its shape is {start.shape}.")
-    try:
-        shape = np.broadcast_shapes(trust.shape[:-2], start.shape[:-1])
-    except ValueError as error:
-        raise InvalidInput(
-            f"`beliefs` must be about as many points as `trust`; the shapes are {start.shape} and {trust.shape}."
-        ) from error
-    matrices = for_kernels(np.broadcast_to(trust, (*shape, K, K))).reshape(-1, K, K)
-    pooled = np.array(np.broadcast_to(start, (*shape, K))).reshape(-1, K)
+    matrices, start = together(trust, beliefs)
+    shape, K = start.shape[:-1], start.shape[-1]
+    pooled = np.array(start).reshape(-1, K)
     used, agreed = np.empty(len(pooled), np.int64), np.empty(len(pooled), np.bool_)
     limit = -1.0 if tolerance is None else float(tolerance)
 
-    def block(first: int, last: int) -> None:
-        _pool(matrices[first:last], pooled[first:last], rounds, limit, used[first:last], agreed[first:last])
+    def kernel(trust: Array, beliefs: Array, used: NDArray[np.int64], agreed: NDArray[np.bool_]) -> None:
+        _pool(trust, beliefs, rounds, limit, used, agreed)
 
-    in_blocks(block, *as_points(matrices))
-    final = pooled.reshape(*shape, K)
-    return Pooling(final, final.mean(axis=-1), used.reshape(shape), agreed.reshape(shape))
+    over_points(kernel, matrices.reshape(-1, K, K), pooled, used, agreed)
+    return Pooling(pooled.reshape(start.shape), used.reshape(shape), agreed.reshape(shape))
 
 
 @compiled
-def _spread(beliefs: Any) -> float:
+def _spread(beliefs: Array) -> float:
     return float(beliefs.max() - beliefs.min())
 
 
 @compiled
-def _pool(trust: Any, beliefs: Any, rounds: int, tolerance: float, used: Any, agreed: Any) -> None:
+def _pool(
+    trust: Array,
+    beliefs: Array,
+    rounds: int,
+    tolerance: float,
+    used: NDArray[np.int64],
+    agreed: NDArray[np.bool_],
+) -> None:
     K = beliefs.shape[1]
     following = np.empty(K)
     for m in range(beliefs.shape[0]):
-        rounding = 1e-14 * np.abs(beliefs[m]).max()
+        rounding = ROUNDING * np.abs(beliefs[m]).max()
         used[m] = 0
         while used[m] < rounds and not _spread(beliefs[m]) <= tolerance:
             for i in range(K):
@@ -217,3 +225,18 @@ def checked(trust: ArrayLike) -> Array:
     if trust.size and trust.min() < 0.0:
         raise InvalidInput(f"`trust` must not be negative; its least entry is {trust.min():.6g}.")
     return trust
+
+
+def together(trust: ArrayLike, beliefs: ArrayLike) -> tuple[Array, Array]:
+    """`trust` (..., K, K) and `beliefs` (..., K) about the same points, checked."""
+    matrices, start = checked(trust), np.asarray(beliefs, dtype=np.float64)
+    K = matrices.shape[-1]
+    if start.ndim < 1 or start.shape[-1] != K:
+        raise InvalidInput(f"`beliefs` must have one belief for each of {K} agents; its shape is {start.shape}.")
+    try:
+        shape = np.broadcast_shapes(matrices.shape[:-2], start.shape[:-1])
+    except ValueError as error:
+        raise InvalidInput(
+            f"`beliefs` must be about as many points as `trust`; the shapes are {start.shape} and {matrices.shape}."
+        ) from error
+    return for_kernels(np.broadcast_to(matrices, (*shape, K, K))), for_kernels(np.broadcast_to(start, (*shape, K)))

@@ -1,7 +1,6 @@
 """scikit-learn's face: an estimator that deals rows to agents, trains a model for each, and lets them pool."""
 
 from collections.abc import Iterable, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     random_state : int, RandomState or None
         For dealing the rows, and for the agents' models where they want one.
     n_jobs : int, optional
-        How many models to train at once, and how many threads predict.
+        How many models are trained at once (one by default), and how many threads predict (all by default).
 
     Attributes
     ----------
@@ -188,8 +187,6 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _dealt(self, X: Any, y: Array) -> list[partitions.Rows]:
         if callable(self.partition):
             return _row_numbers(self.partition(X, y), len(y))
-        if isinstance(self.n_agents, Integral) and len(y) < self.n_agents:
-            raise InvalidInput(f"Every agent must get a row; got n_samples={len(y)} for {self.n_agents} agents.")
         random = check_random_state(self.random_state)
         if isinstance(self.partition, str) and self.partition == "random":
             return partitions.random(len(y), self.n_agents, random)

@@ -1,15 +1,16 @@
 r"""How the consensus would change if one agent had not taken part: the jackknife over agents.
 
-Mendler-Dünner, Guo, Bates and Jordan, *Test-time collective prediction*, NeurIPS 2021, section 4: for every agent i,
-strike row and column i out of the trust matrix, let the rows sum to 1 again, and take the consensus of the others.
-No model is called again.
+Mendler-Dünner, Guo, Bates and Jordan, *Test-time collective prediction*, NeurIPS 2021: for every agent i, strike
+row and column i out of the trust matrix, let the rows sum to 1 again, and take the consensus of the others. No model is
+called again.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from degroot.consensus import checked, together
 from degroot.deletions import delete_each
-from degroot.points import Array, as_points, for_kernels, in_blocks
+from degroot.points import Array, for_kernels, over_points
 
 
 def weights_without(trust: ArrayLike) -> Array:
@@ -36,23 +37,18 @@ def weights_without(trust: ArrayLike) -> Array:
            [0.14285714, 0.        , 0.85714286],
            [0.17647059, 0.82352941, 0.        ]])
     """
-    everyone = for_kernels(trust)
+    everyone = for_kernels(checked(trust))
     K = everyone.shape[-1]
     if K == 1:
         return np.full_like(everyone, np.nan)
     points = everyone.reshape(-1, K, K)
-    weights = np.empty_like(points)
-    nothing = np.zeros(points.shape[:2])
-
-    def block(first: int, last: int) -> None:
-        delete_each(points[first:last], nothing[first:last], nothing[first:last], weights[first:last])
-
-    in_blocks(block, *as_points(points))
+    weights, nothing = np.empty_like(points), np.zeros(points.shape[:2])
+    over_points(delete_each, points, nothing, nothing, weights)
     return weights.reshape(everyone.shape)
 
 
-def consensus_without(trust: ArrayLike, beliefs: ArrayLike) -> Array:
-    r"""Consensus values of the others, :math:`p^*_{-i}`, for every agent left out in turn, without keeping weights.
+def values_without(trust: ArrayLike, beliefs: ArrayLike) -> Array:
+    r"""Consensus values of the others, :math:`p^*_{-i} = \sum_j v^{(i)}_j p_j`, for every agent left out in turn.
 
     Parameters
     ----------
@@ -67,45 +63,23 @@ def consensus_without(trust: ArrayLike, beliefs: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> consensus_without([[0.2, 0.4, 0.4], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]], [1, 2, 3])
+    >>> values_without([[0.2, 0.4, 0.4], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]], [1, 2, 3])
     array([2.75      , 2.71428571, 1.82352941])
     """
-    everyone, everything = for_kernels(trust), for_kernels(beliefs)
-    K = everyone.shape[-1]
+    everyone, believed = together(trust, beliefs)
+    K = believed.shape[-1]
     if K == 1:
-        return np.full_like(everything, np.nan)
-    points, believed = everyone.reshape(-1, K, K), everything.reshape(-1, K)
-    values, no_weights = np.empty_like(believed), np.empty((0, K, K))
+        return np.full_like(believed, np.nan)
+    values, no_weights = np.empty_like(believed).reshape(-1, K), np.empty((0, K, K))
 
-    def block(first: int, last: int) -> None:
-        delete_each(points[first:last], believed[first:last], values[first:last], no_weights)
+    def kernel(trust: Array, beliefs: Array, values: Array) -> None:
+        delete_each(trust, beliefs, values, no_weights)
 
-    in_blocks(block, *as_points(points))
-    return values.reshape(everything.shape)
-
-
-def values_without(weights_without: ArrayLike, beliefs: ArrayLike) -> Array:
-    r"""Consensus values of the others, :math:`p^*_{-i} = \sum_j v^{(i)}_j p_j`, for every agent left out in turn.
-
-    Parameters
-    ----------
-    weights_without : (..., K, K)
-    beliefs : (..., K)
-
-    Returns
-    -------
-    (..., K)
-
-    Examples
-    --------
-    >>> values_without([[0, 0.25, 0.75], [0.5, 0, 0.5], [0.2, 0.8, 0]], [1, 2, 3])
-    array([2.75, 2.  , 1.8 ])
-    """
-    values: Array = np.einsum("...ij,...j->...i", np.asarray(weights_without, float), np.asarray(beliefs, float))
-    return values
+    over_points(kernel, everyone.reshape(-1, K, K), believed.reshape(-1, K), values)
+    return values.reshape(believed.shape)
 
 
-def standard_error(values_without: ArrayLike) -> Array:
+def standard_error(without: ArrayLike) -> Array:
     r"""Jackknife standard error of the consensus, :math:`\sqrt{\frac{K-1}{K} \sum_i (p^*_{-i} - \bar p)^2}`.
 
     Here :math:`\bar p = \frac1K \sum_i p^*_{-i}`. It says how much the consensus hangs on single agents; it is not the
@@ -113,7 +87,8 @@ def standard_error(values_without: ArrayLike) -> Array:
 
     Parameters
     ----------
-    values_without : (..., K)
+    without : (..., K)
+        What `values_without` gives.
 
     Returns
     -------
@@ -125,7 +100,7 @@ def standard_error(values_without: ArrayLike) -> Array:
     >>> standard_error([[1, 2, 3], [2, 2, 2]])
     array([1.15470054, 0.        ])
     """
-    values = np.asarray(values_without, float)
+    values = np.asarray(without, float)
     K = values.shape[-1]
     if K == 1:
         return np.full(values.shape[:-1], np.nan)
@@ -133,13 +108,14 @@ def standard_error(values_without: ArrayLike) -> Array:
     return error
 
 
-def influence(value: ArrayLike, values_without: ArrayLike) -> Array:
+def influence(value: ArrayLike, without: ArrayLike) -> Array:
     r"""What each agent adds to the consensus, :math:`p^* - p^*_{-i}`: the value with everyone minus that without i.
 
     Parameters
     ----------
     value : (...)
-    values_without : (..., K)
+    without : (..., K)
+        What `values_without` gives.
 
     Returns
     -------
@@ -150,5 +126,5 @@ def influence(value: ArrayLike, values_without: ArrayLike) -> Array:
     >>> influence(2, [1, 2, 2.5])
     array([ 1. ,  0. , -0.5])
     """
-    added: Array = np.asarray(value, float)[..., None] - np.asarray(values_without, float)
+    added: Array = np.asarray(value, float)[..., None] - np.asarray(without, float)
     return added

@@ -114,7 +114,7 @@ def _sizes(n_rows: int, n_agents: int) -> Rows:
         if not isinstance(number, Integral) or number < 1:
             raise InvalidInput(f"`{name}` must be a whole number, at least 1; got {number}.")
     if n_rows < n_agents:
-        raise InvalidInput(f"Every agent must get a row; got {n_rows} rows for {n_agents} agents.")
+        raise InvalidInput(f"Every agent must get a row; got n_samples={n_rows} for {n_agents} agents.")
     return _even(n_rows, n_agents)
 
 

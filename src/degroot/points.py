@@ -40,10 +40,11 @@ def for_kernels(array: ArrayLike, dtype: type = np.float64) -> Array:
     return np.require(array, dtype, ["C", "A", "W"])
 
 
-def as_points(array: NDArray[Any]) -> tuple[int, int]:
-    """How many points `array` holds on its first axis, and how many of them make a block."""
-    one = array.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
-    return len(array), max(1, _BLOCK_BYTES // max(1, one))
+def over_points(kernel: Callable[..., None], *arrays: NDArray[Any]) -> None:
+    """Call `kernel` with blocks of points, the first axis of all `arrays`, on all threads."""
+    point = arrays[0].itemsize * int(np.prod(arrays[0].shape[1:], dtype=np.int64))
+    block = _BLOCK_BYTES // max(1, point)
+    in_blocks(lambda start, stop: kernel(*(array[start:stop] for array in arrays)), len(arrays[0]), block)
 
 
 def in_blocks(work: Callable[[int, int], object], count: int, block: int, n_threads: int | None = None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from degroot import consensus, jackknife
 from degroot.points import Array
@@ -20,67 +21,50 @@ class Rule:
 
     weights: Callable[[Array, Array], Array]
     values_without: Callable[[Array, Array, Array], Array]  # also from the beliefs (M, K)
-    judged: bool = True  # False: the weights do not depend on the errors
+    uses_errors: bool = True
 
 
-def each_deleted(weights: Array) -> Array:
-    """Weights without each agent in turn, when the others share what agent i had in proportion to their own weights.
-
-    Examples
-    --------
-    >>> each_deleted(np.array([0.5, 0.25, 0.25])).round(3)
-    array([[0.   , 0.5  , 0.5  ],
-           [0.667, 0.   , 0.333],
-           [0.667, 0.333, 0.   ]])
-    """
-    others = weights[..., None, :] * ~np.eye(weights.shape[-1], dtype=bool)
-    total = others.sum(axis=-1, keepdims=True)
-    shared: Array = np.divide(others, total, out=np.full_like(others, np.nan), where=total > 0.0)
-    return shared
+def leaving_out(K: int, value_of: Callable[[NDArray[np.intp]], Array]) -> Array:
+    """``value_of(others)``, (M,), for each of K agents left out in turn, (M, K); NaN for K = 1."""
+    places = np.arange(K)
+    if K == 1:
+        return np.full((len(value_of(places)), 1), np.nan)
+    return np.column_stack([value_of(places[places != i]) for i in places])
 
 
-def _average(errors: Array, _trust: Array) -> Array:
-    return np.full(errors.shape[:-1], 1.0 / errors.shape[-1])
+def _average(errors: Array) -> Array:
+    return np.full((len(errors), errors.shape[-1]), 1.0 / errors.shape[-1])
 
 
-def _trust_average(_errors: Array, trust: Array) -> Array:
-    mean: Array = trust.mean(axis=-2)
+def _trust_average(errors: Array) -> Array:
+    mean: Array = from_errors(errors).mean(axis=-2)
     return mean
 
 
-def _error_average(errors: Array, _trust: Array) -> Array:
+def _error_average(errors: Array) -> Array:
     return from_errors(errors.mean(axis=-2))
 
 
-def _leaving_out(weigh: Callable[[Array, Array], Array]) -> Callable[[Array, Array, Array], Array]:
-    """Values without each agent in turn, by the rule `weigh` on what the others have measured of each other."""
+def _by(weigh: Callable[[Array], Array], uses_errors: bool = True) -> Rule:
+    """The rule that `weigh` gives, also on what remains when an agent is left out."""
 
     def values_without(errors: Array, _trust: Array, beliefs: Array) -> Array:
-        K = errors.shape[-1]
-        values = np.full(beliefs.shape, np.nan)
-        for i in range(K if K > 1 else 0):
-            others = np.flatnonzero(np.arange(K) != i)
-            remaining = errors[..., others[:, None], others]
-            values[..., i] = (weigh(remaining, from_errors(remaining)) * beliefs[..., others]).sum(axis=-1)
-        return values
+        def value_of(others: NDArray[np.intp]) -> Array:
+            value: Array = (weigh(errors[:, others[:, None], others]) * beliefs[:, others]).sum(axis=-1)
+            return value
 
-    return values_without
+        return leaving_out(beliefs.shape[-1], value_of)
+
+    return Rule(lambda errors, _trust: weigh(errors), values_without, uses_errors)
 
 
 RULES = {
     # the paper's: stationary weights of the trust matrix
     "degroot": Rule(
         lambda _errors, trust: consensus.solve(trust),
-        lambda _errors, trust, beliefs: jackknife.consensus_without(trust, beliefs),
+        lambda _errors, trust, beliefs: jackknife.values_without(trust, beliefs),
     ),
-    # M-avg: all models alike
-    "average": Rule(
-        _average,
-        lambda errors, trust, beliefs: jackknife.values_without(each_deleted(_average(errors, trust)), beliefs),
-        judged=False,
-    ),
-    # tau-avg: the mean of the agents' trust, which is one round of pooling
-    "trust-average": Rule(_trust_average, _leaving_out(_trust_average)),
-    # MSE-avg: in inverse proportion to the mean of the agents' errors
-    "error-average": Rule(_error_average, _leaving_out(_error_average)),
+    "average": _by(_average, uses_errors=False),  # M-avg: all models alike
+    "trust-average": _by(_trust_average),  # tau-avg: the mean of the agents' trust, which is one round of pooling
+    "error-average": _by(_error_average),  # MSE-avg: in inverse proportion to the mean of the agents' errors
 }

@@ -4,13 +4,11 @@ One running sum waits for each addition before the next. Leave to add in any ord
 with every call, and the last bit with it. Four running sums are faster than the one and as certain.
 """
 
-from typing import Any
-
-from degroot.points import compiled
+from degroot.points import Array, compiled
 
 
 @compiled
-def row_sum(table: Any, row: int, count: int) -> float:
+def row_sum(table: Array, row: int, count: int) -> float:
     """The sum of the first `count` numbers of a row."""
     whole = count - count % 4
     a = b = c = d = 0.0
@@ -25,7 +23,7 @@ def row_sum(table: Any, row: int, count: int) -> float:
 
 
 @compiled
-def row_product(table: Any, row: int, other: Any, other_row: int, count: int) -> float:
+def row_product(table: Array, row: int, other: Array, other_row: int, count: int) -> float:
     """The inner product of the first `count` numbers of two rows."""
     whole = count - count % 4
     a = b = c = d = 0.0

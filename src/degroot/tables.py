@@ -40,11 +40,13 @@ def column_names(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def same_columns(names: list[str] | None, expected: list[str] | None, whose: str) -> None:
+def same_columns(
+    names: list[str] | None, expected: list[str] | None, whose: str = "`X`", complaint: Complaint = InvalidInput
+) -> None:
     """Refuse columns with other names, or in another order, where both have names."""
     if names is not None and expected is not None and names != expected:
         k = next(k for k, pair in enumerate(zip(names, expected, strict=True)) if pair[0] != pair[1])
-        raise InvalidInput(
+        raise complaint(
             f"{whose} must have the same features in the same order; feature {k} is {names[k]!r}, not {expected[k]!r}."
         )
 

@@ -1,11 +1,9 @@
 """Trust: how much each agent relies on each model, from how well the models do on the agent's own rows."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from degroot.points import Array, as_points, compiled, for_kernels, in_blocks
+from degroot.points import Array, compiled, for_kernels, over_points
 from degroot.sums import row_sum
 
 EPS = float(np.finfo(np.float64).eps)
@@ -17,7 +15,7 @@ def from_errors(errors: ArrayLike) -> Array:
 
     .. math:: \tau_{ij} = \frac{1 / \mathrm{MSE}_{ij}}{\sum_l 1 / \mathrm{MSE}_{il}}
 
-    (Mendler-Dünner et al., 2021, equation 3). A model without any error would get all of the trust and leave the
+    (Mendler-Dünner et al., 2021). A model without any error would get all of the trust and leave the
     consensus undetermined, so errors below `EPS` times the largest in their row count as just that.
 
     Parameters
@@ -39,12 +37,12 @@ def from_errors(errors: ArrayLike) -> Array:
     table = for_kernels(errors)
     rows = table.reshape(-1, table.shape[-1])
     trust = np.empty_like(rows)
-    in_blocks(lambda start, stop: _from_errors(rows[start:stop], trust[start:stop]), *as_points(rows))
+    over_points(_from_errors, rows, trust)
     return trust.reshape(table.shape)
 
 
 @compiled
-def _from_errors(errors: Any, trust: Any) -> None:
+def _from_errors(errors: Array, trust: Array) -> None:
     K = errors.shape[1]
     for m in range(errors.shape[0]):
         worst = 0.0
@@ -53,7 +51,7 @@ def _from_errors(errors: Any, trust: Any) -> None:
         floor = max(EPS * worst, TINY)  # positive trust, so the consensus is unique
         for j in range(K):
             error = errors[m, j]
-            trust[m, j] = floor / (error if error > floor else floor)
+            trust[m, j] = floor / (floor if error <= floor else error)  # NaN stays NaN
         total = row_sum(trust, m, K)
         for j in range(K):
             trust[m, j] /= total

@@ -1,4 +1,4 @@
-"""Deletions: consensus weights without each agent in turn, fast."""
+"""Deletions: the consensus without each agent in turn, fast."""
 
 from degroot.deletions.elimination import delete_each
 

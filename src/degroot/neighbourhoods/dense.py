@@ -10,29 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from degroot.neighbourhoods.lanes import QUERIES, ROWS, below, difference, how_many, lowest, product
-from degroot.neighbourhoods.selection import (
-    MANHATTAN,
-    UNIFORM,
-    bracket,
-    count_below,
-    distance,
-    search_all,
-    settle,
-    summarise,
-)
+from degroot.neighbourhoods.candidates import WORD, choose, compact, keep, keep_sample, slack_of
+from degroot.neighbourhoods.lanes import QUERIES, ROWS, difference, product
+from degroot.neighbourhoods.selection import MANHATTAN, UNIFORM, bracket, count_below, search_all, summarise
 from degroot.points import Array, compiled
 
 SAMPLE = 2048  # rows from which the first threshold is taken
 BLOCK = 64  # queries that share one pass over the rows
-WORD = 64  # rows whose fate is told by the bits of one number
 CHUNK = 32  # tiles that stay in the cache while the queries of a block pass over them
-TINY = 1e-30  # what underflow may take from a score
 SHUFFLE_SEED = 0
 
 
 class DenseIndex:
     """Rows (n, d), float32 or float64, ready for sums over the `size` nearest of them."""
+
+    path = "dense"
 
     def __init__(self, rows: Array, size: int, metric: int, kernel: int) -> None:
         n, d = rows.shape
@@ -80,19 +72,6 @@ def _tiles(rows: Array, norms: bool) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 @compiled
-def _slack(score: float, length: float, rounding: float, metric: int) -> float:
-    """How far a float32 score may be from the exact one, for rows whose score is about `score`.
-
-    A row at distance R from a query of norm `length` has norm at most R + `length`, which bounds every partial sum. The
-    bound grows more slowly with R than the score does, so that rows farther away cannot fall below it either.
-    """
-    if metric == MANHATTAN:
-        return rounding * 2.0 * (length + max(score, 0.0)) + TINY
-    reach = length + math.sqrt(max(score + length * length, 0.0))
-    return rounding * reach * (reach + 2.0 * length) + TINY
-
-
-@compiled
 def _prepare(
     queries: Any, start: int, stop: int, centre: Any, scale: float, metric: int, ready: Any, lengths: Any
 ) -> None:
@@ -123,29 +102,6 @@ def _sample(tiles: Any, n_tiles: int, ready: Any, group: int, limits: Any, metri
 
 
 @compiled
-def _keep(bits: Any, scores: Any, start: int, place: int, near: Any, places: Any, q: int, count: int) -> int:
-    """Add the rows whose bits are set to the candidates of query q; how many it has then.
-
-    Mostly there are few. Four are written whether there are or not, which is faster than to look; there is room.
-    """
-    found = how_many(bits)
-    for k in range(4):
-        i = lowest(bits)
-        near[q, count + k] = scores[start + i]
-        places[q, count + k] = place + i
-        bits &= bits - np.uint64(1)
-    at = count + 4
-    while bits:
-        i = lowest(bits)
-        near[q, at] = scores[start + i]
-        places[q, at] = place + i
-        bits &= bits - np.uint64(1)
-        at += 1
-    total: int = count + found
-    return total
-
-
-@compiled
 def _scan(
     tiles: Any, first: int, last: int, ready: Any, group: int, limits: Any, floors: Any, lengths: Any, rounding: float,
     metric: int, size: int, scores: Any, found: Any, near: Any, places: Any, counts: Any,
@@ -165,9 +121,9 @@ def _scan(
             for t in range(WORD // ROWS):
                 bits |= ((found[t] >> np.uint64(ROWS * k)) & np.uint64(2**ROWS - 1)) << np.uint64(ROWS * t)
             q = group + k
-            counts[q] = _keep(bits, scores, k * WORD, start * ROWS, near, places, q, counts[q])
+            counts[q] = keep(bits, scores, k * WORD, start * ROWS, near, places, q, counts[q])
             if counts[q] > room - WORD:
-                _compact(near, places, counts, limits, q, size, floors[q], lengths[q], rounding, metric)
+                compact(near, places, counts, limits, q, size, floors[q], lengths[q], rounding, metric)
 
 
 @compiled
@@ -217,92 +173,6 @@ def _rank_in_sample(size: int, n: int, sample: int) -> int:
 
 
 @compiled
-def _choose(
-    near: Any, places: Any, q: int, count: int, low: float, limit: float, length: float, rounding: float,
-    queries: Any, m: int, rows: Any, order: Any, metric: int, chosen: Any, band: Any,
-) -> bool:  # fmt: skip
-    """Put the nearest rows among `count` candidates into `chosen`; False if they cannot be told to be the nearest.
-
-    Scores are off by at most `slack`, so a row more than twice that below (above) the boundary is surely in (out), and
-    only the band between is measured again.
-    """
-    size, width = chosen.size, near.shape[1]
-    if count < size:
-        return False
-    words = (count + 63) // 64
-    for i in range(count, 64 * words):
-        near[q, i] = np.inf
-    slack = _slack(limit, length, rounding, metric)
-    low, high = bracket(near, q * width, words, low, limit, size, size, np.float32(slack))
-    slack = _slack(high, length, rounding, metric)
-    first, last = np.float32(low - 2.0 * slack), np.float32(high + 2.0 * slack)
-    if last > limit and count < order.size:
-        return False
-    sure = count_below(near, q * width, words, first)
-    unsure = count_below(near, q * width, words, last) - sure
-    if sure > size or sure + unsure < size:
-        return False
-    at, band_at = 0, 0
-    for word in range(words):
-        bits = below(near, q * width + 64 * word, first)
-        doubtful = below(near, q * width + 64 * word, last) ^ bits
-        while bits:
-            chosen[at] = order[places[q, 64 * word + lowest(bits)]]
-            bits &= bits - np.uint64(1)
-            at += 1
-        while doubtful:
-            band[band_at] = order[places[q, 64 * word + lowest(doubtful)]]
-            doubtful &= doubtful - np.uint64(1)
-            band_at += 1
-    if sure + unsure == size:
-        for i in range(unsure):
-            chosen[at + i] = band[i]
-    elif sure < size:
-        distances = np.empty(unsure)
-        for i in range(unsure):
-            distances[i] = distance(rows, band[i], queries, m, metric)
-        settle(distances, band, unsure, size - sure, chosen, at)
-    return True
-
-
-@compiled
-def _first(sample: Any, flat: Any, k: int, limit: float, near: Any, places: Any, q: int) -> int:
-    """Make the rows of the sample below the limit the first candidates of query q; 0 if they are too many."""
-    start, count = k * sample.shape[1], 0
-    if count_below(sample, start, sample.shape[1] // WORD, limit) > near.shape[1] - WORD:
-        return 0
-    for place in range(0, sample.shape[1], WORD):
-        bits = below(sample, start + place, limit)
-        count = _keep(bits, flat, start + place, place, near, places, q, count)
-    return count
-
-
-@compiled
-def _compact(
-    near: Any, places: Any, counts: Any, limits: Any, q: int, size: int, low: float, length: float, rounding: float,
-    metric: int,
-) -> None:  # fmt: skip
-    """Make room among the candidates of query q: lower its limit to what the `size` nearest so far need."""
-    count, width = counts[q], near.shape[1]
-    words = (count + WORD - 1) // WORD
-    for i in range(count, WORD * words):
-        near[q, i] = np.inf
-    slack = _slack(limits[q], length, rounding, metric)
-    high = bracket(near, q * width, words, low, limits[q], size, size, np.float32(slack))[1]
-    limits[q] = high + 5.0 * _slack(high, length, rounding, metric)
-    kept = 0
-    for i in range(count):
-        if near[q, i] <= limits[q]:
-            near[q, kept] = near[q, i]
-            places[q, kept] = places[q, i]
-            kept += 1
-    if kept > width - 2 * WORD:  # too many rows at one distance
-        limits[q] = -np.inf
-        kept = 0
-    counts[q] = kept
-
-
-@compiled
 def _means(
     queries: Any, rows: Any, tiles: Any, order: Any, centre: Any, scale: float, rounding: float, size: int,
     metric: int, kernel: int, values: Any, out: Any, place: int,
@@ -333,14 +203,14 @@ def _means(
             for k in range(min(QUERIES, stop - start - group)):
                 q = group + k
                 nearest = 0.0 if metric == MANHATTAN else -lengths[q] * lengths[q]
-                floors[q] = nearest - 2.0 * _slack(nearest, lengths[q], rounding, metric)
+                floors[q] = nearest - 2.0 * slack_of(nearest, lengths[q], rounding, metric)
                 limits[q] = -np.inf
                 counts[q] = 0
                 if not lengths[q] < 1e9:  # float32 cannot tell the rows apart from so far away
                     continue
                 limit = _threshold(sample, k, minima, rank, floors[q])
-                limits[q] = limit + 5.0 * _slack(limit, lengths[q], rounding, metric)
-                counts[q] = _first(sample, flat, k, limits[q], near, places, q)
+                limits[q] = limit + 5.0 * slack_of(limit, lengths[q], rounding, metric)
+                counts[q] = keep_sample(sample, flat, k, limits[q], near, places, q)
                 if counts[q] == 0:
                     limits[q] = -np.inf
         for first in range(n_sample, n_tiles, CHUNK):
@@ -352,7 +222,7 @@ def _means(
                 )  # fmt: skip
         for q in range(stop - start):
             m = start + q
-            if not _choose(
+            if not choose(
                 near, places, q, counts[q], floors[q], limits[q], lengths[q], rounding,
                 queries, m, rows, order, metric, chosen, band,
             ):  # fmt: skip

@@ -21,6 +21,8 @@ BLOCK = 1024  # queries a thread takes at once
 class Index(Protocol):
     """One way to find neighbourhoods."""
 
+    path: str
+
     def means(self, queries: Any, values: Array, out: Array, place: int) -> None:
         """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into ``out[:, place]``."""
 
@@ -55,14 +57,12 @@ class Neighbourhoods:
         largest = float(np.abs(rows.data if issparse(rows) else rows).max(initial=0.0))
         exponent = int(np.frexp(largest)[1])
         self._shift = -exponent if abs(exponent) > EXPONENT else 0
-        self._index = _choose(self._place(rows), size, METRICS[metric], KERNELS[kernel])
+        self._index = _choose(self._prepared(rows), size, METRICS[metric], KERNELS[kernel])
 
     @property
     def path(self) -> str:
         """The search that was chosen: ``"dense"``, ``"tree"``, ``"sparse"`` or ``"everything"``."""
-        return {
-            DenseIndex: "dense", TreeIndex: "tree", SparseIndex: "sparse", Everything: "everything"
-        }[type(self._index)]  # fmt: skip
+        return self._index.path
 
     def means(self, queries: Any, values: ArrayLike) -> Array:
         """Weighted mean of `values` (n, columns) over the neighbourhood of each of `queries` (m, d): (m, columns)."""
@@ -74,9 +74,9 @@ class Neighbourhoods:
 
     def means_into(self, out: Array, place: int, queries: Any, values: Array) -> None:
         """The same into ``out[:, place]``, of (m, places, columns), on one thread."""
-        self._index.means(self._place(queries), values, out, place)
+        self._index.means(self._prepared(queries), values, out, place)
 
-    def _place(self, rows: Any) -> Any:
+    def _prepared(self, rows: Any) -> Any:
         """Rows in the form that the search wants: for the cosine metric, unit rows."""
         if self.sparse:
             rows = csr_array(rows, dtype=np.float64, copy=True)
@@ -93,6 +93,8 @@ class Neighbourhoods:
 
 class Everything:
     """All rows are everybody's neighbours, with equal weights: one mean serves every query."""
+
+    path = "everything"
 
     def means(self, _queries: Any, values: Array, out: Array, place: int) -> None:
         """Mean of all `values` (n, columns), into ``out[:, place]``."""

@@ -20,6 +20,8 @@ LANES = 8  # queries side by side
 class SparseIndex:
     """Rows (n, d) in compressed sparse row form, ready for sums over the `size` nearest of them."""
 
+    path = "sparse"
+
     def __init__(self, rows: csr_array, size: int, metric: int, kernel: int) -> None:
         self.rows, self.size, self.metric, self.kernel = rows, size, metric, kernel
         power = abs(rows) if metric == MANHATTAN else rows.power(2)

@@ -14,6 +14,8 @@ LEAF = 16
 class TreeIndex:
     """Rows (n, d) in SciPy's k-d tree, ready for sums over the `size` nearest of them."""
 
+    path = "tree"
+
     def __init__(self, rows: Array, size: int, metric: int, kernel: int) -> None:
         self.rows, self.size, self.metric, self.kernel = rows, size, metric, kernel
         self.tree = KDTree(rows, leafsize=LEAF)
