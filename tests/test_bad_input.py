@@ -13,8 +13,8 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from degroot import Agent, AgentError, Collective, DeGrootRegressor, InvalidInput
-from degroot.judges import neighbourhood_size
 from degroot.baselines import best_single, cv_adaptive, cv_static
+from degroot.judges import neighbourhood_size
 
 RULES = ["degroot", "average", "trust-average", "error-average"]
 JUDGED = ["degroot", "trust-average", "error-average"]

@@ -9,7 +9,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from degroot.deletions.instructions import (
+from degroot.instructions import (
     data_of,
     inner_product,
     loop,

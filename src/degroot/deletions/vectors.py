@@ -1,8 +1,7 @@
 """Eight numbers at a time: the vector instructions behind the jackknife, written once for every processor.
 
-numba compiles loops; whether it vectorises them is its own decision, and for eight short eliminations side by side it
-decides badly. Here a vector is a type of its own: compiled functions may `load`, `store`, add and multiply eight
-numbers as if they were one. LLVM turns that into AVX-512, AVX2, SSE or NEON, whichever the machine has.
+Here a vector is a type of its own: compiled functions may `load`, `store`, add and multiply eight numbers as if they
+were one.
 
 Matrices of vectors are flat arrays of float64: entry (j, k) of one with rows of `stride` vectors is the vector at
 number ``8 * (j * stride + k)``.
@@ -17,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, overload, register_model
 
-from degroot.deletions.instructions import (
+from degroot.instructions import (
     LANES,
     data_of,
     loop,

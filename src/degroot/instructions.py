@@ -1,4 +1,9 @@
-"""Pieces of code for eight numbers at a time, in LLVM's vector types: what `vectors` and `tiles` are written in."""
+"""Instructions: pieces of code for several numbers at a time, in LLVM's vector types.
+
+numba compiles loops; whether it vectorises them is its own decision, and for short loops and scattered stores it
+decides badly. What is stated in vector types the compiler turns into AVX-512, AVX2, SSE or NEON, whichever the machine
+has.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +28,7 @@ def spread_over(builder: Any, value: Any, kind: ir.VectorType = vector) -> Any:
     """The same number in every lane."""
     nothing = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(int32, 0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(int32, LANES), [0] * LANES))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(int32, kind.count), [0] * kind.count))
 
 
 def one_over(builder: Any, x: Any) -> Any:
