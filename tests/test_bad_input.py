@@ -786,3 +786,28 @@ def test_the_estimator_refuses_frames_without_rows():
 def test_ones_own_deal_gives_every_agent_rows(parts, what):
     with refused(what):
         DeGrootRegressor(partition=lambda X, y: parts).fit(rows(), np.zeros(10))
+
+
+def test_numbers_whose_squares_are_beyond_all_numbers_are_refused():
+    with refused("`y` must not exceed 1e+140", "1e+150", agent="north"):
+        Agent(first, rows(), np.full(10, 1e150), "north")
+    with refused("`predict(X)` must not exceed 1e+140", agent="south"):
+        Collective([agent(), agent("south", model=lambda X: np.full(len(X), 1e200))], 3)
+
+
+@pytest.mark.parametrize("fields", [None, 3])
+def test_fields_are_names(fields):
+    with refused("`fields` must be names of fields", repr(fields)):
+        collective().consult(rows(), fields=fields)
+
+
+@pytest.mark.parametrize("estimator", ["ridge", Ridge, [Ridge(), None]])
+def test_an_estimator_is_one(estimator):
+    with refused("`estimator` must be an estimator"):
+        DeGrootRegressor(estimator, n_agents=2).fit(rows(), np.zeros(10))
+
+
+@pytest.mark.parametrize("n_jobs", ["a", 0, 1.5])
+def test_jobs_are_a_number(n_jobs):
+    with refused("`n_jobs` must be a whole number other than 0", repr(n_jobs)):
+        Collective([agent()], 3, n_jobs=n_jobs)

@@ -609,3 +609,21 @@ def test_the_last_agent_cannot_leave():
 def test_a_fraction_of_the_rows_is_rounded_down_and_at_least_two(neighbours, n, size):
     agent = Agent(Linear(np.ones(3)), points(0, n), np.ones(n), "one")
     assert Collective([agent], neighbours).judges[0].neighbourhoods.size == size
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])
+def test_what_all_labels_have_in_common_costs_error_bars_no_digits(offset):
+    """Labels far from 0 (years, timestamps). All are multiples of 2^-10, so that only the pooling could lose digits."""
+
+    def answer(shift):
+        rng, agents = np.random.default_rng(0), []
+        for k in range(6):
+            X = rng.normal(size=(50, 2))
+            y = np.round(1024 * np.sin(X[:, 0] + k / 4)) / 1024
+            levels = np.round(1024 * rng.normal(size=2)) / 1024
+            agents.append(Agent(lambda X, a=levels: np.where(X[:, 0] > 0, *a) + shift, X, y + shift, f"agent {k}"))
+        return Collective(agents, neighbours=5).consult(rng.normal(size=(40, 2)), ["standard_error", "influence"])
+
+    expected, found = answer(0.0), answer(offset)
+    np.testing.assert_allclose(found.standard_error, expected.standard_error, rtol=1e-12)
+    np.testing.assert_allclose(found.influence, expected.influence, rtol=1e-12, atol=1e-15)

@@ -640,3 +640,14 @@ def test_stored_models_do_not_depend_on_the_file(tmp_path):
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")  # read-only arrays
     assert_array_equal(joblib.load(buffer).predict(X), model.predict(X))
     assert_array_equal(mapped.predict(X), model.predict(X))
+
+
+def test_trained_agents_survive_cloning_and_refitting():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    agents = [Agent(lambda X, level=level: np.full(len(X), level), X, y, f"{level}") for level in (1e5, 2e5)]
+    model = DeGrootRegressor.from_agents(agents, neighbours=3)
+    for other in (clone(model).fit(X, y), clone(model).fit(X[:10], y[:10])):
+        assert list(other.agents_) == agents
+        assert_array_equal(other.predict(X), model.predict(X))
+    assert max(cross_val_score(model, X, y)) < -1e6  # these models are bad, and nobody trained better ones in secret

@@ -265,3 +265,9 @@ def test_hundreds_of_agents():
     for i in (0, 7, K - 1):
         others = np.delete(np.arange(K), i)
         assert worst(weights[i, others], stationary(rows_to_one(trust[np.ix_(others, others)]))) < 1e-11
+
+
+def test_trust_without_which_nobody_agrees_is_refused():
+    trust = np.array([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])  # without agent 0 nobody listens to anybody
+    with pytest.raises(InvalidInput, match="the others do not come to agree"):
+        weights_without(trust)

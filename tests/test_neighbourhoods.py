@@ -470,3 +470,15 @@ def test_many_random_tables(monkeypatch, seed, metric):
     for path in PATHS[: 3 if n < 5000 else 2]:
         size = int(rng.integers(1, n + 1)) if rng.random() < 0.5 else max(1, n // 100)
         assert_means(forced(monkeypatch, path)(rows, size, metric), rows, queries[:30], atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("form", [np.asarray, csr_array, np.float32])
+def test_rows_that_are_equally_far_but_for_rounding_count_alike(kernel, form):
+    """Directions at a right angle to all rows are at distance 1 from each, whatever their lengths round to."""
+    rows = np.zeros((40, 200))
+    rows[:, :100] = np.random.default_rng(0).random((40, 100)) * (np.random.default_rng(1).random((40, 100)) < 0.1)
+    query, values = np.zeros((1, 200)), np.arange(40.0)[:, None]
+    query[0, 150] = 3.0
+    found = Neighbourhoods(form(rows), 40, "cosine", kernel).means(form(query), values)
+    np.testing.assert_allclose(found, values.mean(), rtol=1e-9)

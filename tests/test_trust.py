@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from degroot.exceptions import InvalidInput
 from degroot.trust import EPS, from_errors
 
 ordinary = st.floats(1e-6, 1e6)
@@ -122,5 +123,7 @@ def test_whole_numbers_are_taken():
     np.testing.assert_allclose(from_errors([[1, 4], [2, 2]]), [[0.8, 0.2], [0.5, 0.5]])
 
 
-def test_an_error_that_is_no_number_earns_no_trust():
-    assert np.isnan(from_errors([np.nan, 1.0])).all()
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0])
+def test_errors_that_cannot_be_are_refused(wrong):
+    with pytest.raises(InvalidInput, match="`errors` must be finite and not negative"):
+        from_errors([wrong, 1.0])

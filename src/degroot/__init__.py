@@ -13,9 +13,13 @@ __all__ = ["Agent", "AgentError", "Collective", "Consensus", "DeGrootError", "De
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators on first use: importing scikit-learn takes longer than all the rest."""
+    """What is made on first use: importing scikit-learn takes longer than all the rest."""
     if name == "DeGrootRegressor":
         from degroot.estimators import DeGrootRegressor
 
         return DeGrootRegressor
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("degroot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

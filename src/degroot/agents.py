@@ -67,6 +67,10 @@ class Agent:
         """The names of its features, if its rows are a frame."""
         return column_names(self.X)
 
+    def __sklearn_clone__(self) -> "Agent":
+        """Itself: a copy of an estimator has the same agents, not others with the same rows."""
+        return self
+
     def error(self, message: str) -> AgentError:
         """An error that names this agent."""
         return AgentError(self.name, message)

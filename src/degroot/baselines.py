@@ -120,7 +120,7 @@ class HeldOut:
         names, X = asked(fields, FIELDS), as_table(X)
         beliefs = np.asarray(self._models.consult(X, fields="beliefs").beliefs)
         errors = self._near(X)
-        known = concluded(names, self._rule(errors), beliefs, lambda: self._values_without(errors, beliefs))
+        known = concluded(names, self._rule(errors), beliefs, lambda apart: self._values_without(errors, apart))
         return Consensus(self.names, **{name: known[name] for name in names})
 
     def _near(self, X: Any) -> Array:

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import degroot
 from degroot.exceptions import DeGrootError, InvalidInput
 
 app = typer.Typer(
@@ -19,9 +20,13 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def about(context: typer.Context) -> None:
+def about(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
     """Collective prediction without sharing data, models or labels."""
-    if context.invoked_subcommand is None:
+    if version:
+        typer.echo(degroot.__version__)
+    elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 

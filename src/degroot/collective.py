@@ -14,7 +14,7 @@ from degroot.points import Array, in_blocks, threads
 from degroot.progress import progress
 from degroot.rules import RULES, Rule
 from degroot.tables import as_table, column_names, same_columns, take, to_numbers
-from degroot.trust import from_errors
+from degroot.trust import shares
 
 BELIEFS_BYTES = 1 << 25  # of points and predictions, held at once
 ERRORS_BYTES = 1 << 24  # of errors (M, K, K), held by a thread at once
@@ -42,6 +42,8 @@ FIELDS = tuple(field.name for field in fields(Consensus) if field.name != "names
 
 def asked(fields: Sequence[str] | str, known: Sequence[str]) -> list[str]:
     """The names of fields that were asked for, one or several, if all are known."""
+    if not isinstance(fields, Iterable):
+        raise InvalidInput(f"`fields` must be names of fields; got {fields!r}.")
     names = [fields] if isinstance(fields, str) else list(fields)
     for name in names:
         if name not in known:
@@ -232,14 +234,15 @@ class Collective:
 
 
 def concluded(
-    names: Iterable[str], weights: Array, beliefs: Array, values_without: Callable[[], Array]
+    names: Iterable[str], weights: Array, beliefs: Array, values_without: Callable[[Array], Array]
 ) -> dict[str, Array]:
     """What follows from weights and beliefs, (M, K) each: the fields in `names`, and those on the way to them."""
-    value: Array = (weights * beliefs).sum(axis=-1)
-    known = {"weights": weights, "beliefs": beliefs, "value": value}
+    known = {"weights": weights, "beliefs": beliefs, "value": (weights * beliefs).sum(axis=-1)}
     if {"standard_error", "influence"} & set(names):
-        without = values_without()
-        known |= {"standard_error": standard_error(without), "influence": influence(value, without)}
+        apart = beliefs - beliefs[:, :1]  # what all have in common would cost the differences their digits
+        without = values_without(apart)
+        known["standard_error"] = standard_error(without)
+        known["influence"] = influence((weights * apart).sum(axis=-1), without)
     return known
 
 
@@ -247,11 +250,11 @@ def _conclude(rule: Rule, errors: Array, beliefs: Array, out: dict[str, Array]) 
     """From errors (M, K, K) and beliefs (M, K) to the asked fields, the arrays of `out`."""
     known = {"beliefs": beliefs}
     if set(out) - {"beliefs"}:
-        trust = from_errors(errors) if rule.uses_errors or "trust" in out else errors
+        trust = shares(errors) if rule.uses_errors or "trust" in out else errors
         known["trust"] = trust
         if set(out) - {"beliefs", "trust"}:
             weights = rule.weights(errors, trust)
-            known |= concluded(out, weights, beliefs, lambda: rule.values_without(errors, trust, beliefs))
+            known |= concluded(out, weights, beliefs, lambda apart: rule.values_without(errors, trust, apart))
     for name, array in out.items():
         array[:] = known[name]
 

@@ -1,5 +1,6 @@
 """scikit-learn's face: an estimator that deals rows to agents, trains a model for each, and lets them pool."""
 
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : estimator, or list of estimators
         What every agent trains a clone of; a list has one for each agent. Ridge regression by default.
+    agents : agents, optional
+        Agents with trained models. Then `fit` deals no rows and trains nothing: it only lets them pool. `from_agents`
+        does so at once.
     n_agents : int
         How many agents to deal the rows to, when `fit` gets no groups.
     partition : ``"random"``, ``"label"``, feature or callable
@@ -61,6 +65,7 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         estimator: Any = None,
         *,
+        agents: Iterable[Agent] | None = None,
         n_agents: int = 5,
         partition: Any = "random",
         fraction: float = 1.0,
@@ -73,6 +78,7 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
+        self.agents = agents
         self.n_agents = n_agents
         self.partition = partition
         self.fraction = fraction
@@ -87,7 +93,7 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_agents(cls, agents: Iterable[Agent], **settings: Any) -> "DeGrootRegressor":
         """A fitted regressor from agents that have trained models; `settings` are those of `Collective`."""
-        model = cls(**settings)
+        model = cls(agents=agents, **settings)
         model.collective_ = model._collective(agents)
         model.n_features_in_ = model.agents_[0].n_features
         if model.collective_.feature_names is not None:
@@ -97,6 +103,9 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "DeGrootRegressor":
         """Deal the rows to agents, one for each group where `groups` are given, and train a model for each."""
         X, labels = self._training(X, y)
+        if self.agents is not None:
+            self.collective_ = self._collective(self.agents)
+            return self
         names, parts = self._parts(X, labels, groups)
         models = self._models(len(parts))
         trained = Parallel(n_jobs=self.n_jobs)(
@@ -159,7 +168,11 @@ class DeGrootRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _templates(self) -> Sequence[Any]:
         if self.estimator is None:
             return [Ridge()]
-        return self.estimator if isinstance(self.estimator, list | tuple) else [self.estimator]
+        templates = self.estimator if isinstance(self.estimator, list | tuple) else [self.estimator]
+        for template in templates:
+            if isinstance(template, type) or not hasattr(template, "fit"):
+                raise InvalidInput(f"`estimator` must be an estimator, or a list with one per agent; got {template!r}.")
+        return templates
 
     def _models(self, n_agents: int) -> list[Any]:
         templates = self._templates()
@@ -220,9 +233,8 @@ def _row_numbers(parts: Any, n_rows: int) -> list[partitions.Rows]:
     rows = [np.asarray(part) for part in parts]
     for part in rows:
         if part.ndim != 1 or part.dtype.kind not in "iu" or not part.size or part.min() < 0 or part.max() >= n_rows:
-            raise InvalidInput(
-                f"`partition` must give each agent an array of row numbers from 0 to {n_rows - 1}; got {part!r}."
-            )
+            given = reprlib.repr(part.tolist())
+            raise InvalidInput(f"`partition` must give each agent row numbers from 0 to {n_rows - 1}; got {given}.")
     return rows
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from degroot.consensus import checked, together
 from degroot.deletions import delete_each
+from degroot.exceptions import InvalidInput
 from degroot.points import Array, for_kernels, over_points
 
 
@@ -44,7 +45,7 @@ def weights_without(trust: ArrayLike) -> Array:
     points = everyone.reshape(-1, K, K)
     weights, nothing = np.empty_like(points), np.zeros(points.shape[:2])
     over_points(delete_each, points, nothing, nothing, weights)
-    return weights.reshape(everyone.shape)
+    return _agreed(weights).reshape(everyone.shape)
 
 
 def values_without(trust: ArrayLike, beliefs: ArrayLike) -> Array:
@@ -76,7 +77,7 @@ def values_without(trust: ArrayLike, beliefs: ArrayLike) -> Array:
         delete_each(trust, beliefs, values, no_weights)
 
     over_points(kernel, everyone.reshape(-1, K, K), believed.reshape(-1, K), values)
-    return values.reshape(believed.shape)
+    return _agreed(values).reshape(believed.shape)
 
 
 def standard_error(without: ArrayLike) -> Array:
@@ -128,3 +129,9 @@ def influence(value: ArrayLike, without: ArrayLike) -> Array:
     """
     added: Array = np.asarray(value, float)[..., None] - np.asarray(without, float)
     return added
+
+
+def _agreed(result: Array) -> Array:
+    if np.isnan(result).any():
+        raise InvalidInput("Trust must be positive: without one of the agents, the others do not come to agree.")
+    return result

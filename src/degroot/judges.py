@@ -13,8 +13,6 @@ from degroot.neighbourhoods import KERNELS, METRICS, Neighbourhoods
 from degroot.points import Array, for_kernels
 from degroot.tables import Complaint, to_numbers, told
 
-LARGEST_ERROR = 1e300  # the square of an absurd residual: finite, so that trust stays defined
-
 
 @dataclass(frozen=True, slots=True)
 class Judge:
@@ -69,8 +67,7 @@ class Judge:
 def squared_errors(agent: Agent, predictors: Sequence[Agent]) -> Array:
     """Squared error of each of `predictors` on the rows of `agent`, (n, len(predictors))."""
     residuals = np.column_stack([predictor.predict(agent.X) - agent.y for predictor in predictors])
-    with np.errstate(over="ignore"):
-        return for_kernels(np.minimum(residuals**2, LARGEST_ERROR))
+    return for_kernels(residuals**2)
 
 
 def neighbourhood_size(neighbours: float, agent: Agent) -> int:

@@ -111,7 +111,7 @@ def by_group(groups: ArrayLike) -> tuple[NDArray[Any], list[Rows]]:
 
 def _sizes(n_rows: int, n_agents: int) -> Rows:
     for name, number in (("n_rows", n_rows), ("n_agents", n_agents)):
-        if not isinstance(number, Integral) or number < 1:
+        if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
             raise InvalidInput(f"`{name}` must be a whole number, at least 1; got {number}.")
     if n_rows < n_agents:
         raise InvalidInput(f"Every agent must get a row; got n_samples={n_rows} for {n_agents} agents.")

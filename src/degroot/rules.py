@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from degroot import consensus, jackknife
 from degroot.points import Array
-from degroot.trust import from_errors
+from degroot.trust import shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ def _average(errors: Array) -> Array:
 
 
 def _trust_average(errors: Array) -> Array:
-    mean: Array = from_errors(errors).mean(axis=-2)
+    mean: Array = shares(errors).mean(axis=-2)
     return mean
 
 
 def _error_average(errors: Array) -> Array:
-    return from_errors(errors.mean(axis=-2))
+    return shares(errors.mean(axis=-2))
 
 
 def _by(weigh: Callable[[Array], Array], uses_errors: bool = True) -> Rule:

@@ -14,6 +14,8 @@ from scipy.sparse import issparse
 from degroot.exceptions import InvalidInput
 from degroot.points import Array
 
+LARGEST = 1e140  # of labels and predictions, so that the square of an error is finite
+
 Complaint = Callable[[str], InvalidInput]
 
 
@@ -84,6 +86,8 @@ def to_vector(y: ArrayLike, length: int, complaint: Complaint = InvalidInput, na
     if not np.isfinite(vector).all():
         row = int(np.flatnonzero(~np.isfinite(vector))[0])
         raise complaint(f"`{name}` must be finite; row {row} is {vector[row]}.")
+    if np.abs(vector).max(initial=0.0) > LARGEST:
+        raise complaint(f"`{name}` must not exceed {LARGEST:g} in size; it reaches {np.abs(vector).max():g}.")
     return vector
 
 

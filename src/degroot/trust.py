@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from degroot.exceptions import InvalidInput
 from degroot.points import Array, compiled, for_kernels, over_points
 from degroot.sums import row_sum
 
@@ -35,6 +36,14 @@ def from_errors(errors: ArrayLike) -> Array:
            [1. , 0. ]])
     """
     table = for_kernels(errors)
+    if table.ndim < 1 or not np.isfinite(table).all() or (table < 0.0).any():
+        raise InvalidInput("`errors` must be finite and not negative, (..., K); they are not.")
+    return shares(table)
+
+
+def shares(table: Array) -> Array:
+    """As `from_errors`, for errors that are known to be finite and not negative."""
+    table = for_kernels(table)
     rows = table.reshape(-1, table.shape[-1])
     trust = np.empty_like(rows)
     over_points(_from_errors, rows, trust)
@@ -51,7 +60,7 @@ def _from_errors(errors: Array, trust: Array) -> None:
         floor = max(EPS * worst, TINY)  # positive trust, so the consensus is unique
         for j in range(K):
             error = errors[m, j]
-            trust[m, j] = floor / (floor if error <= floor else error)  # NaN stays NaN
+            trust[m, j] = floor / (floor if error <= floor else error)
         total = row_sum(trust, m, K)
         for j in range(K):
             trust[m, j] /= total

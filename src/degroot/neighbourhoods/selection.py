@@ -14,6 +14,8 @@ from degroot.points import compiled
 UNIFORM, TRICUBE, GAUSSIAN = 0, 1, 2
 KERNELS = {"uniform": UNIFORM, "tricube": TRICUBE, "gaussian": GAUSSIAN}
 
+EQUALLY_FAR = 1.0 - 1e-9  # of the farthest distance: beyond it the difference may be rounding
+
 EUCLIDEAN, COSINE, MANHATTAN = 0, 1, 2
 METRICS = {"euclidean": EUCLIDEAN, "cosine": COSINE, "manhattan": MANHATTAN}
 
@@ -132,7 +134,7 @@ def weigh(distances: Any, kernel: int) -> None:
     farthest = distances.max()
     total = 0.0
     for i in range(distances.size):
-        u = 0.0 if farthest == 0.0 else 1.0 if distances[i] == farthest else distances[i] / farthest
+        u = 0.0 if farthest == 0.0 else 1.0 if distances[i] >= EQUALLY_FAR * farthest else distances[i] / farthest
         distances[i] = (1.0 - u**3) ** 3 if kernel == TRICUBE else math.exp(-0.5 * u * u)
         total += distances[i]
     if total == 0.0:
