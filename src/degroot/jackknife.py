@@ -68,16 +68,21 @@ def values_without(trust: ArrayLike, beliefs: ArrayLike) -> Array:
     array([2.75      , 2.71428571, 1.82352941])
     """
     everyone, believed = together(trust, beliefs)
-    K = believed.shape[-1]
+    return _agreed(solve_without(everyone, believed))
+
+
+def solve_without(trust: Array, beliefs: Array) -> Array:
+    """As `values_without`, for trust that is known to be positive with rows that sum to 1, and as many beliefs."""
+    K = beliefs.shape[-1]
     if K == 1:
-        return np.full_like(believed, np.nan)
-    values, no_weights = np.empty_like(believed).reshape(-1, K), np.empty((0, K, K))
+        return np.full_like(beliefs, np.nan)
+    values, no_weights = np.empty(beliefs.shape).reshape(-1, K), np.empty((0, K, K))
 
     def kernel(trust: Array, beliefs: Array, values: Array) -> None:
         delete_each(trust, beliefs, values, no_weights)
 
-    over_points(kernel, everyone.reshape(-1, K, K), believed.reshape(-1, K), values)
-    return _agreed(values).reshape(believed.shape)
+    over_points(kernel, for_kernels(trust).reshape(-1, K, K), for_kernels(beliefs).reshape(-1, K), values)
+    return values.reshape(beliefs.shape)
 
 
 def standard_error(without: ArrayLike) -> Array:
@@ -132,6 +137,6 @@ def influence(value: ArrayLike, without: ArrayLike) -> Array:
 
 
 def _agreed(result: Array) -> Array:
-    if np.isnan(result).any():
+    if result.shape[-1] > 1 and np.isnan(result).any():
         raise InvalidInput("Trust must be positive: without one of the agents, the others do not come to agree.")
     return result

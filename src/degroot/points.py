@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_BLOCK_BYTES = 1 << 20  # what a thread takes at once: enough to forget the cost of handing it over
+_BLOCK_BYTES = 1 << 20  # what a thread takes at least: enough to forget the cost of handing it over
 
 _worker = threading.local()
 
@@ -43,7 +43,7 @@ def for_kernels(array: ArrayLike, dtype: type = np.float64) -> Array:
 def over_points(kernel: Callable[..., None], *arrays: NDArray[Any]) -> None:
     """Call `kernel` with blocks of points, the first axis of all `arrays`, on all threads."""
     point = arrays[0].itemsize * int(np.prod(arrays[0].shape[1:], dtype=np.int64))
-    block = _BLOCK_BYTES // max(1, point)
+    block = max(_BLOCK_BYTES // max(1, point), -(-len(arrays[0]) // (4 * threads())))
     in_blocks(lambda start, stop: kernel(*(array[start:stop] for array in arrays)), len(arrays[0]), block)
 
 

@@ -62,7 +62,7 @@ RULES = {
     # the paper's: stationary weights of the trust matrix
     "degroot": Rule(
         lambda _errors, trust: consensus.solve(trust),
-        lambda _errors, trust, beliefs: jackknife.values_without(trust, beliefs),
+        lambda _errors, trust, beliefs: jackknife.solve_without(trust, beliefs),
     ),
     "average": _by(_average, uses_errors=False),  # M-avg: all models alike
     "trust-average": _by(_trust_average),  # tau-avg: the mean of the agents' trust, which is one round of pooling
