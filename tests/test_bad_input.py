@@ -30,7 +30,7 @@ TABLES = {
 
 
 @contextlib.contextmanager
-def refused(*parts, agent=None):
+def expect_refused(*parts, agent=None):
     """The block must raise one line that holds all `parts`, and names the agent if one is at fault."""
     with pytest.raises(InvalidInput) as caught:
         yield
@@ -84,41 +84,41 @@ def nothing_lost(whole, X=None):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("agents", [[], (), iter([])])
 def test_a_collective_has_agents(rule, agents):
-    with refused("at least one agent", "it has none"):
+    with expect_refused("at least one agent", "it has none"):
         Collective(agents, rule=rule)
 
 
 @pytest.mark.parametrize("wrong", [Ridge(), None, "north", 3])
 def test_a_collective_is_made_of_agents(wrong):
-    with refused("made of agents", type(wrong).__name__):
+    with expect_refused("made of agents", type(wrong).__name__):
         Collective([agent(), wrong])
     whole = collective()
     for change in (whole.join, whole.replace):
-        with nothing_lost(whole), refused("agent", type(wrong).__name__):
+        with nothing_lost(whole), expect_refused("agent", type(wrong).__name__):
             change(wrong)
 
 
 @pytest.mark.parametrize("wrong", [None, 3, Ridge()])
 def test_agents_come_in_a_list(wrong):
-    with refused("agents", type(wrong).__name__):
+    with expect_refused("agents", type(wrong).__name__):
         Collective(wrong)
 
 
 def test_a_single_agent_comes_in_a_list_too():
-    with refused("agents", "Agent"):
+    with expect_refused("agents", "Agent"):
         Collective(agent())
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_an_agent_has_rows(table):
     make = TABLES[table] if table != "list" else np.asarray  # an empty list has no features either
-    with refused("must hold at least one row", "none", agent="north"):
+    with expect_refused("must hold at least one row", "none", agent="north"):
         Agent(first, make(np.zeros((0, 2))), [], "north")
 
 
 @pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, csr_array, np.ndarray.tolist])
 def test_an_agent_has_features(make):
-    with refused("must have at least one feature", "none", agent="north"):
+    with expect_refused("must have at least one feature", "none", agent="north"):
         Agent(first, make(np.zeros((3, 0))), np.zeros(3), "north")
 
 
@@ -126,26 +126,26 @@ def test_an_agent_has_features(make):
     "X", [[], np.zeros(3), np.zeros((2, 2, 2)), 3.0, None, "rows", {"a": [1]}, pd.Series([1.0, 2.0])]
 )
 def test_rows_are_a_table(X):
-    with refused("`X` must be 2-dimensional, (rows, features); its shape is (", agent="north"):
+    with expect_refused("`X` must be 2-dimensional, (rows, features); its shape is (", agent="north"):
         Agent(first, X, [0.0, 0.0], "north")
     for rule in RULES:
         whole = collective(rule)
-        with nothing_lost(whole), refused("`X` must be 2-dimensional, (rows, features); its shape is ("):
+        with nothing_lost(whole), expect_refused("`X` must be 2-dimensional, (rows, features); its shape is ("):
             whole.predict(X)
 
 
 def test_sparse_rows_are_a_table_too():
     X = coo_array(np.array([1.0, 0.0]))
-    with refused("`X` must be 2-dimensional", "(2,)", agent="north"):
+    with expect_refused("`X` must be 2-dimensional", "(2,)", agent="north"):
         Agent(first, X, [0.0, 0.0], "north")
-    with refused("`X` must be 2-dimensional", "(2,)"):
+    with expect_refused("`X` must be 2-dimensional", "(2,)"):
         collective().predict(X)
 
 
 def test_rows_are_equally_long():
-    with refused("`X` must be a table of numbers", agent="north"):
+    with expect_refused("`X` must be a table of numbers", agent="north"):
         Agent(first, [[1.0, 2.0], [3.0]], [0.0, 0.0], "north")
-    with refused("`X` must be a table of numbers"):
+    with expect_refused("`X` must be a table of numbers"):
         collective().predict([[1.0, 2.0], [3.0]])
 
 
@@ -167,10 +167,10 @@ def test_rows_are_equally_long():
 )
 @pytest.mark.parametrize("rule", RULES)
 def test_rows_hold_numbers(X, rule):
-    with refused("`X` must ", agent="north"):
+    with expect_refused("`X` must ", agent="north"):
         Agent(first, X, [0.0, 0.0], "north")
     whole = collective(rule)
-    with nothing_lost(whole), refused("`X` must "):
+    with nothing_lost(whole), expect_refused("`X` must "):
         whole.predict(X)
 
 
@@ -180,14 +180,14 @@ def test_rows_are_finite(table, value):
     X = rows()
     X[3, 1] = value
     what = "it holds NaN or infinity" if "csr" in table else f"row 3, column 1 is {value}"
-    with refused("`X` must be finite", what, agent="north"):
+    with expect_refused("`X` must be finite", what, agent="north"):
         Agent(first, TABLES[table](X), np.zeros(10), "north")
     for rule in RULES:
         whole = Collective(
             [agent(name, X=TABLES[table](rows()) if table != "list" else None) for name in "ab"], 3, rule
         )
         for ask in (whole.predict, whole.consult):
-            with nothing_lost(whole, TABLES[table](rows(4))), refused("`X` must be finite", what):
+            with nothing_lost(whole, TABLES[table](rows(4))), expect_refused("`X` must be finite", what):
                 ask(TABLES[table](X))
 
 
@@ -200,9 +200,9 @@ def test_rows_are_finite(table, value):
     ids=["pandas", "polars"],
 )
 def test_a_missing_value_is_not_a_number(X):
-    with refused("`X` must ", agent="north"):
+    with expect_refused("`X` must ", agent="north"):
         Agent(first, X, [0.0, 0.0], "north")
-    with refused("`X` must "):
+    with expect_refused("`X` must "):
         collective().predict(X)
 
 
@@ -210,12 +210,12 @@ def test_a_missing_value_is_not_a_number(X):
 @pytest.mark.parametrize("table", TABLES)
 def test_agents_have_as_many_features_as_each_other(table, rule):
     wide = TABLES[table](rows(d=3)) if table != "list" else rows(d=3)
-    with refused("must have 2 features", "'north'", "got 3", agent="south"):
+    with expect_refused("must have 2 features", "'north'", "got 3", agent="south"):
         Collective([agent(), agent("south", X=wide)], 3, rule)
     whole = collective(rule)
-    with nothing_lost(whole), refused("must have 2 features", "got 3", agent="west"):
+    with nothing_lost(whole), expect_refused("must have 2 features", "got 3", agent="west"):
         whole.join(agent("west", X=wide))
-    with nothing_lost(whole), refused("must have ", "features", "got "):
+    with nothing_lost(whole), expect_refused("must have ", "features", "got "):
         whole.replace(agent("north", X=wide))
 
 
@@ -224,7 +224,7 @@ def test_agents_have_as_many_features_as_each_other(table, rule):
 @pytest.mark.parametrize("d", [1, 3])
 def test_points_have_as_many_features_as_the_rows(table, rule, d):
     whole = collective(rule)
-    with nothing_lost(whole), refused("`X` must have 2 features", f"got {d}"):
+    with nothing_lost(whole), expect_refused("`X` must have 2 features", f"got {d}"):
         whole.predict(TABLES[table](rows(d=d)))
 
 
@@ -236,39 +236,39 @@ def test_features_have_the_same_names_in_the_same_order(rule, kind, names):
         return kind({name: rows(n)[:, k] for k, name in enumerate(columns)})
 
     south = agent("south", X=table(names))
-    with refused("'south'", "same features in the same order", repr(names[0 if names[0] == "b" else 1])):
+    with expect_refused("'south'", "same features in the same order", repr(names[0 if names[0] == "b" else 1])):
         Collective([agent(X=table("ab")), south], 3, rule)
     whole = Collective([agent(X=table("ab")), agent("south", X=table("ab"))], 3, rule)
     X = table("ab", 5)
-    with nothing_lost(whole, X), refused("'west'", "same features in the same order"):
+    with nothing_lost(whole, X), expect_refused("'west'", "same features in the same order"):
         whole.join(agent("west", X=table(names)))
-    with nothing_lost(whole, X), refused("'south'", "same features in the same order"):
+    with nothing_lost(whole, X), expect_refused("'south'", "same features in the same order"):
         whole.replace(south)
-    with nothing_lost(whole, X), refused("`X`", "same features in the same order"):
+    with nothing_lost(whole, X), expect_refused("`X`", "same features in the same order"):
         whole.predict(table(names))
 
 
 def test_names_are_compared_though_some_agents_have_none():
     ab, ba = (pd.DataFrame(rows(), columns=list(names)) for names in ("ab", "ba"))
-    with refused("same features in the same order"):
+    with expect_refused("same features in the same order"):
         Collective([agent("array"), agent("north", X=ab), agent("south", X=ba)], 3)
     whole = Collective([agent("array"), agent("north", X=ab)], 3)
-    with nothing_lost(whole), refused("same features in the same order"):
+    with nothing_lost(whole), expect_refused("same features in the same order"):
         whole.predict(ba)
 
 
 @pytest.mark.parametrize("name", ["", None, 3, b"north", ["north"], np.nan])
 def test_a_name_is_a_string(name):
-    with refused("`name` must be a string that is not empty", repr(name)):
+    with expect_refused("`name` must be a string that is not empty", repr(name)):
         Agent(first, rows(), np.zeros(10), name)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_names_are_distinct(rule):
-    with refused("distinct names", "'north'"):
+    with expect_refused("distinct names", "'north'"):
         Collective([agent("north"), agent("south"), agent("north")], 3, rule)
     whole = collective(rule)
-    with nothing_lost(whole), refused("distinct names", "'south'"):
+    with nothing_lost(whole), expect_refused("distinct names", "'south'"):
         whole.join(agent("south"))
 
 
@@ -276,21 +276,21 @@ def test_names_are_distinct(rule):
 def test_who_leaves_or_is_replaced_is_there(rule):
     whole = collective(rule)
     for change in (lambda: whole.leave("west"), lambda: whole.replace(agent("west"))):
-        with nothing_lost(whole), refused("'north', 'south'", "'west'"):
+        with nothing_lost(whole), expect_refused("'north', 'south'", "'west'"):
             change()
-    with nothing_lost(whole), refused("'north', 'south'", "None"):
+    with nothing_lost(whole), expect_refused("'north', 'south'", "None"):
         whole.leave(None)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_last_agent_stays(rule):
     whole = collective(rule).leave("south")
-    with nothing_lost(whole), refused("at least one agent", "it has none"):
+    with nothing_lost(whole), expect_refused("at least one agent", "it has none"):
         whole.leave("north")
 
 
 def test_a_name_may_be_anything_and_an_error_is_still_one_line():
-    with refused("`y` must be finite", agent="two\nlines"):
+    with expect_refused("`y` must be finite", agent="two\nlines"):
         Agent(first, rows(), np.full(10, np.nan), "two\nlines")
 
 
@@ -301,7 +301,7 @@ def test_a_name_may_be_anything_and_an_error_is_still_one_line():
     "y", [np.zeros(9), np.zeros(11), [], 3.0, None, np.zeros((10, 2)), np.zeros((1, 10)), np.zeros((10, 1, 1))]
 )
 def test_there_is_one_label_for_each_row(y):
-    with refused("`y` must hold one number for each of 10 rows; its shape is ", str(np.shape(y)), agent="north"):
+    with expect_refused("`y` must hold one number for each of 10 rows; its shape is ", str(np.shape(y)), agent="north"):
         Agent(first, rows(), y, "north")
 
 
@@ -322,7 +322,7 @@ def test_there_is_one_label_for_each_row(y):
     ],
 )
 def test_labels_are_numbers(y):
-    with refused("`y` must ", agent="north"):
+    with expect_refused("`y` must ", agent="north"):
         Agent(first, rows(2), y, "north")
 
 
@@ -331,7 +331,7 @@ def test_labels_are_numbers(y):
 def test_labels_are_finite(value, kind):
     y = np.zeros(10)
     y[4] = value
-    with refused("`y` must be finite", f"row 4 is {value}", agent="north"):
+    with expect_refused("`y` must be finite", f"row 4 is {value}", agent="north"):
         Agent(first, rows(), kind(y), "north")
 
 
@@ -341,14 +341,14 @@ def test_labels_are_finite(value, kind):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("neighbours", [0, -1, np.int64(0), np.int8(-5)])
 def test_a_number_of_neighbours_is_positive(neighbours, rule):
-    with refused("`neighbours` must be at least 1 when it is a whole number", f"got {neighbours}"):
+    with expect_refused("`neighbours` must be at least 1 when it is a whole number", f"got {neighbours}"):
         Collective([agent()], neighbours, rule)
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("neighbours", [0.0, -0.1, 1.5, np.nan, np.inf, np.float32(2), 10.0])
 def test_a_fraction_of_the_rows_is_above_0_and_at_most_1(neighbours, rule):
-    with refused("`neighbours` must lie in (0, 1] when it is a fraction", f"got {neighbours}"):
+    with expect_refused("`neighbours` must lie in (0, 1] when it is a fraction", f"got {neighbours}"):
         Collective([agent()], neighbours, rule)
 
 
@@ -357,23 +357,23 @@ def test_a_fraction_of_the_rows_is_above_0_and_at_most_1(neighbours, rule):
     "neighbours", [True, False, np.True_, "5", "all", None, [5], 1j, np.array([[1, 2], [3, 4]]), {}]
 )
 def test_neighbours_are_a_number(neighbours, rule):
-    with refused("`neighbours` must be a whole number or a fraction of the rows", "got "):
+    with expect_refused("`neighbours` must be a whole number or a fraction of the rows", "got "):
         Collective([agent()], neighbours, rule)
 
 
 @pytest.mark.parametrize("rule", JUDGED)
 def test_neighbours_are_among_the_rows(rule):
-    with refused("`neighbours` must be at most the number of rows, 10", "got 11", agent="north"):
+    with expect_refused("`neighbours` must be at most the number of rows, 10", "got 11", agent="north"):
         Collective([agent("south", X=rows(12)), agent("north")], 11, rule)
     whole = collective(rule)
     for change in (lambda: whole.join(agent("west", X=rows(2))), lambda: whole.replace(agent("south", X=rows(2)))):
-        with nothing_lost(whole), refused("`neighbours` must be at most the number of rows, 2", "got 3"):
+        with nothing_lost(whole), expect_refused("`neighbours` must be at most the number of rows, 2", "got 3"):
             change()
 
 
 def test_neighbours_are_among_the_rows_when_an_average_is_asked_for_trust():
     whole = Collective([agent()], 11, "average")
-    with refused("`neighbours` must be at most the number of rows, 10", "got 11", agent="north"):
+    with expect_refused("`neighbours` must be at most the number of rows, 10", "got 11", agent="north"):
         whole.consult(rows(), fields=["trust"])
     assert_array_equal(whole.predict(rows()), first(rows()))
 
@@ -412,7 +412,7 @@ def test_rule_metric_and_kernel_are_known(setting, wrong):
         "metric": ["euclidean", "cosine", "manhattan"],
         "kernel": ["uniform", "tricube", "gaussian"],
     }
-    with refused(f"`{setting}` must be one of ", *map(repr, known[setting]), f"got {wrong!r}"):
+    with expect_refused(f"`{setting}` must be one of ", *map(repr, known[setting]), f"got {wrong!r}"):
         Collective([agent()], 3, **{setting: wrong})
 
 
@@ -421,7 +421,7 @@ def test_rule_metric_and_kernel_are_known(setting, wrong):
 def test_fields_are_known(rule, fields):
     whole = collective(rule)
     wrong = fields if isinstance(fields, str) else fields[-1]
-    with nothing_lost(whole), refused("`fields` must be among 'value', ", f"got {wrong!r}"):
+    with nothing_lost(whole), expect_refused("`fields` must be among 'value', ", f"got {wrong!r}"):
         whole.consult(rows(), fields=fields)
 
 
@@ -430,7 +430,7 @@ def test_fields_are_known(rule, fields):
 
 @pytest.mark.parametrize("model", [None, 3, "model", object()])
 def test_a_model_predicts(model):
-    with refused("its model must have predict(X) or be callable", type(model).__name__, agent="north"):
+    with expect_refused("its model must have predict(X) or be callable", type(model).__name__, agent="north"):
         Agent(model, rows(), np.zeros(10), "north")
 
 
@@ -479,18 +479,18 @@ BROKEN = {
 def test_a_broken_model_is_its_agents_fault(model, rule):
     model, complaint = BROKEN[model]
     bad = agent("west", model)
-    with refused(complaint, agent="west"):
+    with expect_refused(complaint, agent="west"):
         bad.predict(rows())
-    with refused(complaint, agent="west"):
+    with expect_refused(complaint, agent="west"):
         Collective([agent(), bad], 3, rule).predict(rows())
     whole = collective(rule)
     joined = collective("average").join(bad)
-    with refused("`predict(X)`" if "`predict(X)`" in complaint else "its model must predict", agent="west"):
+    with expect_refused("`predict(X)`" if "`predict(X)`" in complaint else "its model must predict", agent="west"):
         joined.consult(rows(), fields=["beliefs"])
     if rule in JUDGED:
-        with nothing_lost(whole), refused("must", agent="west"):
+        with nothing_lost(whole), expect_refused("must", agent="west"):
             whole.join(bad)
-        with nothing_lost(whole), refused("must", agent="south"):
+        with nothing_lost(whole), expect_refused("must", agent="south"):
             whole.replace(agent("south", model))
 
 
@@ -503,15 +503,15 @@ def test_a_model_that_fails_on_anothers_rows_is_named_not_the_other(rule):
 
     west = agent("west", picky)
     assert Collective([agent(), west], 3, rule).predict(rows()).shape == (10,)
-    with refused("its model must predict; it raised RuntimeError: unknown patient", agent="west"):
+    with expect_refused("its model must predict; it raised RuntimeError: unknown patient", agent="west"):
         Collective([agent("south", X=rows(12)), west], 3, rule)
     whole = collective(rule)
-    with nothing_lost(whole), refused("RuntimeError: unknown patient", agent="west"):
+    with nothing_lost(whole), expect_refused("RuntimeError: unknown patient", agent="west"):
         whole.join(west)
-    with nothing_lost(whole), refused("RuntimeError: unknown patient", agent="north"):
+    with nothing_lost(whole), expect_refused("RuntimeError: unknown patient", agent="north"):
         whole.replace(agent("north", picky))
     peers = Collective([agent(), west], 3, rule)
-    with nothing_lost(peers), refused("RuntimeError: unknown patient", agent="west"):
+    with nothing_lost(peers), expect_refused("RuntimeError: unknown patient", agent="west"):
         peers.join(agent("south", X=rows(12)))
 
 
@@ -525,7 +525,7 @@ def test_a_model_that_fails_on_some_points_fails_those_only(rule):
     whole = Collective([agent(), agent("west", picky)], 3, rule)
     far = rows()
     far[0] = 1000
-    with nothing_lost(whole), refused("RuntimeError: out of range", agent="west"):
+    with nothing_lost(whole), expect_refused("RuntimeError: out of range", agent="west"):
         whole.predict(far)
 
 
@@ -564,7 +564,7 @@ def culprit(where):
 @pytest.mark.parametrize("rule", JUDGED)
 @pytest.mark.parametrize("space", [3, "scaled", [StandardScaler()]])
 def test_a_space_transforms(where, rule, space):
-    with refused("`space` must have transform(X) or be callable", type(space).__name__, agent=culprit(where)):
+    with expect_refused("`space` must have transform(X) or be callable", type(space).__name__, agent=culprit(where)):
         in_space(where, space, rule)
 
 
@@ -587,13 +587,13 @@ SPACES = {
 @pytest.mark.parametrize("space", SPACES)
 def test_a_space_gives_a_table_of_as_many_rows(where, rule, space):
     space, complaint = SPACES[space]
-    with refused("must", complaint, agent=culprit(where)):
+    with expect_refused("must", complaint, agent=culprit(where)):
         in_space(where, space, rule)
     whole = collective(rule)
     if where == "agent":
-        with nothing_lost(whole), refused("must", complaint, agent="west"):
+        with nothing_lost(whole), expect_refused("must", complaint, agent="west"):
             whole.join(agent("west", space=space))
-        with nothing_lost(whole), refused("must", complaint, agent="south"):
+        with nothing_lost(whole), expect_refused("must", complaint, agent="south"):
             whole.replace(agent("south", space=space))
 
 
@@ -603,14 +603,14 @@ def test_a_space_gives_a_table_of_as_many_rows(where, rule, space):
 def test_a_space_that_fails_on_points_fails_those_only(where, rule, space):
     wrong, _ = SPACES[space]
     whole = in_space(where, lambda X: wrong(X) if len(X) == 9 else X, rule)  # the agents have ten rows
-    with nothing_lost(whole), refused("must"):
+    with nothing_lost(whole), expect_refused("must"):
         whole.predict(rows(9))
 
 
 @WHERE
 def test_a_space_gives_points_as_many_features_as_rows(where):
     whole = in_space(where, lambda X: X if len(X) != 9 else X[:, :1])
-    with nothing_lost(whole), refused("must", "2", "1"):
+    with nothing_lost(whole), expect_refused("must", "2", "1"):
         whole.predict(rows(9))
 
 
@@ -645,7 +645,7 @@ def test_a_space_that_cannot_be_fitted_is_refused():
         def fit(self, X, y=None):
             raise RuntimeError("no\nfit")
 
-    with refused("`space` must fit its rows; it raised RuntimeError: no fit", agent="north"):
+    with expect_refused("`space` must fit its rows; it raised RuntimeError: no fit", agent="north"):
         in_space("collective", Unfit())
 
 
@@ -665,15 +665,15 @@ def models(table=np.asarray):
 
 @SCHEMES
 def test_held_out_rows_are_rows(make):
-    with refused("must hold at least one row", agent="hold-out"):
+    with expect_refused("must hold at least one row", agent="hold-out"):
         make(models(), np.zeros((0, 2)), [])
-    with refused("`X` must be 2-dimensional", agent="hold-out"):
+    with expect_refused("`X` must be 2-dimensional", agent="hold-out"):
         make(models(), np.zeros(3), np.zeros(3))
-    with refused("must have 2 features", "got 3", agent="hold-out"):
+    with expect_refused("must have 2 features", "got 3", agent="hold-out"):
         make(models(), rows(d=3), np.zeros(10))
-    with refused("`y` must hold one number for each of 10 rows", "(9,)", agent="hold-out"):
+    with expect_refused("`y` must hold one number for each of 10 rows", "(9,)", agent="hold-out"):
         make(models(), rows(), np.zeros(9))
-    with refused("at least one agent"):
+    with expect_refused("at least one agent"):
         make([], rows(), np.zeros(10))
 
 
@@ -682,14 +682,14 @@ def test_held_out_rows_are_rows(make):
 def test_held_out_rows_are_finite(make, value):
     X, y = rows(), np.zeros(10)
     X[3, 1] = y[4] = value
-    with refused("`X` must be finite", f"row 3, column 1 is {value}", agent="hold-out"):
+    with expect_refused("`X` must be finite", f"row 3, column 1 is {value}", agent="hold-out"):
         make(models(), X, np.zeros(10))
-    with refused("`y` must be finite", f"row 4 is {value}", agent="hold-out"):
+    with expect_refused("`y` must be finite", f"row 4 is {value}", agent="hold-out"):
         make(models(), rows(), y)
     whole = make(models(), rows(), np.zeros(10))
     before = whole.predict(rows(4))
     for ask in (whole.predict, whole.consult):
-        with refused("`X` must be finite", f"row 3, column 1 is {value}"):
+        with expect_refused("`X` must be finite", f"row 3, column 1 is {value}"):
             ask(X)
     assert_array_equal(whole.predict(rows(4)), before)
 
@@ -700,10 +700,10 @@ def test_held_out_rows_have_the_agents_features(make, names):
     def table(X, names="ab"):
         return pd.DataFrame(X, columns=list(names))
 
-    with refused("same features in the same order"):
+    with expect_refused("same features in the same order"):
         make(models(table), table(rows(), names), np.zeros(10))
     whole = make(models(table), table(rows()), np.zeros(10))
-    with refused("`X`", "same features in the same order"):
+    with expect_refused("`X`", "same features in the same order"):
         whole.predict(table(rows(), names))
 
 
@@ -711,9 +711,9 @@ def test_held_out_rows_have_the_agents_features(make, names):
 def test_points_have_the_features_of_held_out_rows(make):
     whole = make(models(), rows(), np.zeros(10))
     for ask in (whole.predict, whole.consult):
-        with refused("`X` must have 2 features", "got 3"):
+        with expect_refused("`X` must have 2 features", "got 3"):
             ask(rows(d=3))
-        with refused("`X` must be 2-dimensional"):
+        with expect_refused("`X` must be 2-dimensional"):
             ask(rows()[0])
 
 
@@ -721,7 +721,7 @@ def test_points_have_the_features_of_held_out_rows(make):
 @pytest.mark.parametrize("model", BROKEN)
 def test_a_model_that_breaks_on_held_out_rows_is_its_agents_fault(make, model):
     model, complaint = BROKEN[model]
-    with refused(complaint, agent="west"):
+    with expect_refused(complaint, agent="west"):
         make([*models(), agent("west", model)], rows(), np.zeros(10)).predict(rows())
 
 
@@ -734,7 +734,7 @@ def test_the_settings_of_held_out_rows_are_checked():
         ({"kernel": "box"}, "`kernel` must be one of"),
         ({"space": 3}, "`space` must have transform(X)"),
     ):
-        with refused(part):
+        with expect_refused(part):
             cv_adaptive(models(), rows(), np.zeros(10), **settings)
 
 
@@ -746,7 +746,7 @@ def test_the_settings_of_held_out_rows_are_checked():
     {"metric": "Euclid"}, {"kernel": "box"}, {"space": 3},
 ])  # fmt: skip
 def test_the_estimator_refuses_what_the_collective_refuses(settings):
-    with refused("must"):
+    with expect_refused("must"):
         DeGrootRegressor(n_agents=2, **settings).fit(rows(), np.zeros(10))
 
 
@@ -759,17 +759,17 @@ def test_the_estimator_refuses_frames_with_gaps_in_one_line(kind, value):
     def table(X):
         return kind({"a": X[:, 0], "b": X[:, 1]})
 
-    with refused("must be finite", str(value)):
+    with expect_refused("must be finite", str(value)):
         DeGrootRegressor(n_agents=2).fit(table(X), np.zeros(10))
-    with refused("`y` must be finite", str(value)):
+    with expect_refused("`y` must be finite", str(value)):
         DeGrootRegressor(n_agents=2).fit(table(rows()), y)
     model = DeGrootRegressor(n_agents=2).fit(table(rows()), np.zeros(10))
-    with refused("`X` must be finite", f"row 3, column 1 is {value}"):
+    with expect_refused("`X` must be finite", f"row 3, column 1 is {value}"):
         model.predict(table(X))
 
 
 def test_the_estimator_refuses_frames_without_rows():
-    with refused("`X` must have at least one row", "none"):
+    with expect_refused("`X` must have at least one row", "none"):
         DeGrootRegressor().fit(pd.DataFrame({"a": []}), [])
 
 
@@ -784,30 +784,30 @@ def test_the_estimator_refuses_frames_without_rows():
     ],
 )
 def test_ones_own_deal_gives_every_agent_rows(parts, what):
-    with refused(what):
+    with expect_refused(what):
         DeGrootRegressor(partition=lambda X, y: parts).fit(rows(), np.zeros(10))
 
 
 def test_numbers_whose_squares_are_beyond_all_numbers_are_refused():
-    with refused("`y` must not exceed 1e+140", "1e+150", agent="north"):
+    with expect_refused("`y` must not exceed 1e+140", "1e+150", agent="north"):
         Agent(first, rows(), np.full(10, 1e150), "north")
-    with refused("`predict(X)` must not exceed 1e+140", agent="south"):
+    with expect_refused("`predict(X)` must not exceed 1e+140", agent="south"):
         Collective([agent(), agent("south", model=lambda X: np.full(len(X), 1e200))], 3)
 
 
 @pytest.mark.parametrize("fields", [None, 3])
 def test_fields_are_names(fields):
-    with refused("`fields` must be names of fields", repr(fields)):
+    with expect_refused("`fields` must be names of fields", repr(fields)):
         collective().consult(rows(), fields=fields)
 
 
 @pytest.mark.parametrize("estimator", ["ridge", Ridge, [Ridge(), None]])
 def test_an_estimator_is_one(estimator):
-    with refused("`estimator` must be an estimator"):
+    with expect_refused("`estimator` must be an estimator"):
         DeGrootRegressor(estimator, n_agents=2).fit(rows(), np.zeros(10))
 
 
 @pytest.mark.parametrize("n_jobs", ["a", 0, 1.5])
 def test_jobs_are_a_number(n_jobs):
-    with refused("`n_jobs` must be a whole number other than 0", repr(n_jobs)):
+    with expect_refused("`n_jobs` must be a whole number other than 0", repr(n_jobs)):
         Collective([agent()], 3, n_jobs=n_jobs)
