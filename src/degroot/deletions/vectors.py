@@ -2,9 +2,6 @@
 
 Here a vector is a type of its own: compiled functions may `load`, `store`, add and multiply eight numbers as if they
 were one.
-
-Matrices of vectors are flat arrays of float64: entry (j, k) of one with rows of `stride` vectors is the vector at
-number ``8 * (j * stride + k)``.
 """
 
 import operator
