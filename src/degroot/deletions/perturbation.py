@@ -10,7 +10,7 @@ for a generalised inverse X of :math:`I - T`, one for all i. This is solved by i
 acceleration with one step of memory. Six or seven iterations of :math:`K^2` operations take the place of an elimination
 of :math:`K^3 / 3`.
 
-Nothing is taken on trust: a result counts only if it balances the flows to 11 digits, and if no part of the others
+Nothing is taken on trust: a result counts only if it balances the flows to 12 digits, and if no part of the others
 is so loosely tied to the rest that balance would say little about their weights.
 """
 
@@ -28,8 +28,8 @@ Places = NDArray[np.int64]
 ITERATIONS = 30
 ROUGH = 2  # iterations at first whose errors are larger than what float32 loses
 SETTLED = 3e-12  # relative change of the weights in one iteration, as the root of the sum of squares
-CONVERGED = 1e-12  # expected relative error of the weights, as the root of the sum of squares
-BALANCED = 3e-12  # relative difference of what flows in and out, likewise
+CONVERGED = 1e-13  # expected relative error of the weights, as the root of the sum of squares
+BALANCED = 3e-13  # relative difference of what flows in and out, likewise
 TARGETS = 12  # agents whom all others must be seen to reach, or one of these
 FAR = 5000.0  # steps on the way to a target, with everyone
 SLACK = 0.98  # how much of each step the agent left out may have been needed for
