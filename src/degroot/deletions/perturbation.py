@@ -31,7 +31,7 @@ SETTLED = 3e-12  # relative change of the weights in one iteration, as the root 
 CONVERGED = 1e-13  # expected relative error of the weights, as the root of the sum of squares
 BALANCED = 3e-13  # relative difference of what flows in and out, likewise
 TARGETS = 12  # agents whom all others must be seen to reach, or one of these
-FAR = 5000.0  # steps on the way to a target, with everyone
+FAR = 500.0  # steps on the way to a target, with everyone
 SLACK = 0.98  # how much of each step the agent left out may have been needed for
 
 
