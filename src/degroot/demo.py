@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from degroot.agents import Agent
 from degroot.baselines import average
 from degroot.collective import Collective
 from degroot.estimators import DeGrootRegressor
 from degroot.exceptions import InvalidInput
+from degroot.paper.logistic import Problem, curve, make_agents, make_points, on_the_line
+from degroot.paper.schemes import mean_squared
 from degroot.points import Array
 
-CENTRES = np.array([[-3.0, -4.0], [-2.0, -2.0], [-1.0, -1.0], [0.0, 0.0], [3.0, 2.0]])
-DIRECTION = np.array([1.0, 1.0])
 REPETITIONS = 20
 
 
@@ -29,36 +28,13 @@ class Comparison:
     best_single: Array  # of the model that turns out best on the test rows
 
 
-def curve(X: Array) -> Array:
-    r"""The labels of the synthetic problem without noise, :math:`1 / (1 + \exp(a'x))`, :math:`a = (1, 1)`."""
-    labels: Array = 1.0 / (1.0 + np.exp(X @ DIRECTION))
-    return labels
-
-
-def synthetic_agents(random: np.random.Generator, rows: int = 200, noise: float = 0.1) -> list[Agent]:
-    """Five linear models, each fitted on rows around a centre of its own."""
-    from sklearn.linear_model import LinearRegression
-
-    agents = []
-    for k, centre in enumerate(CENTRES, start=1):
-        X = random.normal(size=(rows, 2)) + centre
-        y = curve(X) + noise * random.normal(size=rows)
-        agents.append(Agent(LinearRegression().fit(X, y), X, y, name=f"agent {k}"))
-    return agents
-
-
-def synthetic_points(random: np.random.Generator, count: int = 200) -> Array:
-    """Test points from all agents' distributions alike."""
-    points: Array = random.normal(size=(count, 2)) + CENTRES[random.integers(len(CENTRES), size=count)]
-    return points
-
-
 def synthetic(seed: int) -> Comparison:
     """The paper's synthetic problem: label noise 0.1, five neighbours, test labels without noise."""
 
     def trial(random: np.random.Generator) -> tuple[Collective, Array, Array]:
-        agents, X = synthetic_agents(random), synthetic_points(random)
-        return Collective(agents, neighbours=5), X, curve(X)
+        problem = Problem()
+        agents, X = make_agents(problem, random), make_points(problem, random)
+        return Collective(agents, problem.neighbours), X, curve(X)
 
     return _compared("synthetic", (trial(random) for random in _generators(seed)))
 
@@ -88,9 +64,9 @@ def draw(path: Path, seed: int) -> None:
         raise InvalidInput("The picture needs matplotlib: pip install 'degroot[plot]'.") from error
 
     along = np.linspace(-9.0, 7.0, 400)
-    X = along[:, None] * DIRECTION / (DIRECTION @ DIRECTION)
-    agents = synthetic_agents(np.random.default_rng(seed))
-    answer, mean = Collective(agents, neighbours=5).consult(X), average(agents).predict(X)
+    X, problem = on_the_line(along), Problem()
+    agents = make_agents(problem, np.random.default_rng(seed))
+    answer, mean = Collective(agents, problem.neighbours).consult(X), average(agents).predict(X)
 
     figure = Figure(figsize=(9, 7), layout="constrained")
     weights, values = figure.subplots(2, 1, sharex=True)
@@ -123,9 +99,6 @@ def _compared(problem: str, trials: Iterator[tuple[Collective, Array, Array]]) -
 
 
 def _errors(collective: Collective, X: Any, y: Array) -> Sequence[float]:
-    singles = [_mse(agent.predict(X), y) for agent in collective.agents]
-    return _mse(collective.predict(X), y), _mse(average(collective.agents).predict(X), y), min(singles)
-
-
-def _mse(prediction: Array, y: Array) -> float:
-    return float(((prediction - y) ** 2).mean())
+    singles = [mean_squared(agent.predict(X), y) for agent in collective.agents]
+    mean = average(collective.agents).predict(X)
+    return mean_squared(collective.predict(X), y), mean_squared(mean, y), min(singles)

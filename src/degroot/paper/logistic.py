@@ -1,0 +1,60 @@
+"""The paper's synthetic problem: a logistic curve, and five agents who each see a part of it through a linear model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from degroot import Agent, InvalidInput
+
+Array = NDArray[np.float64]
+
+CENTRES = np.array([[-3.0, -4.0], [-2.0, -2.0], [-1.0, -1.0], [0.0, 0.0], [3.0, 2.0]])
+DIRECTION = np.array([1.0, 1.0])
+NAMES = tuple(f"agent {k}" for k in range(1, len(CENTRES) + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """How the agents' rows come about, and how many neighbours they look at."""
+
+    rows: int = 200  # of each agent
+    noise: float = 0.1  # standard deviation, of the labels
+    validation: str = "noisy"  # the labels on which agents score models: "noisy", as they were trained, or "noiseless"
+    covariance: float = 1.0  # sigma²: the rows of an agent are N(centre, sigma² I)
+    neighbours: int = 5
+    points: int = 200  # test points, from the uniform mixture of all agents' distributions
+
+
+def curve(X: Array) -> Array:
+    r"""The labels without noise, :math:`1 / (1 + \exp(a'x))`, :math:`a = (1, 1)`."""
+    labels: Array = 1.0 / (1.0 + np.exp(X @ DIRECTION))
+    return labels
+
+
+def on_the_line(xi: ArrayLike) -> Array:
+    """The points nearest to the origin with a'x = xi."""
+    points: Array = np.asarray(xi, dtype=float)[:, None] * DIRECTION / (DIRECTION @ DIRECTION)
+    return points
+
+
+def make_agents(problem: Problem, random: np.random.Generator) -> list[Agent]:
+    """Five linear models, each fitted on rows around a centre of its own."""
+    from sklearn.linear_model import LinearRegression
+
+    if problem.validation not in ("noisy", "noiseless"):
+        raise InvalidInput(f"`validation` must be 'noisy' or 'noiseless'; got {problem.validation!r}.")
+    agents = []
+    for name, centre in zip(NAMES, CENTRES, strict=True):
+        X = np.sqrt(problem.covariance) * random.normal(size=(problem.rows, 2)) + centre
+        y = curve(X) + problem.noise * random.normal(size=problem.rows)
+        model = LinearRegression().fit(X, y)
+        agents.append(Agent(model, X, y if problem.validation == "noisy" else curve(X), name=name))
+    return agents
+
+
+def make_points(problem: Problem, random: np.random.Generator) -> Array:
+    """Test points from all agents' distributions alike."""
+    centres = CENTRES[random.integers(len(CENTRES), size=problem.points)]
+    points: Array = np.sqrt(problem.covariance) * random.normal(size=(problem.points, 2)) + centres
+    return points

@@ -1,0 +1,48 @@
+"""The look of all figures: one colour for each method throughout (Okabe and Ito's, safe for the colour-blind)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+COLOURS = {
+    "DeGroot": "#0072B2",
+    "M-avg": "#E69F00",
+    "CV-static": "#009E73",
+    "CV-adaptive": "#CC79A7",
+    "tau-avg": "#D55E00",
+    "MSE-avg": "#56B4E9",
+    "best single": "#7F7F7F",
+}
+MARKERS = dict(zip(COLOURS, "osD^vPX", strict=True))
+AGENTS = ("#332288", "#44AA99", "#DDCC77", "#CC6677", "#882255")  # Tol's muted palette: agents are not methods
+LOOK: Any = {
+    "font.size": 9, "axes.grid": True, "grid.alpha": 0.25, "axes.spines.top": False, "axes.spines.right": False,
+    "legend.frameon": False, "lines.markersize": 4, "svg.fonttype": "path", "svg.hashsalt": "degroot",
+}  # fmt: skip
+
+
+def panels(columns: int = 1, rows: int = 1, *, height: float = 3.2, **settings: Any) -> tuple[Figure, list[Axes]]:
+    """A figure as wide as the report, and its axes from left to right and top to bottom."""
+    with rc_context(LOOK):
+        figure = Figure(figsize=(4.2 if columns == rows == 1 else 8.4, height * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False, **settings)
+    return figure, list(axes.flat)
+
+
+def band(axes: Axes, table: pd.DataFrame, x: str, y: str, method: str, label: str | None = None) -> None:
+    """The median over repetitions of column `y` along column `x`, with the middle half of them shaded."""
+    quartiles = table.groupby(x)[y].quantile([0.25, 0.5, 0.75]).unstack()
+    colour = COLOURS[method]
+    axes.fill_between(quartiles.index, quartiles[0.25], quartiles[0.75], color=colour, alpha=0.2, lw=0)
+    axes.plot(quartiles.index, quartiles[0.5], color=colour, marker=MARKERS[method], label=label or method)
+
+
+def legend(axes: Iterable[Axes], **settings: Any) -> None:
+    """A legend in each of the axes."""
+    with rc_context(LOOK):
+        for each in axes:
+            each.legend(**settings)
