@@ -1,4 +1,4 @@
-"""The paper's protocol on real data: split the rows, deal them to agents who are unlike each other, train a model each."""
+"""The paper's protocol on real data: split the rows, deal them to agents unlike each other, train a model each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -56,14 +56,14 @@ def split(
     Without `order`, (n,), that is the order of the labels.
     """
     shuffled = (random if protocol.split == "each" else np.random.default_rng(seed)).permutation(len(data.y))
-    test, rest = np.split(shuffled, [test_size(len(data.y), protocol)])
+    test, rest = np.split(shuffled, [n_test_rows(len(data.y), protocol)])
     held_out, training = np.split(rest, [len(rest) // (protocol.agents + 1)])
     values = data.y if order is None else order
     parts = partitions.by_order(values[training], protocol.agents, protocol.fraction, random)
     return Split(test, held_out, [training[part] for part in parts])
 
 
-def test_size(n_rows: int, protocol: Protocol) -> int:
+def n_test_rows(n_rows: int, protocol: Protocol) -> int:
     """How many rows are for testing."""
     if protocol.n_test is not None:
         return protocol.n_test

@@ -59,5 +59,5 @@ def _pooled(scheme: str, agents: Sequence[Agent], neighbours: float, held_out: A
         case "CV-static":
             return baselines.cv_static(agents, *held_out)
         case "CV-adaptive":
-            return baselines.cv_adaptive(agents, *held_out, neighbours)
+            return baselines.cv_adaptive(agents, *held_out, neighbours=neighbours)
     raise KeyError(scheme)
