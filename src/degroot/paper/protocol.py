@@ -1,11 +1,13 @@
 """The paper's protocol on real data: split the rows, deal them to agents unlike each other, train a model each."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from degroot import Agent, InvalidInput, partitions
 from degroot.paper.data import Data
@@ -73,4 +75,10 @@ def n_test_rows(n_rows: int, protocol: Protocol) -> int:
 
 def trained(make: MakeModel, X: Any, y: Array, parts: Sequence[Rows]) -> list[Agent]:
     """An agent for each part, with a model trained on it."""
-    return [Agent(make(k).fit(X[part], y[part]), X[part], y[part], f"agent {k + 1}") for k, part in enumerate(parts)]
+    with warnings.catch_warnings():  # networks get as many iterations as the paper gave them, converged or not
+        warnings.filterwarnings("ignore", "Stochastic Optimizer: Maximum iterations", ConvergenceWarning)
+        models = [make(k).fit(X[part], y[part]) for k, part in enumerate(parts)]
+    return [
+        Agent(model, X[part], y[part], f"agent {k}")
+        for k, (model, part) in enumerate(zip(models, parts, strict=True), 1)
+    ]

@@ -57,7 +57,7 @@ def _pooled(scheme: str, agents: Sequence[Agent], neighbours: float, held_out: A
         case "MSE-avg":
             return baselines.error_average(agents, neighbours, n_jobs=1)
         case "CV-static":
-            return baselines.cv_static(agents, *held_out)
+            return baselines.cv_static(agents, held_out[0], held_out[1])
         case "CV-adaptive":
-            return baselines.cv_adaptive(agents, *held_out, neighbours=neighbours)
+            return baselines.cv_adaptive(agents, held_out[0], held_out[1], neighbours)
     raise KeyError(scheme)
