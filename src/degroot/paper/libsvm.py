@@ -21,6 +21,7 @@ Table: TypeAlias = tuple[Any, Array]  # X, (n, d) array or CSR, and y, (n,)
 
 DENSE = ("X", "y")
 SPARSE = ("data", "indices", "indptr", "shape", "y")
+LONGEST = 200  # letters quoted of what a foreign error says
 
 
 def read(path: Path) -> Table:
@@ -39,9 +40,10 @@ def _parsed(path: Path, expected: str, parse: Callable[[Path], Table]) -> Table:
     except EOFError as error:
         raise InvalidInput(f"{path.name} must be {expected}; it ends too early: it is cut short.") from error
     except OSError as error:
-        raise InvalidInput(f"{path.name} must be {expected}; reading it failed: {error.strerror or error}.") from error
+        raise InvalidInput(f"{path.name} must be {expected}; it cannot be read: {error.strerror or error}.") from error
     except Exception as error:
-        raise InvalidInput(f"{path.name} must be {expected}; {type(error).__name__}: {error}") from error
+        reason = (str(error) or type(error).__name__)[:LONGEST]
+        raise InvalidInput(f"{path.name} must be {expected}; it cannot be read: {reason}") from error
 
 
 def _text(path: Path) -> Table:
@@ -88,6 +90,8 @@ def _assembled(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Table:
             )
     if "X" in arrays:
         return arrays["X"], arrays["y"]
+    if len(arrays["shape"]) != 2:
+        raise InvalidInput(f"{path.name}: shape must be rows and columns; it is {arrays['shape'].tolist()}.")
     X = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"].tolist()))
     X.check_format(full_check=True)
     return X, arrays["y"]
