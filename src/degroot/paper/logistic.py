@@ -12,6 +12,11 @@ Array = NDArray[np.float64]
 CENTRES = np.array([[-3.0, -4.0], [-2.0, -2.0], [-1.0, -1.0], [0.0, 0.0], [3.0, 2.0]])
 DIRECTION = np.array([1.0, 1.0])
 NAMES = tuple(f"agent {k}" for k in range(1, len(CENTRES) + 1))
+READINGS = {  # the paper prints "noise 0.1"; its printed errors suggest the others
+    "noise 0.1": {"noise": 0.1, "validation": "noisy"},
+    "noise 0.01": {"noise": 0.01, "validation": "noisy"},
+    "noiseless validation": {"noise": 0.1, "validation": "noiseless"},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +29,21 @@ class Problem:
     covariance: float = 1.0  # sigma²: the rows of an agent are N(centre, sigma² I)
     neighbours: int = 5
     points: int = 200  # test points, from the uniform mixture of all agents' distributions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Where figures along xi = a'x look: from 1.4 standard deviations left of all agents to as far right of them."""
+
+    xi_from: float = -9.0
+    xi_to: float = 7.0
+    xi_steps: int = 65
+
+    @property
+    def xi(self) -> Array:
+        """The positions, from left to right."""
+        positions: Array = np.linspace(self.xi_from, self.xi_to, self.xi_steps)
+        return positions
 
 
 def curve(X: Array) -> Array:
@@ -58,3 +78,9 @@ def make_points(problem: Problem, random: np.random.Generator) -> Array:
     centres = CENTRES[random.integers(len(CENTRES), size=problem.points)]
     points: Array = np.sqrt(problem.covariance) * random.normal(size=(problem.points, 2)) + centres
     return points
+
+
+def pose(problem: Problem, random: np.random.Generator) -> tuple[list[Agent], Array, Array]:
+    """Agents, test points, and the labels of the test points without noise."""
+    agents, X = make_agents(problem, random), make_points(problem, random)
+    return agents, X, curve(X)
