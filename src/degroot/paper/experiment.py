@@ -1,6 +1,7 @@
 """Experiments: cases, each repeated with other random numbers, whose rows make one tidy table."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from degroot.paper.data import Data
+from degroot.paper.data import Data, DataMissing, load
 
 Row: TypeAlias = dict[str, Any]  # numbers and texts
 Run: TypeAlias = Callable[[Iterable["Task"]], pd.DataFrame]
@@ -35,6 +36,15 @@ class Task:
     settings: Settings
     case: Row = field(hash=False)
     repetition: int
+
+    @property
+    def data_name(self) -> str | None:
+        """The name of the data set, if it needs one."""
+        return self.case.get("data")
+
+    def among(self, data: Mapping[str, Data]) -> Data | None:
+        """The data set that it needs, if any."""
+        return None if self.data_name is None else data[self.data_name]
 
     def rows(self, data: Data | None = None) -> list[Row]:
         """The rows, each with the case and the repetition in front."""
@@ -65,12 +75,16 @@ def repeated(trial: Callable[..., Iterable[Row]], settings: Settings, cases: Ite
 
 
 def here(tasks: Iterable[Task]) -> pd.DataFrame:
-    """The table of all tasks, computed in this process one after the other, with the data sets that are at hand."""
-    from degroot.paper.data import load
-
-    return pd.DataFrame(
-        [row for task in tasks for row in task.rows(load(task.case["data"]) if "data" in task.case else None)]
-    )
+    """The table of all tasks, computed in this process one after the other, but for data sets that are not at hand."""
+    tasks = list(tasks)
+    data = dict[str, Data]()
+    for name in dict.fromkeys(task.data_name for task in tasks if task.data_name is not None):
+        try:
+            data[name] = load(name)
+        except DataMissing as why:
+            warnings.warn(str(why), stacklevel=2)
+    at_hand = [task for task in tasks if task.data_name is None or task.data_name in data]
+    return pd.DataFrame([row for task in at_hand for row in task.rows(task.among(data))])
 
 
 def plus_minus(values: Iterable[float]) -> str:

@@ -17,7 +17,7 @@ from degroot.paper.protocol import MakeModel
 
 @dataclass(frozen=True)
 class Network:
-    """A neural network. The paper gives layers, iterations and "normalised data" for Boston; the rest is our reading."""
+    """A neural network. The paper gives layers and iterations, for Boston "normalised data"; the rest is a reading."""
 
     layers: tuple[int, ...]
     iterations: int  # passes over the rows

@@ -1,0 +1,84 @@
+"""Parts: what is finished, kept on disk, so that an interrupted run goes on where it stopped.
+
+A part is the rows of one task. Its name is a digest of whatever they depend on: the settings (but for the number of
+repetitions), the case, the repetition, the data, the code and the libraries. A part that is damaged counts as missing.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import degroot
+from degroot.exceptions import InvalidInput
+from degroot.paper.catalogue import NAMES
+from degroot.paper.data import Data
+from degroot.paper.experiment import Row, Task
+
+LIBRARIES = ("numba", "numpy", "scipy", "scikit-learn")
+BESIDES = {"cli.py", "demo.py", "paper/report.py", "paper/reproduce.py"}  # code that no row depends on
+
+
+class Parts:
+    """The parts in a folder, which is made if it is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, task: Task, data: Data | None) -> list[Row] | None:
+        """The rows of `task`, or None where they are not there or damaged."""
+        try:
+            kept = json.loads(self._path(task, data).read_text(encoding="utf-8"))
+            rows: list[Row] = kept["rows"]
+            return rows if kept["digest"] == _digest(rows) else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, task: Task, data: Data | None, rows: list[Row]) -> None:
+        """Keep the rows of `task`: all of them or, if the machine stops now, none."""
+        path = self._path(task, data)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save(path, json.dumps({"digest": _digest(rows), "rows": rows}).encode())
+
+    def _path(self, task: Task, data: Data | None) -> Path:
+        module = task.trial.__module__
+        settings = {name: value for name, value in asdict(task.settings).items() if name != "reps"}
+        fingerprint = None if data is None else data.fingerprint
+        trial = task.trial.__qualname__
+        name = _digest([trial, settings, task.case, task.repetition, fingerprint, code_version(module)])
+        return self.folder / module.rpartition(".")[2] / f"{name}.json"
+
+
+def save(path: Path, content: bytes) -> None:
+    """Write a file: all of it or, if that fails, nothing."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InvalidInput(f"--out must be a folder that can be written; {path}: {error.strerror}.") from error
+
+
+@cache
+def code_version(module: str) -> str:
+    """A digest of the libraries and of this package, without the experiments that `module` does not use."""
+    used = {
+        module,
+        *(value.__name__ for value in vars(import_module(module)).values() if isinstance(value, ModuleType)),
+    }
+    root = Path(degroot.__file__).parent
+    skipped = BESIDES | {f"paper/{name}.py" for name in NAMES if f"degroot.paper.{name}" not in used}
+    files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+    sources = [(file, (root / file).read_text(encoding="utf-8")) for file in files if file not in skipped]
+    return _digest([[(library, version(library)) for library in LIBRARIES], sources])
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,105 @@
+"""Reproduce the paper: compute what is missing, on all cores, and write tables, figures and the report."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryFile
+from types import ModuleType
+
+import pandas as pd
+from joblib import Parallel, delayed, parallel_config
+
+from degroot.exceptions import InvalidInput
+from degroot.paper import catalogue, report
+from degroot.paper.data import Data, DataMissing, load
+from degroot.paper.experiment import Row, Settings, Task
+from degroot.paper.parts import Parts
+from degroot.progress import progress
+
+QUICK = 3  # repetitions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to reproduce, from what, and where to put it."""
+
+    names: tuple[str, ...] = ()  # of experiments; all without any
+    out: Path
+    reps: int | None = None  # None: as many as each experiment says
+    seed: int = 0
+    jobs: int = -1  # processes; -1: one for each core
+    data: Path | None = None  # a folder with data sets
+    download: bool = True  # fetch the large data sets that are not at hand
+
+
+def reproduce(plan: Plan) -> Path:
+    """Do as planned; gives the path of the report."""
+    experiments = catalogue.find(plan.names)
+    make_folder(plan.out)
+    settings = {name: _settings(module, plan) for name, module in experiments.items()}
+    tasks = [task for name, module in experiments.items() for task in module.tasks(settings[name])]
+    data, missing = _at_hand(tasks, plan)
+    rows = _computed([task for task in tasks if task.data_name is None or task.data_name in data], data, plan)
+
+    def kept(asked: Iterable[Task]) -> pd.DataFrame:
+        return pd.DataFrame([row for task in asked for row in rows.get(task, ())])
+
+    chapters = []
+    with progress("Drawing", len(experiments)) as advance:
+        for name, module in experiments.items():
+            table = module.compute(settings[name], kept)
+            chapters.append(report.chapter(name, module, table, settings[name], plan.out))
+            advance()
+    return report.write(chapters, list(data.values()), missing, plan.out)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder if it is not there, and make sure that it can be written."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise InvalidInput(f"--out must be a folder that can be written; {path}: {error.strerror}.") from error
+
+
+def _settings(module: ModuleType, plan: Plan) -> Settings:
+    defaults: Settings = module.Settings()
+    return replace(defaults, reps=defaults.reps if plan.reps is None else plan.reps, seed=plan.seed)
+
+
+def _at_hand(tasks: Iterable[Task], plan: Plan) -> tuple[dict[str, Data], list[str]]:
+    """The data sets that the tasks need, by name, and what is to be said of those that cannot be had."""
+    data, missing = dict[str, Data](), []
+    for name in dict.fromkeys(task.data_name for task in tasks if task.data_name is not None):
+        try:
+            data[name] = load(name, plan.data, download=plan.download)
+        except DataMissing as why:
+            missing.append(str(why))
+    return data, missing
+
+
+def _computed(tasks: list[Task], data: Mapping[str, Data], plan: Plan) -> dict[Task, list[Row]]:
+    """The rows of every task, read where they are kept and computed where not, repetition by repetition."""
+    parts, rows, open_tasks = Parts(plan.out / "parts"), dict[Task, list[Row]](), []
+    for task in sorted(
+        tasks, key=lambda task: task.repetition
+    ):  # all kinds in turn, so that the time left is told well
+        kept = parts.read(task, task.among(data))
+        if kept is None:
+            open_tasks.append(task)
+        else:
+            rows[task] = kept
+    label = f"Computing ({len(rows)} of {len(tasks)} kept from before)" if rows else "Computing"
+    with progress(label, len(open_tasks), lines=True) as advance, parallel_config("loky", inner_max_num_threads=1):
+        work = (delayed(_finished)(place, task, task.among(data)) for place, task in enumerate(open_tasks))
+        for place, found in Parallel(n_jobs=plan.jobs, return_as="generator_unordered")(work):
+            task = open_tasks[place]
+            parts.write(task, task.among(data), found)
+            rows[task] = found
+            advance()
+    return rows
+
+
+def _finished(place: int, task: Task, data: Data | None) -> tuple[int, list[Row]]:
+    return place, task.rows(data)
