@@ -4,13 +4,16 @@ STAMP := .venv/.stamp
 
 version = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 
-.PHONY: help demo test test-all check bench clean
+.PHONY: help demo paper test test-all check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: $(STAMP) ## see the method at work
 	$(BIN)/degroot demo
+
+paper: $(STAMP) ## reproduce the paper; DATA=DIR for data sets that cannot be installed
+	$(BIN)/degroot paper $(if $(DATA),--data $(DATA))
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	$(BIN)/pytest -q -n 2

@@ -22,7 +22,8 @@ from degroot.paper.data import Data
 from degroot.paper.experiment import Row, Task
 
 LIBRARIES = ("numba", "numpy", "scipy", "scikit-learn")
-BESIDES = {"cli.py", "demo.py", "paper/report.py", "paper/reproduce.py"}  # code that no row depends on
+# No row depends on these.
+BESIDES = {"cli.py", "demo.py", "progress.py", "paper/report.py", "paper/reproduce.py", "paper/style.py"}
 
 
 class Parts:

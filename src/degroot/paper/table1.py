@@ -110,7 +110,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
         panel.set_xticks([-100, -10, -1, 0, 1, 10], ["-100", "-10", "-1", "0", "1", "10"])
     axes[0].set_yticks(np.arange(len(rows)), [_label(table, *row) for row in rows])
     axes[0].invert_yaxis()
-    style.legend(axes, loc="lower left")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
@@ -134,28 +134,31 @@ def same_signs(table: pd.DataFrame, rows: Iterable[tuple[str, str]]) -> tuple[in
 
 
 def _row(table: pd.DataFrame, data: str, model: str) -> Iterable[Finding]:
-    level = PRINTED[data, model][0]
+    name, level = f"{NAMES[data]}, {model}", PRINTED[data, model][0]
     found = table[(table["data"] == data) & (table["model"] == model)]
-    name = f"{NAMES[data]}, {model}"
-    if not len(found):
-        yield Finding(name, f"{level}", "left out", LEVEL_RULE, None, "The data set was not at hand.")
-        return
-    complete = _is_complete(table, data, model)
-    subset = "" if complete else "Computed on a subset of the data: not to be compared."
     errors = found.loc[found["scheme"] == "DeGroot", "mse"]
-    near = abs(errors.mean() - level) <= 0.25 * level
-    note = subset or ("" if near else _level_note(found, data, model))
-    yield Finding(
-        f"{name}: DeGroot's error", f"{level}", plus_minus(errors), LEVEL_RULE, near if complete else None, note
-    )
+    if not _is_complete(table, data, model):
+        yield _not_judged(table, data, model, errors)
+        return
+    near = bool(abs(errors.mean() - level) <= 0.25 * level)
+    note = "" if near else _level_note(found, data, model)
+    yield Finding(f"{name}: DeGroot's error", f"{level}", plus_minus(errors), LEVEL_RULE, near, note)
     for scheme in COMPARED:
         mean, spread = printed(data, model, scheme)
         ours = gains(table, data, model, scheme)
         agrees = _same_sign(ours, mean, spread) and _near(ours, mean, spread)
-        yield Finding(
-            f"{name}: gain of {scheme} (%)", f"{mean} ± {spread}", plus_minus(ours), GAIN_RULE,
-            agrees if complete else None, subset or ("" if agrees else _gain_note(ours, data, model)),
-        )  # fmt: skip
+        note = "" if agrees else _gain_note(ours, data, model)
+        yield Finding(f"{name}: gain of {scheme} (%)", f"{mean} ± {spread}", plus_minus(ours), GAIN_RULE, agrees, note)
+
+
+def _not_judged(table: pd.DataFrame, data: str, model: str, errors: pd.Series) -> Finding:
+    columns = [(scheme, *printed(data, model, scheme), gains(table, data, model, scheme)) for scheme in COMPARED]
+    paper = "; ".join([f"{PRINTED[data, model][0]}", *(f"{s} {mean} ± {spread}" for s, mean, spread, _ in columns)])
+    what, rule = f"{NAMES[data]}, {model}: DeGroot's error; gains (%)", "None: the data are not complete."
+    if not len(errors):
+        return Finding(what, paper, "left out", rule, None, "The data set was not at hand.")
+    ours = "; ".join([plus_minus(errors), *(f"{scheme} {plus_minus(found)}" for scheme, _, _, found in columns)])
+    return Finding(what, paper, ours, rule, None, "Computed on a subset of the data: other rows, not to be compared.")
 
 
 def _counts(table: pd.DataFrame) -> Iterable[Finding]:
