@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from degroot import Agent, Collective, trust
-from degroot.paper import experiment, style
+from degroot import Collective
+from degroot.paper import experiment, square, style
 from degroot.paper.experiment import Finding, Row, Run, Task, here, plus_minus, repeated
-
-Array = NDArray[np.float64]
 
 TITLE = "Theorem 1: consensus weights against their limit as rows grow"
 ABOUT = (
@@ -22,9 +20,7 @@ ABOUT = (
     "part of the error). The weights should tend to its inverse, normalised, when the neighbours N grow in number but "
     "shrink as a share of the rows, N = rows^(2/3), and should not when N stays 5."
 )
-HOMES = np.array([[-0.6, -0.6], [-0.6, 0.6], [0.0, 0.0], [0.6, -0.6], [0.6, 0.6]])  # where each model is at its best
 POINT = np.array([-0.5, 0.35])  # whose weights are drawn: all distances to the homes differ
-AGENTS = tuple(f"agent {k}" for k in range(1, len(HOMES) + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,32 +43,16 @@ class Settings(experiment.Settings):
         return -min(self.exponent / 2, 1 - self.exponent)
 
 
-def truth(X: Array) -> Array:
-    """The labels without noise."""
-    labels: Array = np.sin(np.pi * X[:, 0]) + X[:, 1] ** 2
-    return labels
-
-
-def misses(X: Array) -> Array:
-    """By how much the models miss the truth, (n, K): little at an agent's home, and more with the distance squared."""
-    away: Array = ((X[:, None, :] - HOMES) ** 2).sum(axis=-1)
-    return 0.1 + away
-
-
-def limits(X: Array, noise: float) -> Array:
-    """What theorem 1 has for the weights, (n, K): the inverse of bias² + noise², normalised."""
-    return trust.from_errors(misses(X) ** 2 + noise**2)
-
-
 def trial(settings: Settings, random: np.random.Generator, rows: int, neighbourhood: str) -> Iterator[Row]:
     """For each agent: its weight at one point, and the differences of its weights from their limits at many."""
     side = np.linspace(-0.5, 0.5, settings.side)
     X = np.vstack([POINT, np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)])
     neighbours = round(rows**settings.exponent) if neighbourhood == "growing" else settings.fixed
-    collective = Collective(_agents(settings, rows, random), neighbours, n_jobs=1)
-    weights, limit = np.asarray(collective.consult(X, fields="weights").weights), limits(X, settings.noise)
+    agents = square.make_agents(lambda k, X: square.misses(X)[:, k], rows, settings.noise, random)
+    weights = np.asarray(Collective(agents, neighbours, n_jobs=1).consult(X, fields="weights").weights)
+    limit = square.inverse_weights(X, settings.noise)
     differences = np.abs(weights - limit)[1:]
-    for k, name in enumerate(AGENTS):
+    for k, name in enumerate(square.NAMES):
         yield {
             "neighbours": neighbours,
             "agent": name,
@@ -97,68 +77,15 @@ def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
 def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """The differences against rows, and the weights at one point on their way to the limits."""
     figure, (left, right) = style.panels(2, height=3.6)
-    grows, stays = f"N = rows^{settings.exponent:.2f}", f"N = {settings.fixed}"
-    for kind, name, colour, marker in (
-        ("growing", grows, style.COLOURS["DeGroot"], "o"),
-        ("fixed", stays, "black", "s"),
-    ):
-        every, (slope, error) = differences(table, kind), fitted_slope(table, kind)
-        _band(left, every, "mean", colour, marker, "-", f"{name}: mean, slope {slope:.3f} ± {error:.3f}")
-        _band(left, every, "largest", colour, marker, ":", f"{name}: largest")
-    left.set(
-        xscale="log", yscale="log", xlabel="rows of each agent", ylabel="difference of the weights from their limit"
-    )
-    for k, (name, part) in enumerate(table[table.neighbourhood == "growing"].groupby("agent")):
-        _band(right, part, "weight", style.AGENTS[k], "osD^v"[k], "-", f"{name}, {grows}")
-        right.axhline(part.limit.iloc[0], color=style.AGENTS[k], ls="--", lw=1)
-    best = _of_the_best(table, "fixed")
-    _band(right, best, "weight", "black", "s", ":", f"{best.agent.iloc[0]}, {stays}")
-    right.plot([], [], color="black", ls="--", lw=1, label="limits")
-    at = f"({POINT[0]:g}, {POINT[1]:g})"
-    right.set(xscale="log", xlabel="rows of each agent", ylabel=f"consensus weight at x' = {at}", ylim=(0, None))
-    left.set_ylim(top=left.get_ylim()[1] * 4)  # room for the legend
-    style.legend([left], loc="upper right", fontsize=7.5)
-    style.legend([right], loc="center", bbox_to_anchor=(0.5, 0.52), fontsize=7.5, ncols=2)
+    names = {"growing": f"N = rows^{settings.exponent:.2f}", "fixed": f"N = {settings.fixed}"}
+    _draw_differences(left, table, names)
+    _draw_weights(right, table, names)
     return figure
 
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """The difference falls and ends small, but only where the neighbourhood grows."""
-    growing, fixed = differences(table, "growing"), differences(table, "fixed")
-    final = growing[growing.rows == growing.rows.max()]
-    slope, error = fitted_slope(table, "growing")
-    middle = float(np.median(fixed.rows.unique()))
-    flat, flat_error = fitted_slope(table[table.rows >= middle], "fixed")
-    stays, best = fixed[fixed.rows == fixed.rows.max()], _of_the_best(table, "fixed")
-    best = best[best.rows == best.rows.max()]
-    return [
-        Finding(
-            what="Difference between weights and limit as rows grow",
-            paper="shape: the weights tend to inverse-MSE weights (theorem 1)",
-            ours=f"mean difference falls as rows^({slope:.3f} ± {error:.3f})",
-            rule="the slope in logarithms is below zero by more than two standard errors",
-            agrees=bool(slope + 2 * error < 0),
-            note=f"Chance and the width of the neighbourhood together let expect a power of {settings.slope:.3f}.",
-        ),
-        Finding(
-            what=f"Difference that is left at {final.rows.iloc[0]:,} rows",
-            paper="shape: none in the limit",
-            ours=f"mean {plus_minus(final['mean'])}, largest {plus_minus(final.largest)}",
-            rule="mean below 0.01 and largest below 0.05, where the mean weight is 0.2",
-            agrees=bool(final["mean"].mean() < 0.01 and final.largest.mean() < 0.05),
-        ),
-        Finding(
-            what=f"Difference when the neighbours stay {settings.fixed}",
-            paper="shape: the theorem needs neighbourhoods that grow",
-            ours=f"mean {plus_minus(stays['mean'])} at the most rows; slope {flat:.3f} ± {flat_error:.3f} in the upper "
-            "half of the rows",
-            rule="the slope in the upper half of the rows is above half of the one expected for growing neighbourhoods",
-            agrees=bool(flat > settings.slope / 2),
-            note="With few neighbours the errors keep fluctuating however near they are, and the inverse of a "
-            "fluctuating error is too large on average (Jensen), most so for the best model: at the point drawn its "
-            f"weight is {plus_minus(best.weight)} at the most rows, where the limit is {best.limit.iloc[0]:.3f}.",
-        ),
-    ]
+    return [_falling(table, settings), _ending(table), _staying(table, settings)]
 
 
 def differences(table: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -176,21 +103,81 @@ def fitted_slope(table: pd.DataFrame, kind: str) -> tuple[float, float]:
     return float(line.slope), float(line.stderr)
 
 
+def _falling(table: pd.DataFrame, settings: Settings) -> Finding:
+    slope, error = fitted_slope(table, "growing")
+    return Finding(
+        what="Difference between weights and limit as rows grow",
+        paper="shape: the weights tend to inverse-MSE weights (theorem 1)",
+        ours=f"the mean difference falls as rows^({slope:.3f} ± {error:.3f})",
+        rule="the slope in logarithms is below zero by more than two standard errors",
+        agrees=slope + 2 * error < 0,
+        note=f"From chance, and from the width of the neighbourhood, one expects {settings.slope:.3f} in the end.",
+    )
+
+
+def _ending(table: pd.DataFrame) -> Finding:
+    last = _at_most_rows(differences(table, "growing"))
+    return Finding(
+        what=f"Difference that is left at {last.rows.iloc[0]:,} rows",
+        paper="shape: none in the limit",
+        ours=f"mean {plus_minus(last['mean'])}, largest {plus_minus(last.largest)}",
+        rule="mean below 0.01 and largest below 0.05, where the mean weight is 0.2",
+        agrees=bool(last["mean"].mean() < 0.01 and last.largest.mean() < 0.05),
+    )
+
+
+def _staying(table: pd.DataFrame, settings: Settings) -> Finding:
+    slope, error = fitted_slope(table[table.rows >= table.rows.drop_duplicates().median()], "fixed")
+    last, best = _at_most_rows(differences(table, "fixed")), _at_most_rows(_of_the_best(table, "fixed"))
+    return Finding(
+        what=f"Difference when the neighbours stay {settings.fixed}",
+        paper="shape: the theorem needs neighbourhoods that grow",
+        ours=f"mean {plus_minus(last['mean'])} at the most rows; in the upper half of the numbers of rows it goes as "
+        f"rows^({slope:.3f} ± {error:.3f})",
+        rule="that power is above half of the one expected for growing neighbourhoods",
+        agrees=slope > settings.slope / 2,
+        note="With few neighbours the errors keep fluctuating however near these are, and the inverse of a "
+        "fluctuating error is too large on average (Jensen), most so for the best model: at the point drawn its "
+        f"weight is {plus_minus(best.weight)} at the most rows, where the limit is {best.limit.iloc[0]:.3f}.",
+    )
+
+
+def _at_most_rows(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table.rows == table.rows.max()]
+
+
 def _of_the_best(table: pd.DataFrame, kind: str) -> pd.DataFrame:
     """The rows of the agent with the largest limit at the point that is drawn."""
     return table[(table.neighbourhood == kind) & (table.limit == table.limit.max())]
 
 
-def _agents(settings: Settings, rows: int, random: np.random.Generator) -> list[Agent]:
-    agents = []
-    for k, name in enumerate(AGENTS):
-        X = random.uniform(-1.0, 1.0, size=(rows, 2))
-        y = truth(X) + settings.noise * random.normal(size=rows)
-        agents.append(Agent(lambda X, k=k: truth(X) + misses(X)[:, k], X, y, name))
-    return agents
+def _draw_differences(axes: Axes, table: pd.DataFrame, names: dict[str, str]) -> None:
+    looks = {"growing": (style.COLOURS["DeGroot"], "o"), "fixed": ("black", "s")}
+    for kind, (colour, marker) in looks.items():
+        every, (slope, error) = differences(table, kind), fitted_slope(table, kind)
+        label = f"{names[kind]}: mean, slope {slope:.3f} ± {error:.3f}"
+        _band(axes, every, "mean", color=colour, marker=marker, label=label)
+        _band(axes, every, "largest", color=colour, marker=marker, ls=":", label=f"{names[kind]}: largest")
+    axes.set(xscale="log", yscale="log", xlabel="rows of each agent", ylabel="difference of the weights from the limit")
+    axes.set_ylim(top=axes.get_ylim()[1] * 4)  # room for the legend
+    style.legend([axes], loc="upper right", fontsize=7.5)
 
 
-def _band(axes: Axes, table: pd.DataFrame, y: str, colour: str, marker: str, line: str, label: str) -> None:
+def _draw_weights(axes: Axes, table: pd.DataFrame, names: dict[str, str]) -> None:
+    for k, (name, part) in enumerate(table[table.neighbourhood == "growing"].groupby("agent")):
+        label = f"{name}, {names['growing']}"
+        _band(axes, part, "weight", color=style.AGENTS[k], marker="osD^v"[k], label=label)
+        axes.axhline(part.limit.iloc[0], color=style.AGENTS[k], ls="--", lw=1)
+    best = _of_the_best(table, "fixed")
+    label = f"{best.agent.iloc[0]}, {names['fixed']}"
+    _band(axes, best, "weight", color="black", marker="s", ls=":", label=label)
+    axes.plot([], [], color="black", ls="--", lw=1, label="limits")
+    at = f"({POINT[0]:g}, {POINT[1]:g})"
+    axes.set(xscale="log", xlabel="rows of each agent", ylabel=f"consensus weight at x' = {at}", ylim=(0, None))
+    style.legend([axes], loc="center", bbox_to_anchor=(0.5, 0.52), fontsize=7.5, ncols=2)
+
+
+def _band(axes: Axes, table: pd.DataFrame, y: str, **look: Any) -> None:
     quartiles = table.groupby("rows")[y].quantile([0.25, 0.5, 0.75]).unstack()
-    axes.fill_between(quartiles.index, quartiles[0.25], quartiles[0.75], color=colour, alpha=0.2, lw=0)
-    axes.plot(quartiles.index, quartiles[0.5], color=colour, marker=marker, ls=line, label=label)
+    axes.fill_between(quartiles.index, quartiles[0.25], quartiles[0.75], color=look["color"], alpha=0.2, lw=0)
+    axes.plot(quartiles.index, quartiles[0.5], **look)
