@@ -1,8 +1,8 @@
 """The two large data sets, downloaded from LIBSVM's site once and kept in the user's cache."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +50,15 @@ def fetch(file: str) -> Path:
 
     pooch.get_logger().setLevel("WARNING")  # the bar says enough
     try:
-        with _bar(file) as bar:
+        with _bar(file) as bar, _closed_in_the_end() as remember:
             path = pooch.retrieve(
                 address(file),
                 known_hash=f"sha256:{CHECKSUMS[file]}",
                 fname=file,
                 path=pooch.os_cache("degroot"),
-                downloader=pooch.HTTPDownloader(progressbar=bar, chunk_size=PIECE, timeout=TIMEOUT),
+                downloader=pooch.HTTPDownloader(
+                    progressbar=bar, chunk_size=PIECE, timeout=TIMEOUT, hooks={"response": remember}
+                ),
             )
     except OSError as error:
         raise OSError(_reason(error)) from error
@@ -65,6 +67,17 @@ def fetch(file: str) -> Path:
             f"{error} If the published file has changed, download it by hand and give its folder: --data DIR."
         ) from error
     return Path(path)
+
+
+@contextmanager
+def _closed_in_the_end() -> Iterator[Callable[..., None]]:
+    """Gives a hook for requests that remembers responses, to close them: pooch leaves open what fails."""
+    with ExitStack() as stack:
+
+        def remember(response: Any, **_: Any) -> None:
+            stack.callback(response.close)
+
+        yield remember
 
 
 def _reason(error: OSError) -> str:

@@ -66,11 +66,13 @@ def _require_last_line_end(path: Path, file: Any) -> None:
 
 def _npz(path: Path) -> Table:
     """The arrays `X` and `y`, or those of a CSR matrix and `y`."""
-    if path.stat().st_size == 0:
-        raise InvalidInput(f"{path.name} must be an npz archive; it is empty.")
-    if not zipfile.is_zipfile(path):
-        raise InvalidInput(f"{path.name} must be an npz archive; it is none, or it is cut short.")
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file:
+        if not file.read(1):
+            raise InvalidInput(f"{path.name} must be an npz archive; it is empty.")
+        if not zipfile.is_zipfile(file):
+            raise InvalidInput(f"{path.name} must be an npz archive; it is none, or it is cut short.")
+        file.seek(0)
+        archive = np.load(file, allow_pickle=False)
         for layout in (DENSE, SPARSE):
             if set(layout) <= set(archive.files):
                 return _assembled(path, {name: archive[name] for name in layout})
@@ -90,8 +92,16 @@ def _assembled(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Table:
             )
     if "X" in arrays:
         return arrays["X"], arrays["y"]
-    if len(arrays["shape"]) != 2:
-        raise InvalidInput(f"{path.name}: shape must be rows and columns; it is {arrays['shape'].tolist()}.")
-    X = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"].tolist()))
-    X.check_format(full_check=True)
-    return X, arrays["y"]
+    return _csr(path, arrays), arrays["y"]
+
+
+def _csr(path: Path, arrays: Mapping[str, NDArray[Any]]) -> csr_array:
+    shape = tuple(arrays["shape"].tolist())
+    if len(shape) != 2:
+        raise InvalidInput(f"{path.name}: shape must be rows and columns; it is {shape}.")
+    try:
+        X = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise InvalidInput(f"{path.name} must hold rows in CSR form; {error}") from error
+    return X

@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
 from degroot.paper.libsvm import Table
@@ -43,15 +44,14 @@ def read(name: str) -> tuple[Table, str]:
 
 def _boston(text: str) -> Table:
     """The median value of homes is the last column."""
-    table = np.loadtxt(text.splitlines(), delimiter=",", ndmin=2)
+    table = _table(text.splitlines())
     return table[:, :-1], table[:, -1]
 
 
 def _abalone(text: str) -> Table:
     """The rings are the last column; the sex becomes a number, as in LIBSVM's copy."""
     sexes = {"M": "1", "F": "2", "I": "3"}
-    lines = [sexes[line[0]] + line[1:] for line in text.splitlines() if line]
-    table = np.loadtxt(lines, delimiter=",", ndmin=2)
+    table = _table([sexes[line[0]] + line[1:] for line in text.splitlines()])
     return table[:, :-1], table[:, -1]
 
 
@@ -59,8 +59,14 @@ def _cpusmall(text: str) -> Table:
     """Compactiv, without 9 of its 21 features; the target is the share of the time that the CPUs run in user mode."""
     header, _, rows = text.partition("@data\n")
     names = [line.split()[1] for line in header.splitlines() if line.startswith("@attribute")]
-    table = np.loadtxt(rows.splitlines(), delimiter=",", ndmin=2)
+    table = _table(rows.splitlines())
     return table[:, [names.index(name) for name in CPUSMALL]], table[:, names.index("usr")]
+
+
+def _table(lines: list[str]) -> NDArray[np.float64]:
+    if not lines:
+        raise ValueError("no rows")
+    return np.loadtxt(lines, delimiter=",", ndmin=2)
 
 
 PLACES = {
