@@ -63,7 +63,7 @@ def load(name: str, folder: Path | None = None, *, download: bool = False) -> Da
     It is looked for in `folder`, if given, as LIBSVM's file, plain or bz2, as ``<name>.npz``, and as
     ``<name>_subset.npz``, which need not be complete. Then in the packages of the extra ``[paper]``; the two large
     sets among earlier downloads and, with `download`, on LIBSVM's site. Downloads are checked against the sums in
-    `degroot.paper.download`, which are a third party's: LIBSVM publishes none.
+    `degroot.paper.download`, which are a third party's: none of LIBSVM's own were found.
 
     A file that is found has to be right: another source never takes its place.
     """

@@ -12,8 +12,9 @@ SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/regression"
 TIMEOUT = (10, 60)  # seconds: to be connected, and between two pieces
 PIECE = 1 << 16  # bytes
 
-# sha256. LIBSVM's site publishes no sums. These are the ones that github.com/pratikrathore8/rlaopt-experiments
-# (suites/real_erm/data.py) demands of its downloads of the same addresses; we have not seen the files ourselves.
+# sha256. We found none that LIBSVM publishes itself. These are what github.com/pratikrathore8/rlaopt-experiments
+# (suites/real_erm/data.py) demands of its own downloads of the same two files. No second source was found, and the
+# complete files have not been at hand here: whoever gets another sum should suspect these as well.
 CHECKSUMS = {
     "E2006.train.bz2": "944066984ed3b6c9c3b137a4968afead81dc80f6b77f16f1988b0ecb591c4683",
     "YearPredictionMSD.bz2": "bd820472d9a6d87ae30d6208dcbfd0e80386e96e6e6832f78c498cd78df6da29",
