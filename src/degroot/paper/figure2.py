@@ -132,8 +132,8 @@ def _rounds(rows: pd.DataFrame, noise: float, settings: Settings) -> Finding:
     as_good, agreed = _first(off <= 0.01), _first(apart <= settings.agreement)
     agrees = bool((as_good <= PRINTED).mean() >= 0.5)
     note = (
-        f"Until no two agents differ by more than {settings.agreement:g} at any test point: {agreed.median():.0f} "
-        f"rounds (median; the slowest {agreed.max():.0f})."
+        f"Until no two agents differ by more than {settings.agreement:g} at any test point: "
+        f"{_number(agreed, 0.5)} rounds (median; the slowest {_number(agreed, 1.0)})."
     )
     if not agrees:
         note += (
@@ -143,8 +143,8 @@ def _rounds(rows: pd.DataFrame, noise: float, settings: Settings) -> Finding:
     return Finding(
         f"(b) Rounds until all agents are as good as the consensus, label noise {noise:g}",
         f"about {PRINTED} rounds to consensus",
-        f"{as_good.median():.0f} (median; half of the repetitions {as_good.quantile(0.25):.0f} to "
-        f"{as_good.quantile(0.75):.0f}, the slowest {as_good.max():.0f})",
+        f"{_number(as_good, 0.5)} (median; half of the repetitions {_number(as_good, 0.25)} to "
+        f"{_number(as_good, 0.75)}, the slowest {_number(as_good, 1.0)})",
         f"After {PRINTED} rounds every agent's mean squared error is within 1 % of that of the exact consensus, in at "
         "least half of the repetitions.",
         agrees,
@@ -156,6 +156,12 @@ def _first(reached: pd.DataFrame) -> pd.Series:
     """For each repetition, the first of the rounds from which on it is reached, or infinity."""
     stays = reached.iloc[:, ::-1].cummin(axis=1).iloc[:, ::-1]
     return stays.idxmax(axis=1).where(stays.any(axis=1), np.inf).astype(float)
+
+
+def _number(rounds: pd.Series, share: float) -> str:
+    """How many rounds are enough for this share of the repetitions."""
+    enough = rounds.quantile(share, interpolation="higher")
+    return f"{enough:.0f}" if np.isfinite(enough) else "more than we looked at"
 
 
 def _bars(rows: pd.DataFrame) -> Finding:
