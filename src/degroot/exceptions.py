@@ -4,7 +4,8 @@
 
     DeGrootError                 whatever this package raises on purpose
     └── InvalidInput             data or settings do not meet a requirement (also a ValueError)
-        └── AgentError           one agent's rows, labels or model are at fault
+        ├── AgentError           one agent's rows, labels or model are at fault
+        └── DataMissing          a data set of the paper is not at hand (in `degroot.paper.data`)
 
 A message is one line: the requirement, then what came instead.
 """

@@ -93,7 +93,7 @@ def plus_minus(values: Iterable[float]) -> str:
     mean, spread = float(sample.mean()), float(sample.std(ddof=1)) if len(sample) > 1 else math.nan
     if not spread > 0:
         return f"{mean:.4g}"
-    if abs(mean) < 0.01:
+    if max(abs(mean), spread) < 0.01:
         return f"{mean:.2e} ± {spread:.1e}"
     digits = max(0, 1 - math.floor(math.log10(spread)))
     return f"{mean:.{digits}f} ± {spread:.{digits}f}"
