@@ -26,13 +26,19 @@ RULE_OF_PENALTIES = (
     "The median gain at the largest q is above that at q = 0, and the rank correlation of the median gain with q is "
     "above 0.5."
 )
+NOTHING_IN_COMMON = (
+    f"{heterogeneity.NOTHING_IN_COMMON} Shell weight goes with the label, so that dealing by it does the same in part."
+)
 GRID = np.logspace(-2, 0.25, 46)  # penalties to choose from
 DEALS = 4  # of the rows at random, to choose the penalty
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(heterogeneity.Settings):
-    """The penalty is not printed, but what it should do: about 0.8 of the coefficients are zero."""
+    """The penalty is not printed, but what it should do: about 0.8 of the coefficients are zero.
+
+    Table 1's penalty, 0.05, gives 0.75 where half of the rows are dealt by label, and 0.6 where none are.
+    """
 
     sparsity: float = 0.8
     also: float = 0.75  # a second reading: 6 of 8 coefficients, the nearest to 0.8 that a single model can come
@@ -91,14 +97,18 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Growth in each panel with both readings of the sparsity, and what happens at p = 1."""
-    by_label = {f"sparsity {each:g}": chosen(table, panel=LABELS, sparsity=each) for each in _sparsities(settings)}
+    in_order = {
+        f"by {panel}, sparsity {sparsity:g}": chosen(table, panel=panel, sparsity=sparsity)
+        for sparsity in _sparsities(settings)
+        for panel in (LABELS, FEATURE)
+    }
     return [
         *(
             _growth(chosen(table, panel=panel, sparsity=sparsity), panel, title, sparsity)
             for sparsity in _sparsities(settings)
             for panel, (title, _) in _panels(settings).items()
         ),
-        heterogeneity.at_the_end(by_label, "All rows dealt by label, p = 1", heterogeneity.NOTHING_IN_COMMON),
+        heterogeneity.at_the_end(in_order, "All rows dealt in order, p = 1", NOTHING_IN_COMMON),
     ]
 
 
@@ -114,7 +124,8 @@ def _growth(table: pd.DataFrame, panel: str, title: str, sparsity: float) -> Fin
 def _along_exponents(data: Data, penalty: float, settings: Settings, random: np.random.Generator) -> Iterator[Row]:
     r"""With penalties :math:`\lambda_k = \lambda' [1 + (k - 3) / K]^q`, K = 5, and rows dealt at random."""
     X = protocol.table(data, settings)
-    rows = protocol.split(data, _at_random(settings), random, settings.seed)
+    shuffle = np.random.default_rng(int(random.integers(2**63)))  # as along p, so that q = 0 is p = 0
+    rows = protocol.split(data, _at_random(settings), shuffle, settings.seed)
     for q in settings.exponents:
         agents = protocol.trained(_unlike(penalty, q, settings.agents), X, data.y, rows.parts)
         found = heterogeneity.measured(agents, X[rows.test], data.y[rows.test], settings.neighbours)
@@ -126,8 +137,8 @@ def _unlike(penalty: float, q: float, agents: int) -> MakeModel:
     return lambda k: models.make("Lasso", penalty * (1 + (k - middle) / agents) ** q)(k)
 
 
-def _sparsities(settings: Settings) -> tuple[float, float]:
-    return settings.sparsity, settings.also
+def _sparsities(settings: Settings) -> tuple[float, ...]:
+    return tuple(dict.fromkeys((settings.sparsity, settings.also)))
 
 
 def _panels(settings: Settings) -> dict[str, tuple[str, str]]:
