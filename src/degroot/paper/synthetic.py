@@ -114,11 +114,12 @@ def _times_worse(reading: str, scheme: str, mse: pd.DataFrame) -> Finding:
     of_means = float(mse[scheme].mean() / mse["DeGroot"].mean())
     over = scheme == "M-avg"
     agrees = times > least if over else times >= least / 2
+    note = f"The error of {scheme}, {mse[scheme].mean():.1e}, fits the print; that of DeGroot does not."
     return Finding(
         f"{scheme} against DeGroot, {reading}",
         f"{'over ' if over else ''}{least:.0f} times worse",
         f"{times:.0f} times worse in the median repetition; the means are {of_means:.0f} times apart",
         "The ratio of the errors in the median repetition is "
         + (f"over {least:.0f}." if over else f"at least half of {least:.0f}."),
-        agrees, "" if agrees else f"The error of {scheme} is as printed; that of DeGroot is not.",
+        agrees, "" if agrees else note,
     )  # fmt: skip
