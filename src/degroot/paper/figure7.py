@@ -73,7 +73,7 @@ def _draw_noise(axes: Axes, rows: pd.DataFrame) -> None:
         each = rows[rows.scheme == scheme]
         mean = each[each["where"] == "test points"].squared_error.mean()
         label = f"{scheme}: {mean:.1e} (paper: {PRINTED[scheme]:.1e})"
-        style.band(axes, each[each["where"] == "line"], "xi", "squared_error", scheme, label)
+        style.band(axes, each[each["where"] == "line"], "xi", "squared_error", scheme, label=label)
         axes.lines[-1].set(markevery=4)
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from degroot.paper import experiment, intervals, style
@@ -20,6 +19,7 @@ ABOUT = (
     "more agents have rows there, and bars should be much smaller. The edges are the outer tenths of the line, the "
     "middle is its middle fifth (shaded)."
 )
+LOOKS = ({"ls": "-", "marker": "o"}, {"ls": "--", "marker": "s"})  # of the standard errors at the two covariances
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,19 +52,13 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
         axes.set_title(f"σ² = {covariance:g}")
     for part in _parts(settings).values():
         errors.axvspan(*part, color="black", alpha=0.06, lw=0)
-    for covariance, look in zip(settings.covariances, ("-o", "--s"), strict=True):
-        _draw_errors(errors, table[table.covariance == covariance], look, f"σ² = {covariance:g}")
+    for covariance, look in zip(settings.covariances, LOOKS, strict=True):
+        rows, label = table[table.covariance == covariance], f"σ² = {covariance:g}"
+        style.band(errors, rows, "xi", "standard_error", "DeGroot", **look, mfc="white", markevery=4, label=label)
     errors.set(title="all repetitions", xlabel="position ξ = a'x", ylabel="standard error")
     errors.set(xlim=(settings.xi_from, settings.xi_to), ylim=(0, None))
     style.legend([*panels, errors], loc="upper center", fontsize=8)
     return figure
-
-
-def _draw_errors(axes: Axes, rows: pd.DataFrame, look: str, label: str) -> None:
-    quartiles = rows.groupby("xi").standard_error.quantile([0.25, 0.5, 0.75]).unstack()
-    colour = style.COLOURS["DeGroot"]
-    axes.fill_between(quartiles.index, quartiles[0.25], quartiles[0.75], color=colour, alpha=0.2, lw=0)
-    axes.plot(quartiles.index, quartiles[0.5], look, color=colour, mfc="white", markevery=4, label=label)
 
 
 def _parts(settings: Settings) -> dict[str, tuple[float, float]]:

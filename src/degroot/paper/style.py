@@ -33,12 +33,16 @@ def panels(columns: int = 1, rows: int = 1, *, height: float = 3.2, **settings: 
     return figure, list(axes.flat)
 
 
-def band(axes: Axes, table: pd.DataFrame, x: str, y: str, method: str, label: str | None = None) -> None:
-    """The median over repetitions of column `y` along column `x`, with the middle half of them shaded."""
+def band(axes: Axes, table: pd.DataFrame, x: str, y: str, method: str | None = None, **look: Any) -> None:
+    """The median over repetitions of column `y` along column `x`, with the middle half of them shaded.
+
+    It looks like the `method`, if one is given, and otherwise as told.
+    """
+    if method is not None:
+        look = {"color": COLOURS[method], "marker": MARKERS[method], "label": method} | look
     quartiles = table.groupby(x)[y].quantile([0.25, 0.5, 0.75]).unstack()
-    colour = COLOURS[method]
-    axes.fill_between(quartiles.index, quartiles[0.25], quartiles[0.75], color=colour, alpha=0.2, lw=0)
-    axes.plot(quartiles.index, quartiles[0.5], color=colour, marker=MARKERS[method], label=label or method)
+    axes.fill_between(quartiles.index, quartiles[0.25], quartiles[0.75], color=look["color"], alpha=0.2, lw=0)
+    axes.plot(quartiles.index, quartiles[0.5], **({"ms": LOOK["lines.markersize"]} | look))
 
 
 def legend(axes: Iterable[Axes], **settings: Any) -> None:

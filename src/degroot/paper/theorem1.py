@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -156,8 +155,8 @@ def _draw_differences(axes: Axes, table: pd.DataFrame, names: dict[str, str]) ->
     for kind, (colour, marker) in looks.items():
         every, (slope, error) = differences(table, kind), fitted_slope(table, kind)
         label = f"{names[kind]}: mean, slope {slope:.3f} ± {error:.3f}"
-        _band(axes, every, "mean", color=colour, marker=marker, label=label)
-        _band(axes, every, "largest", color=colour, marker=marker, ls=":", label=f"{names[kind]}: largest")
+        style.band(axes, every, "rows", "mean", color=colour, marker=marker, label=label)
+        style.band(axes, every, "rows", "largest", color=colour, marker=marker, ls=":", label=f"{names[kind]}: largest")
     axes.set(xscale="log", yscale="log", xlabel="rows of each agent", ylabel="difference of the weights from the limit")
     axes.set_ylim(top=axes.get_ylim()[1] * 4)  # room for the legend
     style.legend([axes], loc="upper right", fontsize=7.5)
@@ -166,18 +165,12 @@ def _draw_differences(axes: Axes, table: pd.DataFrame, names: dict[str, str]) ->
 def _draw_weights(axes: Axes, table: pd.DataFrame, names: dict[str, str]) -> None:
     for k, (name, part) in enumerate(table[table.neighbourhood == "growing"].groupby("agent")):
         label = f"{name}, {names['growing']}"
-        _band(axes, part, "weight", color=style.AGENTS[k], marker="osD^v"[k], label=label)
+        style.band(axes, part, "rows", "weight", color=style.AGENTS[k], marker="osD^v"[k], label=label)
         axes.axhline(part.limit.iloc[0], color=style.AGENTS[k], ls="--", lw=1)
     best = _of_the_best(table, "fixed")
     label = f"{best.agent.iloc[0]}, {names['fixed']}"
-    _band(axes, best, "weight", color="black", marker="s", ls=":", label=label)
+    style.band(axes, best, "rows", "weight", color="black", marker="s", ls=":", label=label)
     axes.plot([], [], color="black", ls="--", lw=1, label="limits")
     at = f"({POINT[0]:g}, {POINT[1]:g})"
     axes.set(xscale="log", xlabel="rows of each agent", ylabel=f"consensus weight at x' = {at}", ylim=(0, None))
     style.legend([axes], loc="center", bbox_to_anchor=(0.5, 0.52), fontsize=7.5, ncols=2)
-
-
-def _band(axes: Axes, table: pd.DataFrame, y: str, **look: Any) -> None:
-    quartiles = table.groupby("rows")[y].quantile([0.25, 0.5, 0.75]).unstack()
-    axes.fill_between(quartiles.index, quartiles[0.25], quartiles[0.75], color=look["color"], alpha=0.2, lw=0)
-    axes.plot(quartiles.index, quartiles[0.5], **look)

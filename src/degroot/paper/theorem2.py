@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -183,7 +182,7 @@ def _correlated(table: pd.DataFrame, over: str) -> pd.DataFrame:
 
 
 def _draw_moves(axes: Axes, away: pd.DataFrame) -> None:
-    _band(axes, away, "shift", "excess", color="black", ls="", marker="o", label="moved weights")
+    style.band(axes, away, "shift", "excess", color="black", ls="", marker="o", label="moved weights")
     axes.plot(away.groupby("shift").expected.median(), color="black", ls="--", lw=1, label="theory")
     axes.set(xlabel="shift of the weights (0: optimal, 1: random)", ylabel=ABOVE)
 
@@ -193,7 +192,7 @@ def _draw_errors(axes: Axes, most: pd.DataFrame) -> None:
         style.band(axes, most[most.scheme == scheme], "correlation", "mse", scheme)
     for scheme, line, marker in ((ON_SIMPLEX, "--", "x"), (OPTIMAL, ":", "+")):
         part = most[most.scheme == scheme]
-        _band(axes, part, "correlation", "mse", color="black", ls=line, marker=marker, label=scheme)
+        style.band(axes, part, "correlation", "mse", color="black", ls=line, marker=marker, label=scheme)
     axes.set(xlabel="correlation of the agents' errors", ylabel="MSE", yscale="log")
 
 
@@ -201,17 +200,11 @@ def _draw_excess(axes: Axes, table: pd.DataFrame) -> None:
     for over, filling in ((OPTIMAL, "none"), (ON_SIMPLEX, "full")):
         part, colour = _correlated(table, over), style.COLOURS["DeGroot"]
         look = {"marker": style.MARKERS["DeGroot"], "fillstyle": filling, "label": f"DeGroot over {over}"}
-        _band(axes, part, "correlation", "excess", color=colour, **look)
+        style.band(axes, part, "correlation", "excess", color=colour, **look)
         axes.plot(part.groupby("correlation").expected.median(), color="black", ls="--", lw=1)
     axes.plot([], [], color="black", ls="--", lw=1, label="theory, with rows without end")
     axes.set(xlabel="correlation of the agents' errors", ylabel=ABOVE)
     axes.set_yscale("symlog", linthresh=10.0)
-
-
-def _band(axes: Axes, table: pd.DataFrame, x: str, y: str, **look: Any) -> None:
-    quartiles = table.groupby(x)[y].quantile([0.25, 0.5, 0.75]).unstack()
-    axes.fill_between(quartiles.index, quartiles[0.25], quartiles[0.75], color=look["color"], alpha=0.2, lw=0)
-    axes.plot(quartiles.index, quartiles[0.5], **look)
 
 
 def _points_and_errors(
