@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from degroot.paper import heterogeneity, models, style
+from degroot.paper import figure9, heterogeneity, models, style
 from degroot.paper.data import Data
-from degroot.paper.experiment import Finding, Row, Run, Task, here, repeated
-from degroot.paper.heterogeneity import NAMES, chosen
+from degroot.paper.experiment import Finding, Row, Run, Task, here
+from degroot.paper.heterogeneity import NAMES, NOISY, at_the_end, chosen, growth
 
 TITLE = "Figure 10: gain against feature heterogeneity, ridge regression"
 ABOUT = (
@@ -31,11 +31,9 @@ SAME_LABELS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(heterogeneity.Settings):
-    """The paper's data sets, penalties and features."""
+class Settings(figure9.Settings):
+    """The paper's features, on the data sets and with the penalties of figure 9."""
 
-    data: tuple[str, ...] = ("abalone", "boston", "cpusmall")
-    penalties: tuple[float, ...] = (1.0, 1e-5, 1e-5)
     by_feature: tuple[int, ...] = (8, 9, 11)  # counted from 1
     held_back: float = 1 / 3  # the share of an agent's rows that it scores models on, in the second reading
 
@@ -51,8 +49,12 @@ def trial(
 
 def tasks(settings: Settings = Settings()) -> list[Task]:
     """Every data set with its penalty and feature, with agents who score models on their own rows or apart."""
-    cases = [{**case, "scoring": scoring} for case in _cases(settings) for scoring in (OWN, APART)]
-    return repeated(trial, settings, cases)
+    return [
+        Task(trial, settings, {**case, "scoring": scoring}, repetition)
+        for case, times in zip(_cases(settings), settings.times, strict=True)
+        for scoring in (OWN, APART)
+        for repetition in range(times * settings.reps)
+    ]
 
 
 def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
@@ -75,10 +77,15 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Growth on each data set, what happens at p = 1, and what scoring on rows apart from training changes."""
     found = {_name(case): chosen(table, **case, scoring=OWN) for case in _cases(settings)}
-    growth = [heterogeneity.growth(part, f"{name}: gain over M-avg along p") for name, part in found.items()]
-    end = heterogeneity.at_the_end(found, "Ridge: all rows dealt by a feature, p = 1", SAME_LABELS)
     losses = [_scoring(table, case) for case in _cases(settings) if len(found[_name(case)])]
-    return [*growth, end, *(loss for loss in losses if loss.note)]
+    return [
+        *(
+            growth(part, f"{name}: gain over M-avg along p", NOISY.get(data, ""))
+            for data, (name, part) in zip(settings.data, found.items(), strict=True)
+        ),
+        at_the_end(found, "Ridge: all rows dealt by a feature, p = 1", SAME_LABELS),
+        *(loss for loss in losses if loss.note),
+    ]
 
 
 def _scoring(table: pd.DataFrame, case: Row) -> Finding:

@@ -49,7 +49,7 @@ def trial(
     seed, settings = int(random.integers(2**63)), _read(settings, reading)
     X = protocol.table(data, settings)
     for number in settings.numbers:
-        rows = protocol.split(data, replace(settings, agents=number), np.random.default_rng(seed), settings.seed)
+        rows = protocol.split(data, replace(settings, agents=number), np.random.default_rng(seed))
         trained = protocol.trained(models.make(model, penalty), X, data.y, rows.parts)
         agents = [Agent(_function(each.model), each.X, each.y, each.name) for each in trained]
         yield {"agents": number, **measured(agents, X[rows.test], data.y[rows.test], settings.neighbours)}

@@ -61,10 +61,16 @@ def trial(settings: Settings, random: np.random.Generator, data: Data, panel: st
 
 def penalty_for(sparsity: float, data: Data, settings: Settings) -> float:
     """The least penalty whose share of zero coefficients, with rows dealt at random, is nearest to this."""
-    X, random, at_random = protocol.table(data, settings), np.random.default_rng(settings.seed), _at_random(settings)
-    parts = [part for _ in range(DEALS) for part in protocol.split(data, at_random, random, settings.seed).parts]
+    X, random, at_random = protocol.table(data, settings), experiment.in_common(settings), _at_random(settings)
+    parts = [part for _ in range(DEALS) for part in protocol.split(data, at_random, random).parts]
     shares = np.mean([_shares_of_zeros(X[part], data.y[part]) for part in parts], axis=0)
     return float(GRID[np.abs(shares - sparsity).argmin()])
+
+
+def unlike(penalty: float, q: float, agents: int) -> MakeModel:
+    r"""Penalties :math:`\lambda_k = \lambda' [1 + (k - 3) / K]^q`, where 3 is the middle of K = 5 agents."""
+    middle = (agents - 1) / 2
+    return lambda k: models.make("Lasso", penalty * (1 + (k - middle) / agents) ** q)(k)
 
 
 def tasks(settings: Settings = Settings()) -> list[Task]:
@@ -122,19 +128,14 @@ def _growth(table: pd.DataFrame, panel: str, title: str, sparsity: float) -> Fin
 
 
 def _along_exponents(data: Data, penalty: float, settings: Settings, random: np.random.Generator) -> Iterator[Row]:
-    r"""With penalties :math:`\lambda_k = \lambda' [1 + (k - 3) / K]^q`, K = 5, and rows dealt at random."""
+    """The gain for each exponent of the penalties, with rows dealt at random."""
     X = protocol.table(data, settings)
     shuffle = np.random.default_rng(int(random.integers(2**63)))  # as along p, so that q = 0 is p = 0
-    rows = protocol.split(data, _at_random(settings), shuffle, settings.seed)
+    rows = protocol.split(data, _at_random(settings), shuffle)
     for q in settings.exponents:
-        agents = protocol.trained(_unlike(penalty, q, settings.agents), X, data.y, rows.parts)
+        agents = protocol.trained(unlike(penalty, q, settings.agents), X, data.y, rows.parts)
         found = heterogeneity.measured(agents, X[rows.test], data.y[rows.test], settings.neighbours)
         yield {"heterogeneity": q, **found}
-
-
-def _unlike(penalty: float, q: float, agents: int) -> MakeModel:
-    middle = (agents - 1) / 2
-    return lambda k: models.make("Lasso", penalty * (1 + (k - middle) / agents) ** q)(k)
 
 
 def _sparsities(settings: Settings) -> tuple[float, ...]:

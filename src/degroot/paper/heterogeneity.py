@@ -29,6 +29,7 @@ RULE = (
     "The median gain at p = 0.5, the setting of table 1, is above that at p = 0, and the rank correlation of the "
     "median gain with p over 0 ≤ p ≤ 0.8 is above 0.5."
 )
+NOISY = {"boston": "Noisy: few rows for each agent and for testing, hence more repetitions."}
 NOTHING_IN_COMMON = (
     "Dealt by label, the agents' rows disagree on what label goes with a point. Where all rows are dealt so, none of "
     "an agent's rows contradicts its own model, wherever the test point is: it trusts itself, and the weights no "
@@ -56,9 +57,20 @@ def along(
     X = protocol.table(data, settings)
     for fraction in settings.fractions:
         reading = replace(settings, fraction=fraction)
-        rows = protocol.split(data, reading, np.random.default_rng(seed), settings.seed, order)
-        agents = _trained(make, X, data.y, rows.parts, held_back, np.random.default_rng(seed))
+        rows = protocol.split(data, reading, np.random.default_rng(seed), order=order)
+        agents = trained(make, X, data.y, rows.parts, held_back, np.random.default_rng(seed))
         yield {"heterogeneity": fraction, **measured(agents, X[rows.test], data.y[rows.test], settings.neighbours)}
+
+
+def trained(
+    make: MakeModel, X: Any, y: Array, parts: Sequence[protocol.Rows], held_back: float, random: np.random.Generator
+) -> list[Agent]:
+    """As the protocol trains agents, but that they score models on a share of their rows that theirs has not seen."""
+    if held_back == 0:
+        return protocol.trained(make, X, y, parts)
+    cut = [np.split(random.permutation(part), [round(held_back * len(part))]) for part in parts]
+    models = protocol.trained(make, X, y, [training for _, training in cut])
+    return [Agent(agent.model, X[apart], y[apart], agent.name) for agent, (apart, _) in zip(models, cut, strict=True)]
 
 
 def measured(agents: Sequence[Agent], X: Any, y: Array, neighbours: float) -> Row:
@@ -107,7 +119,11 @@ def growth(table: pd.DataFrame, what: str, note: str = "", *, at: float = TABLE_
 def at_the_end(tables: Mapping[str, pd.DataFrame], what: str, note: str) -> Finding:
     """What happens where all rows are dealt in order: a finding beside the paper's."""
     last = {name: table[table["heterogeneity"] == 1] for name, table in tables.items() if len(table)}
-    ours = [_at_the_end(name, table.median(numeric_only=True)) for name, table in last.items() if len(table)]
+    ours = [
+        _at_the_end(NAMES.get(name, name), table.median(numeric_only=True))
+        for name, table in last.items()
+        if len(table)
+    ]
     rule = "Not judged: the range of p in the paper's figures is not in our notes."
     return Finding(what, "not mentioned", "; ".join(ours) or "left out", rule, None, note)
 
@@ -123,7 +139,7 @@ def curve(axes: Axes, table: pd.DataFrame, label: str = "DeGroot", x: str = "het
     if not len(table):
         axes.text(0.5, 0.5, "left out: no data", transform=axes.transAxes, ha="center")
         return
-    style.band(axes, table, x, "gain", "DeGroot", label)
+    style.band(axes, table, x, "gain", "DeGroot", label=label)
     medians = table.groupby(x)["gain"].median()
     if axes.get_ylim()[0] < FLOOR:
         axes.set_ylim(bottom=FLOOR)
@@ -137,23 +153,14 @@ def curve(axes: Axes, table: pd.DataFrame, label: str = "DeGroot", x: str = "het
 def second_curve(axes: Axes, table: pd.DataFrame, label: str, look: str = "--o", x: str = "heterogeneity") -> None:
     """The medians of another reading, with open marks."""
     medians = table.groupby(x)["gain"].median() if len(table) else pd.Series(dtype=float)
-    axes.plot(medians.index, medians, look, color=style.COLOURS["DeGroot"], mfc="white", label=label)
+    colour, size = style.COLOURS["DeGroot"], style.LOOK["lines.markersize"]
+    axes.plot(medians.index, medians, look, color=colour, mfc="white", ms=size, label=label)
 
 
 def legend(figure: Figure, axes: Axes) -> None:
     """One legend below all panels."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-
-
-def _trained(
-    make: MakeModel, X: Any, y: Array, parts: Sequence[protocol.Rows], held_back: float, random: np.random.Generator
-) -> list[Agent]:
-    if held_back == 0:
-        return protocol.trained(make, X, y, parts)
-    cut = [np.split(random.permutation(part), [round(held_back * len(part))]) for part in parts]
-    models = protocol.trained(make, X, y, [training for _, training in cut])
-    return [Agent(agent.model, X[apart], y[apart], agent.name) for agent, (apart, _) in zip(models, cut, strict=True)]
 
 
 def _at_the_end(name: str, medians: pd.Series) -> str:

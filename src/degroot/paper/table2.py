@@ -53,7 +53,7 @@ class Settings(experiment.Settings, protocol.Protocol):
 
 def trial(settings: Settings, random: np.random.Generator, data: Data) -> Iterator[Row]:
     """What the data set and the protocol come to, and medians over the agents of zero coefficients and of leaves."""
-    X, rows = protocol.table(data, settings), protocol.split(data, settings, random, settings.seed)
+    X, rows = protocol.table(data, settings), protocol.split(data, settings, random)
     found = _counts(data, rows, settings)
     setting = models.SETTINGS[data.name]
     for kind, quantity in (("Lasso", ZEROS), ("DTR", LEAVES)):
