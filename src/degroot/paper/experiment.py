@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,14 +47,13 @@ class Task:
         return None if self.data_name is None else data[self.data_name]
 
     def rows(self, data: Data | None = None) -> list[Row]:
-        """The rows, each with the case and the repetition in front."""
-        random = np.random.default_rng([self.settings.seed, self.repetition])
+        """The rows, each with the case, the repetition and whether the data are complete in front."""
+        random = np.random.default_rng([self.settings.seed, 1 + self.repetition])  # 0 is for what all have in common
         case = self.case if data is None else {**self.case, "data": data}
+        front = {**self.case, "repetition": self.repetition} | ({} if data is None else {"complete": data.complete})
         with threadpool_limits(1):  # so that sums come out the same on any number of cores
             rows = list(self.trial(self.settings, random, **case))
-        return [
-            {**self.case, "repetition": self.repetition, **{name: _plain(row[name]) for name in row}} for row in rows
-        ]
+        return [front | {name: _plain(value) for name, value in row.items()} for row in rows]
 
 
 @dataclass(frozen=True)
@@ -67,29 +66,61 @@ class Finding:
     rule: str
     agrees: bool | None  # None: not to be judged; the note says why
     note: str = ""
+    reading: str = ""  # another than the printed one: shown, but not counted
 
 
-def repeated(trial: Callable[..., Iterable[Row]], settings: Settings, cases: Iterable[Mapping[str, Any]]) -> list[Task]:
-    """Every case, as often as the settings say."""
-    return [Task(trial, settings, dict(case), r) for case in cases for r in range(settings.reps)]
+def in_common(settings: Settings) -> np.random.Generator:
+    """Chance for what all repetitions have in common."""
+    return np.random.default_rng([settings.seed, 0])
 
 
-def here(tasks: Iterable[Task]) -> pd.DataFrame:
-    """The table of all tasks, computed in this process one after the other, but for data sets that are not at hand."""
-    tasks = list(tasks)
-    data = dict[str, Data]()
+def repeated(
+    trial: Callable[..., Iterable[Row]], settings: Settings, cases: Iterable[Mapping[str, Any]], times: int = 1
+) -> list[Task]:
+    """Every case, as often as the settings say, `times` over where it is noisy."""
+    return [Task(trial, settings, dict(case), r) for case in cases for r in range(times * settings.reps)]
+
+
+def at_hand(tasks: Iterable[Task], load: Callable[[str], Data] = load) -> tuple[list[Task], dict[str, Data], list[str]]:
+    """The tasks that can be done, their data sets by name, and what is to be said of those that cannot be had."""
+    tasks, data, missing = list(dict.fromkeys(tasks)), dict[str, Data](), []
     for name in dict.fromkeys(task.data_name for task in tasks if task.data_name is not None):
         try:
             data[name] = load(name)
         except DataMissing as why:
-            warnings.warn(str(why), stacklevel=2)
-    at_hand = [task for task in tasks if task.data_name is None or task.data_name in data]
-    return pd.DataFrame([row for task in at_hand for row in task.rows(task.among(data))])
+            missing.append(str(why))
+    return [task for task in tasks if task.data_name is None or task.data_name in data], data, missing
+
+
+def here(tasks: Iterable[Task]) -> pd.DataFrame:
+    """The table of all tasks, computed in this process one after the other, but for data sets that are not at hand."""
+    possible, data, missing = at_hand(tasks)
+    for why in missing:
+        warnings.warn(why, stacklevel=3)
+    return pd.DataFrame([row for task in possible for row in task.rows(task.among(data))])
+
+
+def chosen(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    """The rows that have these values; none where the data set was not at hand."""
+    for name, value in values.items():
+        table = table[table[name] == value] if name in table else table.iloc[:0]
+    return table
+
+
+def judged(finding: Finding, rows: pd.DataFrame) -> Finding:
+    """The finding, or one without a verdict where the rows it rests on are missing or of a subset of the data."""
+    if not len(rows):
+        return replace(finding, ours="left out", agrees=None, note="The data set was not at hand.")
+    if "complete" in rows and not rows["complete"].all():
+        return replace(finding, agrees=None, note="Computed on a subset of the data: not to be compared.")
+    return finding
 
 
 def plus_minus(values: Iterable[float]) -> str:
     """Mean and standard deviation over repetitions, with as many digits as the latter deserves."""
     sample = np.asarray(list(values), dtype=float)
+    if not len(sample):
+        return "left out"
     mean, spread = float(sample.mean()), float(sample.std(ddof=1)) if len(sample) > 1 else math.nan
     if not spread > 0:
         return f"{mean:.4g}"

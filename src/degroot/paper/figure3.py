@@ -10,7 +10,7 @@ from sklearn.linear_model import lasso_path
 
 from degroot.paper import heterogeneity, models, protocol, style
 from degroot.paper.data import Data
-from degroot.paper.experiment import Finding, Row, Run, Task, here, repeated
+from degroot.paper.experiment import Finding, Row, Run, Task, here, in_common, repeated
 from degroot.paper.heterogeneity import chosen
 from degroot.paper.protocol import MakeModel
 
@@ -61,7 +61,7 @@ def trial(settings: Settings, random: np.random.Generator, data: Data, panel: st
 
 def penalty_for(sparsity: float, data: Data, settings: Settings) -> float:
     """The least penalty whose share of zero coefficients, with rows dealt at random, is nearest to this."""
-    X, random, at_random = protocol.table(data, settings), experiment.in_common(settings), _at_random(settings)
+    X, random, at_random = protocol.table(data, settings), in_common(settings), _at_random(settings)
     parts = [part for _ in range(DEALS) for part in protocol.split(data, at_random, random).parts]
     shares = np.mean([_shares_of_zeros(X[part], data.y[part]) for part in parts], axis=0)
     return float(GRID[np.abs(shares - sparsity).argmin()])

@@ -50,9 +50,9 @@ class Parts:
     def _path(self, task: Task, data: Data | None) -> Path:
         module = task.trial.__module__
         settings = {name: value for name, value in asdict(task.settings).items() if name != "reps"}
-        fingerprint = None if data is None else data.fingerprint
+        content = None if data is None else [data.fingerprint, data.complete]
         trial = task.trial.__qualname__
-        name = _digest([trial, settings, task.case, task.repetition, fingerprint, code_version(module)])
+        name = _digest([trial, settings, task.case, task.repetition, content, code_version(module)])
         return self.folder / module.rpartition(".")[2] / f"{name}.json"
 
 

@@ -26,7 +26,6 @@ class Protocol:
     neighbours: float = 0.01
     n_test: int | None = None  # None: max(0.15 n, 500), or 0.15 n where that would leave less than half of the rows
     features: str = "raw"  # or "scaled": each to [-1, 1], as in the copies of LIBSVM that end in "_scale"
-    split: str = "each"  # test and held-out rows are drawn in "each" repetition, or "once" for all
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,17 @@ def table(data: Data, protocol: Protocol) -> Any:
 
 
 def split(
-    data: Data, protocol: Protocol, random: np.random.Generator, seed: int = 0, order: Array | None = None
+    data: Data,
+    protocol: Protocol,
+    random: np.random.Generator,
+    once: np.random.Generator | None = None,
+    order: Array | None = None,
 ) -> Split:
     """Draw test rows and a hold-out the size of an agent's part, and deal the others in the order of `order`.
 
-    Without `order`, (n,), that is the order of the labels.
+    Without `order`, (n,), that is the order of the labels. With `once`, test and held-out rows are drawn by it.
     """
-    shuffled = (random if protocol.split == "each" else np.random.default_rng(seed)).permutation(len(data.y))
+    shuffled = (random if once is None else once).permutation(len(data.y))
     test, rest = np.split(shuffled, [n_test_rows(len(data.y), protocol)])
     held_out, training = np.split(rest, [len(rest) // (protocol.agents + 1)])
     values = data.y if order is None else order

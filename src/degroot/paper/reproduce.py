@@ -11,8 +11,8 @@ from joblib import Parallel, delayed, parallel_config
 
 from degroot.exceptions import InvalidInput
 from degroot.paper import catalogue, report
-from degroot.paper.data import Data, DataMissing, load
-from degroot.paper.experiment import Row, Settings, Task
+from degroot.paper.data import Data, load
+from degroot.paper.experiment import Row, Settings, Task, at_hand
 from degroot.paper.parts import Parts
 from degroot.progress import progress
 
@@ -38,8 +38,8 @@ def reproduce(plan: Plan) -> Path:
     make_folder(plan.out)
     settings = {name: _settings(module, plan) for name, module in experiments.items()}
     tasks = [task for name, module in experiments.items() for task in module.tasks(settings[name])]
-    data, missing = _at_hand(tasks, plan)
-    rows = _computed([task for task in tasks if task.data_name is None or task.data_name in data], data, plan)
+    possible, data, missing = at_hand(tasks, lambda name: load(name, plan.data, download=plan.download))
+    rows = _computed(possible, data, plan)
 
     def kept(asked: Iterable[Task]) -> pd.DataFrame:
         return pd.DataFrame([row for task in asked for row in rows.get(task, ())])
@@ -66,17 +66,6 @@ def make_folder(path: Path) -> None:
 def _settings(module: ModuleType, plan: Plan) -> Settings:
     defaults: Settings = module.Settings()
     return replace(defaults, reps=defaults.reps if plan.reps is None else plan.reps, seed=plan.seed)
-
-
-def _at_hand(tasks: Iterable[Task], plan: Plan) -> tuple[dict[str, Data], list[str]]:
-    """The data sets that the tasks need, by name, and what is to be said of those that cannot be had."""
-    data, missing = dict[str, Data](), []
-    for name in dict.fromkeys(task.data_name for task in tasks if task.data_name is not None):
-        try:
-            data[name] = load(name, plan.data, download=plan.download)
-        except DataMissing as why:
-            missing.append(str(why))
-    return data, missing
 
 
 def _computed(tasks: list[Task], data: Mapping[str, Data], plan: Plan) -> dict[Task, list[Row]]:
