@@ -199,7 +199,7 @@ def test_an_unknown_name_lists_the_valid_ones(tmp_path):
 def test_an_out_that_cannot_be_written_is_said_before_anything_is_computed(tmp_path):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/degroot")):
-        assert "--out must be a folder that can be written" in expect_one_line(degroot("paper", "--out", out))
+        assert "must go to a folder that can be written" in expect_one_line(degroot("paper", "--out", out))
 
 
 def test_a_read_only_out_is_refused(tmp_path):

@@ -1,6 +1,5 @@
 """The command line: one short function for each command."""
 
-import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.table import Table
 
 import degroot
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.folders import make_folder
 
 app = typer.Typer(
     help="Collective prediction without sharing data, models or labels.",
@@ -39,8 +39,9 @@ def demo(
 ) -> None:
     """Let five agents answer together: a table, and a picture of weights and error bars."""
     from degroot import demo
+    from degroot.paper.spread import plus_minus
 
-    console, picture = Console(), _folder(out) / "degroot-demo.png"
+    console, picture = Console(), make_folder(out) / "degroot-demo.png"
     table = Table(title=f"Mean squared error on test points: mean ± sd over {demo.REPETITIONS} repetitions")
     table.add_column("problem")
     for column in ("collective", "average of models", "best single model"):
@@ -49,7 +50,7 @@ def demo(
         for compare in (demo.synthetic, demo.diabetes):
             result = compare(seed)
             errors = (result.collective, result.average, result.best_single)
-            table.add_row(result.problem, *(_plus_minus(error.mean(), error.std()) for error in errors))
+            table.add_row(result.problem, *map(plus_minus, errors))
     console.print(table)
     console.print("The best single model is the one that turns out best on the test points: nobody could know it.")
     demo.draw(picture, seed)
@@ -82,7 +83,7 @@ def paper(
         from degroot.paper import catalogue
         from degroot.paper.reproduce import QUICK, Plan, reproduce
     except ImportError as error:
-        raise InvalidInput("The paper needs extra packages: pip install 'degroot[paper]'.") from error
+        raise InvalidInput(f"The paper needs extra packages: pip install 'degroot[paper]' ({error}).") from error
 
     if list_:
         _list(catalogue.find(names or ()))
@@ -105,19 +106,6 @@ def _list(experiments: Mapping[str, ModuleType]) -> None:
     for name, module in experiments.items():
         table.add_row(name, module.TITLE)
     Console().print(table)
-
-
-def _plus_minus(mean: float, spread: float) -> str:
-    digits = max(0, 1 - math.floor(math.log10(spread))) if spread > 0 else 3
-    return f"{mean:.{digits}f} ± {spread:.{digits}f}"
-
-
-def _folder(path: Path) -> Path:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"--out must be a folder that can be made; {path}: {error.strerror}.") from error
-    return path
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """Experiments: cases, each repeated with other random numbers, whose rows make one tidy table."""
 
-import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from degroot.paper.data import Data, DataMissing, load
+from degroot.paper.spread import plus_minus as plus_minus
 
 Row: TypeAlias = dict[str, Any]  # numbers and texts
 Run: TypeAlias = Callable[[Iterable["Task"]], pd.DataFrame]
@@ -114,20 +114,6 @@ def judged(finding: Finding, rows: pd.DataFrame) -> Finding:
     if "complete" in rows and not rows["complete"].all():
         return replace(finding, agrees=None, note="Computed on a subset of the data: not to be compared.")
     return finding
-
-
-def plus_minus(values: Iterable[float]) -> str:
-    """Mean and standard deviation over repetitions, with as many digits as the latter deserves."""
-    sample = np.asarray(list(values), dtype=float)
-    if not len(sample):
-        return "left out"
-    mean, spread = float(sample.mean()), float(sample.std(ddof=1)) if len(sample) > 1 else math.nan
-    if not spread > 0:
-        return f"{mean:.4g}"
-    if max(abs(mean), spread) < 0.01:
-        return f"{mean:.2e} ± {spread:.1e}"
-    digits = max(0, 1 - math.floor(math.log10(spread)))
-    return f"{mean:.{digits}f} ± {spread:.{digits}f}"
 
 
 def _plain(value: Any) -> Any:

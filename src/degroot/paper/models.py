@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
+from degroot import InvalidInput
 from degroot.paper.protocol import MakeModel
 
 
@@ -46,13 +47,15 @@ def make(kind: str, setting: Any, random: np.random.Generator | None = None) -> 
             return lambda k: DecisionTreeRegressor(max_depth=setting, random_state=seed + k)
         case "NN":
             return lambda k: _network(setting, seed + k)
-    raise KeyError(kind)
+    raise InvalidInput(f"A model must be 'Ridge', 'Lasso', 'DTR' or 'NN'; got {kind!r}.")
 
 
 def _network(setting: Network, seed: int) -> Any:
     network = MLPRegressor(
         hidden_layer_sizes=setting.layers, max_iter=setting.iterations, batch_size=setting.batch, random_state=seed
     )
+    if setting.normalise not in ("nothing", "features", "all"):
+        raise InvalidInput(f"`normalise` must be 'nothing', 'features' or 'all'; got {setting.normalise!r}.")
     if setting.normalise == "nothing":
         return network
     scaled = make_pipeline(StandardScaler(), network)

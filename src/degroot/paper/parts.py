@@ -6,24 +6,32 @@ repetitions), the case, the repetition, the data, the code and the libraries. A 
 
 import hashlib
 import json
-import os
+import platform
 from dataclasses import asdict
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import degroot
-from degroot.exceptions import InvalidInput
+from degroot.folders import make_folder, save
 from degroot.paper.catalogue import NAMES
 from degroot.paper.data import Data
 from degroot.paper.experiment import Row, Task
 
 LIBRARIES = ("numba", "numpy", "scipy", "scikit-learn")
 # No row depends on these.
-BESIDES = {"cli.py", "demo.py", "progress.py", "paper/report.py", "paper/reproduce.py", "paper/style.py"}
+BESIDES = {
+    "cli.py",
+    "demo.py",
+    "progress.py",
+    "paper/report.py",
+    "paper/reproduce.py",
+    "paper/style.py",
+    "paper/curves.py",
+    "paper/spread.py",
+}
 
 
 class Parts:
@@ -44,8 +52,7 @@ class Parts:
     def write(self, task: Task, data: Data | None, rows: list[Row]) -> None:
         """Keep the rows of `task`: all of them or, if the machine stops now, none."""
         path = self._path(task, data)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save(path, json.dumps({"digest": _digest(rows), "rows": rows}).encode())
+        save(make_folder(path.parent) / path.name, json.dumps({"digest": _digest(rows), "rows": rows}).encode())
 
     def _path(self, task: Task, data: Data | None) -> Path:
         module = task.trial.__module__
@@ -56,29 +63,24 @@ class Parts:
         return self.folder / module.rpartition(".")[2] / f"{name}.json"
 
 
-def save(path: Path, content: bytes) -> None:
-    """Write a file: all of it or, if that fails, nothing."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InvalidInput(f"--out must be a folder that can be written; {path}: {error.strerror}.") from error
-
-
 @cache
 def code_version(module: str) -> str:
-    """A digest of the libraries and of this package, without the experiments that `module` does not use."""
-    used = {
-        module,
-        *(value.__name__ for value in vars(import_module(module)).values() if isinstance(value, ModuleType)),
-    }
+    """A digest of Python, the libraries and this package, without the experiments that `module` does not use."""
     root = Path(degroot.__file__).parent
-    skipped = BESIDES | {f"paper/{name}.py" for name in NAMES if f"degroot.paper.{name}" not in used}
+    skipped = BESIDES | {f"paper/{name}.py" for name in set(NAMES) - _experiments(module)}
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     sources = [(file, (root / file).read_text(encoding="utf-8")) for file in files if file not in skipped]
-    return _digest([[(library, version(library)) for library in LIBRARIES], sources])
+    return _digest([platform.python_version(), [(library, version(library)) for library in LIBRARIES], sources])
+
+
+def _experiments(module: str) -> set[str]:
+    """The experiments that a module uses, itself included."""
+    used = {
+        getattr(value, "__module__", None) or getattr(value, "__name__", "")
+        for value in vars(import_module(module)).values()
+    }
+    others = {name for name in NAMES if f"degroot.paper.{name}" in used - {module}}
+    return {module.rpartition(".")[2]}.union(*(_experiments(f"degroot.paper.{name}") for name in others))
 
 
 def _digest(content: Any) -> str:

@@ -16,9 +16,10 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 import degroot
+from degroot.folders import save
 from degroot.paper.data import Data
 from degroot.paper.experiment import Finding, Settings
-from degroot.paper.parts import LIBRARIES, save
+from degroot.paper.parts import LIBRARIES
 from degroot.paper.style import LOOK
 
 VERDICTS = {True: "agrees", False: "differs", None: "not judged"}
@@ -37,8 +38,8 @@ class Chapter:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many findings agree, differ and are not judged."""
-        return Counter(VERDICTS[finding.agrees] for finding in self.findings)
+        """How many findings agree, differ and are not judged, at the printed setting."""
+        return Counter(VERDICTS[finding.agrees] for finding in self.findings if not finding.reading)
 
 
 def chapter(name: str, module: ModuleType, table: pd.DataFrame, settings: Settings, out: Path) -> Chapter:
@@ -68,6 +69,8 @@ def write(chapters: Sequence[Chapter], data: Sequence[Data], missing: Sequence[s
         "missing": missing,
         "verdicts": VERDICTS,
         "counts": sum((each.counts for each in chapters), Counter()),
+        "reps": sorted({each.settings["reps"] for each in chapters}),
+        "seed": sorted({each.settings["seed"] for each in chapters}),
         "versions": {"degroot": degroot.__version__} | {library: version(library) for library in LIBRARIES},
     }
     for file in ("report.md", "report.html"):

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryFile
 from types import ModuleType
 
 import pandas as pd
 from joblib import Parallel, delayed, parallel_config
 
-from degroot.exceptions import InvalidInput
+from degroot.folders import make_folder
 from degroot.paper import catalogue, report
 from degroot.paper.data import Data, load
 from degroot.paper.experiment import Row, Settings, Task, at_hand
@@ -51,16 +50,6 @@ def reproduce(plan: Plan) -> Path:
             chapters.append(report.chapter(name, module, table, settings[name], plan.out))
             advance()
     return report.write(chapters, list(data.values()), missing, plan.out)
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder if it is not there, and make sure that it can be written."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=path):
-            pass
-    except OSError as error:
-        raise InvalidInput(f"--out must be a folder that can be written; {path}: {error.strerror}.") from error
 
 
 def _settings(module: ModuleType, plan: Plan) -> Settings:

@@ -1,0 +1,32 @@
+"""Folders for what is written: made and tried out first, and filled with whole files only."""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from degroot.exceptions import InvalidInput
+
+
+def make_folder(path: Path) -> Path:
+    """Make the folder if it is not there, and make sure that files can be written to it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path):
+            return path
+    except OSError as error:
+        raise _refusal(path, error) from error
+
+
+def save(path: Path, content: bytes) -> None:
+    """Write a file: all of it or, if that fails, nothing."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise _refusal(path, error) from error
+
+
+def _refusal(path: Path, error: OSError) -> InvalidInput:
+    return InvalidInput(f"The output must go to a folder that can be written; {path}: {error.strerror}.")
