@@ -23,4 +23,4 @@ def plus_minus(values: Iterable[float]) -> str:
     if max(abs(mean), spread) < 0.01:
         return f"{mean:.2e} ± {spread:.1e}"
     digits = max(0, 1 - math.floor(math.log10(spread)))
-    return f"{mean:.{digits}f} ± {spread:.{digits}f}"
+    return f"{round(mean, digits) + 0.0:.{digits}f} ± {spread:.{digits}f}"  # no "-0"

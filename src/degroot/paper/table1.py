@@ -205,14 +205,15 @@ def _in_hindsight(rows: pd.DataFrame, level: float) -> str:
 def _why(ours: pd.Series, scaled: pd.Series, mean: float, spread: float) -> str:
     if len(ours) < 2:
         return "One repetition has no spread."
-    error = _moments(ours)[1] / np.sqrt(len(ours))
-    unsettled = f"Our mean is within two of its standard errors ({error:.2g}) of 0: the sign is not settled. "
-    if _same_sign(scaled, mean, spread) and _near(scaled, mean, spread):
-        verdict = "agrees: distances on raw features are those of the few columns with large numbers"
-    else:
-        verdict = "differs too"
-    unsettled = unsettled if abs(ours.mean()) < 2 * error else ""
-    return f"{unsettled}On scaled features it is {plus_minus(scaled)}, which {verdict}. See also Readings."
+    told = f"On scaled features it is {plus_minus(scaled)}"
+    if abs(ours.mean()) < 2 * _standard_error(ours):
+        return (
+            f"Our mean is within two of its standard errors ({_standard_error(ours):.2g}) of 0: the sign is not "
+            f"settled. {told}. See also Readings."
+        )
+    if abs(scaled.mean()) > 2 * _standard_error(scaled) and np.sign(scaled.mean()) == np.sign(mean):
+        return f"{told}: distances on raw features are those of the few columns with large numbers. See also Readings."
+    return f"{told}, which is no explanation. See also Readings."
 
 
 def _hindsight(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
@@ -229,6 +230,10 @@ def _label(table: pd.DataFrame, data: str, model: str) -> str:
 
 def _moments(sample: pd.Series) -> tuple[float, float]:
     return (float(sample.mean()), float(np.nan_to_num(sample.std()))) if len(sample) else (np.nan, 0.0)
+
+
+def _standard_error(sample: pd.Series) -> float:
+    return float(sample.std() / np.sqrt(len(sample)))
 
 
 def _same_sign(ours: pd.Series, mean: float, spread: float) -> bool:
