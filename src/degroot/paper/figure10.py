@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from degroot.paper import figure9, heterogeneity, models, style
 from degroot.paper.data import Data
-from degroot.paper.experiment import Finding, Row, Run, Task, here
-from degroot.paper.heterogeneity import NAMES, NOISY, at_the_end, chosen, growth
+from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, repeated
+from degroot.paper.heterogeneity import NOISY, TITLES, at_the_end, growth
 
 TITLE = "Figure 10: gain against feature heterogeneity, ridge regression"
 ABOUT = (
@@ -50,10 +50,9 @@ def trial(
 def tasks(settings: Settings = Settings()) -> list[Task]:
     """Every data set with its penalty and feature, with agents who score models on their own rows or apart."""
     return [
-        Task(trial, settings, {**case, "scoring": scoring}, repetition)
+        task
         for case, times in zip(_cases(settings), settings.times, strict=True)
-        for scoring in (OWN, APART)
-        for repetition in range(times * settings.reps)
+        for task in repeated(trial, settings, [{**case, "scoring": scoring} for scoring in (OWN, APART)], times)
     ]
 
 
@@ -66,7 +65,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """A panel for each data set."""
     figure, axes = style.panels(len(settings.data))
     for panel, case in zip(axes, _cases(settings), strict=True):
-        title = f"{NAMES[case['data']]}, ridge ({case['penalty']:g})"
+        title = f"{TITLES[case['data']]}, ridge ({case['penalty']:g})"
         heterogeneity.panel(panel, title, f"fraction $p$ dealt by feature {case['feature']}")
         heterogeneity.curve(panel, chosen(table, **case, scoring=OWN))
         heterogeneity.second_curve(panel, chosen(table, **case, scoring=APART), "DeGroot, scoring apart")
@@ -107,4 +106,4 @@ def _cases(settings: Settings) -> list[Row]:
 
 
 def _name(case: Row) -> str:
-    return f"{NAMES[case['data']]}, feature {case['feature']}"
+    return f"{TITLES[case['data']]}, feature {case['feature']}"

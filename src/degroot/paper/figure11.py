@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from degroot import Agent, Collective
 from degroot.paper import experiment, heterogeneity, models, protocol, style
 from degroot.paper.data import Data
-from degroot.paper.experiment import Finding, Row, Run, Task, here, repeated
-from degroot.paper.heterogeneity import NAMES, chosen
+from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, judged, repeated
+from degroot.paper.heterogeneity import TITLES
 from degroot.paper.protocol import Array
 from degroot.paper.schemes import gain
 
@@ -105,7 +105,9 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Whether DeGroot is ahead throughout, on each data set and in each reading."""
     return [
-        _ahead(chosen(table, **case, reading=reading), f"{_name(case)}, {reading}")
+        replace(
+            _ahead(chosen(table, **case, reading=reading), _name(case)), reading="" if reading == PRINTED else reading
+        )
         for case in _cases(settings)
         for reading in (PRINTED, SCALED, MORE)
     ]
@@ -113,7 +115,7 @@ def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Findi
 
 def _ahead(table: pd.DataFrame, what: str) -> Finding:
     if not len(table):
-        return Finding(what, PAPER, "left out", RULE, None, "The data set was not at hand.")
+        return judged(Finding(what, PAPER, "left out", RULE, None), table)
     gains = table.pivot(index="repetition", columns="agents", values="gain")
     medians, ahead = gains.median(), (gains > 0).sum()
     ours = (
@@ -122,7 +124,7 @@ def _ahead(table: pd.DataFrame, what: str) -> Finding:
     )
     agrees = bool((medians > 0).all())
     astray = not agrees and table["data"].iloc[0] == "cpusmall"
-    return Finding(what, PAPER, ours, RULE, agrees, (ASTRAY if astray else "") + _hidden(table))
+    return judged(Finding(what, PAPER, ours, RULE, agrees, (ASTRAY if astray else "") + _hidden(table)), table)
 
 
 def _hidden(table: pd.DataFrame) -> str:
@@ -152,7 +154,7 @@ def _cases(settings: Settings) -> list[Row]:
 
 
 def _name(case: Row) -> str:
-    return f"{NAMES[case['data']]}, {case['model'].lower()} ({case['penalty']:g})"
+    return f"{TITLES[case['data']]}, {case['model'].lower()} ({case['penalty']:g})"
 
 
 def _function(model: Any) -> Callable[[Any], Array]:

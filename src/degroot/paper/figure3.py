@@ -10,8 +10,7 @@ from sklearn.linear_model import lasso_path
 
 from degroot.paper import heterogeneity, models, protocol, style
 from degroot.paper.data import Data
-from degroot.paper.experiment import Finding, Row, Run, Task, here, in_common, repeated
-from degroot.paper.heterogeneity import chosen
+from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, in_common, repeated
 from degroot.paper.protocol import MakeModel
 
 TITLE = "Figure 3: gain against heterogeneity, lasso on Abalone"
@@ -110,7 +109,10 @@ def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Findi
     }
     return [
         *(
-            _growth(chosen(table, panel=panel, sparsity=sparsity), panel, title, sparsity)
+            replace(
+                _growth(chosen(table, panel=panel, sparsity=sparsity), panel, title),
+                reading="" if sparsity == settings.sparsity else f"sparsity {sparsity:g}",
+            )
             for sparsity in _sparsities(settings)
             for panel, (title, _) in _panels(settings).items()
         ),
@@ -118,9 +120,9 @@ def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Findi
     ]
 
 
-def _growth(table: pd.DataFrame, panel: str, title: str, sparsity: float) -> Finding:
-    note = f"The penalty for this sparsity is {table['penalty'].iloc[0]:.3g}." if len(table) else ""
-    what = f"{title}, sparsity {sparsity:g}: gain over M-avg along {'q' if panel == PENALTIES else 'p'}"
+def _growth(table: pd.DataFrame, panel: str, title: str) -> Finding:
+    note = f"The penalty that gives this sparsity is {table['penalty'].iloc[0]:.3g}." if len(table) else ""
+    what = f"{title}: gain over M-avg along {'q' if panel == PENALTIES else 'p'}"
     if panel != PENALTIES:
         return heterogeneity.growth(table, what, note)
     last = table["heterogeneity"].max() if len(table) else 0.0

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from degroot.paper import heterogeneity, models, style
 from degroot.paper.data import Data
-from degroot.paper.experiment import Finding, Row, Run, Task, here
-from degroot.paper.heterogeneity import NAMES, NOISY, NOTHING_IN_COMMON, at_the_end, chosen, growth
+from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, repeated
+from degroot.paper.heterogeneity import NOISY, NOTHING_IN_COMMON, TITLES, at_the_end, growth
 
 TITLE = "Figure 9: gain against label heterogeneity, ridge regression"
 ABOUT = (
@@ -38,9 +38,9 @@ def tasks(settings: Settings = Settings()) -> list[Task]:
     """Every data set with its penalty."""
     parts = zip(settings.data, settings.penalties, settings.times, strict=True)
     return [
-        Task(trial, settings, {"data": data, "penalty": penalty}, repetition)
+        task
         for data, penalty, times in parts
-        for repetition in range(times * settings.reps)
+        for task in repeated(trial, settings, [{"data": data, "penalty": penalty}], times)
     ]
 
 
@@ -53,7 +53,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """A panel for each data set."""
     figure, axes = style.panels(len(settings.data))
     for panel, data, penalty in zip(axes, settings.data, settings.penalties, strict=True):
-        heterogeneity.panel(panel, f"{NAMES[data]}, ridge ({penalty:g})", "fraction $p$ dealt by label")
+        heterogeneity.panel(panel, f"{TITLES[data]}, ridge ({penalty:g})", "fraction $p$ dealt by label")
         heterogeneity.curve(panel, chosen(table, data=data))
     heterogeneity.legend(figure, axes[0])
     return figure
@@ -64,7 +64,7 @@ def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Findi
     found = {data: chosen(table, data=data) for data in settings.data}
     return [
         *(
-            growth(part, f"{NAMES[data]}, ridge: gain over M-avg along p", NOISY.get(data, ""))
+            growth(part, f"{TITLES[data]}, ridge: gain over M-avg along p", NOISY.get(data, ""))
             for data, part in found.items()
         ),
         at_the_end(found, "Ridge: all rows dealt by label, p = 1", NOTHING_IN_COMMON),

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from degroot import Agent, Collective
 from degroot.paper import experiment, protocol, style
-from degroot.paper.data import Data
-from degroot.paper.experiment import Finding, Row
+from degroot.paper.data import KNOWN, Data
+from degroot.paper.experiment import Finding, Row, judged
 from degroot.paper.protocol import MakeModel
 from degroot.paper.schemes import gain, mean_squared
 
 Array = NDArray[np.float64]
 
-NAMES = {"abalone": "Abalone", "boston": "Boston", "cpusmall": "cpusmall"}
+TITLES = {name: known.title for name, known in KNOWN.items()}
 TABLE_1 = 0.5  # the fraction of table 1
 MOST = 0.8  # growth is judged up to here: near 1 agents have little in common
 FLOOR = -100.0  # percent, of the pictures
@@ -92,35 +92,29 @@ def measured(agents: Sequence[Agent], X: Any, y: Array, neighbours: float) -> Ro
     }
 
 
-def chosen(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """The rows that have these values; none where the data set was not at hand."""
-    for name, value in values.items():
-        table = table[table[name] == value] if name in table else table.iloc[:0]
-    return table
-
-
 def growth(table: pd.DataFrame, what: str, note: str = "", *, at: float = TABLE_1, most: float = MOST,
            rule: str = RULE, letter: str = "p") -> Finding:  # fmt: skip
     """Whether the gain grows: at `at` it is above that at the start, and up to `most` it rises more than it falls."""
-    if not len(table):
-        return Finding(what, PAPER, "left out", rule, None, "The data set was not at hand.")
-    gains = table.pivot(index="repetition", columns="heterogeneity", values="gain")
-    medians = gains.median()
-    first, there = medians.index[0], min(medians.index, key=lambda level: abs(level - at))
-    rank = _rank_correlation(medians[medians.index <= most])
-    more = int((gains[there] > gains[first]).sum())
-    ours = (
-        f"median gain {medians[first]:.1f} % at {letter} = {first:g}, {medians[there]:.1f} % at {letter} = {there:g} "
-        f"(more in {more} of {len(gains)} repetitions); rank correlation {rank:.2f}"
-    )
-    return Finding(what, PAPER, ours, rule, bool(medians[there] > medians[first] and rank > 0.5), note)
+    finding = Finding(what, PAPER, "left out", rule, None, note)
+    if len(table):
+        gains = table.pivot(index="repetition", columns="heterogeneity", values="gain")
+        medians = gains.median()
+        first, there = medians.index[0], min(medians.index, key=lambda level: abs(level - at))
+        rank = _rank_correlation(medians[medians.index <= most])
+        ours = (
+            f"median gain {medians[first]:.1f} % at {letter} = {first:g}, {medians[there]:.1f} % at {letter} = "
+            f"{there:g} (more in {(gains[there] > gains[first]).sum()} of {len(gains)} repetitions); rank correlation "
+            f"{rank:.2f}"
+        )
+        finding = replace(finding, ours=ours, agrees=bool(medians[there] > medians[first] and rank > 0.5))
+    return judged(finding, table)
 
 
 def at_the_end(tables: Mapping[str, pd.DataFrame], what: str, note: str) -> Finding:
     """What happens where all rows are dealt in order: a finding beside the paper's."""
     last = {name: table[table["heterogeneity"] == 1] for name, table in tables.items() if len(table)}
     ours = [
-        _at_the_end(NAMES.get(name, name), table.median(numeric_only=True))
+        _at_the_end(TITLES.get(name, name), table.median(numeric_only=True))
         for name, table in last.items()
         if len(table)
     ]

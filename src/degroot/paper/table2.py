@@ -11,8 +11,8 @@ from matplotlib.transforms import Bbox
 
 from degroot.paper import experiment, models, protocol, style
 from degroot.paper.data import Data
-from degroot.paper.experiment import Finding, Row, Run, Task, here, repeated
-from degroot.paper.heterogeneity import chosen
+from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, repeated
+from degroot.paper.heterogeneity import TITLES
 
 TITLE = "Table 2: data sets and models"
 ABOUT = (
@@ -20,10 +20,6 @@ ABOUT = (
     "depths give in the local models: medians over agents and repetitions. The text of the paper's table is not in "
     "our notes, but for numbers in it that cannot be right; they stand beside ours."
 )
-NAMES = {
-    "boston": "Boston", "e2006": "E2006", "abalone": "Abalone", "cpusmall": "cpusmall",
-    "yearprediction": "YearPrediction",
-}  # fmt: skip
 ROWS, COLUMNS, TEST, OF_AN_AGENT, NEIGHBOURS = "rows", "columns", "test rows", "rows of an agent", "neighbours"
 ZEROS, LEAVES = "zero coefficients", "leaves"
 HEADS = {
@@ -61,12 +57,12 @@ def trial(settings: Settings, random: np.random.Generator, data: Data) -> Iterat
             agents = protocol.trained(models.make(kind, setting[kind], random), X, data.y, rows.parts)
             found[quantity] = float(np.median([_measured(agent.model) for agent in agents]))
     for quantity, value in found.items():
-        yield {"complete": data.complete, "quantity": quantity, "value": value}
+        yield {"quantity": quantity, "value": value}
 
 
 def tasks(settings: Settings = Settings()) -> list[Task]:
     """Every data set."""
-    return repeated(trial, settings, [{"data": name} for name in NAMES])
+    return repeated(trial, settings, [{"data": name} for name in TITLES])
 
 
 def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
@@ -80,8 +76,8 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     figure.set_size_inches(8.4, 3.2)
     axes.axis("off")
     drawn = axes.table(
-        [[_cell(table, data, quantity) for quantity in HEADS] for data in NAMES], cellLoc="center",
-        rowLabels=[_label(table, data) for data in NAMES], colLabels=list(HEADS.values()),
+        [[_cell(table, data, quantity) for quantity in HEADS] for data in TITLES], cellLoc="center",
+        rowLabels=[_label(table, data) for data in TITLES], colLabels=list(HEADS.values()),
         bbox=Bbox.from_bounds(0, 0, 1, 1), edges="horizontal",
     )  # fmt: skip
     drawn.auto_set_font_size(False)
@@ -101,7 +97,7 @@ def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Findi
             "Hidden layers", "8 in the text, 7 or 9 in the table", "7 for Boston, 9 for E2006",
             "Not judged: the paper contradicts itself.", None, "See Readings for what others give.",
         ),
-        *(_summary(table, data) for data in NAMES),
+        *(_summary(table, data) for data in TITLES),
     ]  # fmt: skip
 
 
@@ -122,7 +118,7 @@ def _measured(model: Any) -> float:
 
 
 def _slip(table: pd.DataFrame, data: str, quantity: str, printed: int) -> Finding:
-    ours, what = _value(table, data, quantity), f"{NAMES[data]}: {quantity}"
+    ours, what = _value(table, data, quantity), f"{TITLES[data]}: {quantity}"
     if ours is None:
         return Finding(what, f"{printed:,}", "left out", SAME, None, "The data set was not at hand.")
     subset = "" if _complete(table, data) else " (subset)"
@@ -135,7 +131,7 @@ def _summary(table: pd.DataFrame, data: str) -> Finding:
     ours = ", ".join(PHRASES[quantity].format(_text(quantity, value)) for quantity, value in known.items())
     note = "" if not ours or _complete(table, data) else "Computed on a subset of the data."
     rule = "Not judged: the printed numbers are not in our notes."
-    return Finding(f"{NAMES[data]} in all", "not in our notes", ours or "left out", rule, None, note)
+    return Finding(f"{TITLES[data]} in all", "not in our notes", ours or "left out", rule, None, note)
 
 
 def _cell(table: pd.DataFrame, data: str, quantity: str) -> str:
@@ -150,7 +146,7 @@ def _text(quantity: str, value: float) -> str:
 
 def _label(table: pd.DataFrame, data: str) -> str:
     mark = "\n(left out)" if not len(chosen(table, data=data)) else "" if _complete(table, data) else "\n(subset)"
-    return NAMES[data] + mark
+    return TITLES[data] + mark
 
 
 def _complete(table: pd.DataFrame, data: str) -> bool:
