@@ -1,16 +1,16 @@
 """Figure 10: gain over M-avg against the heterogeneity of a feature, ridge regression."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from degroot.paper import figure9, heterogeneity, models, style
-from degroot.paper.data import Data
-from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, repeated
-from degroot.paper.heterogeneity import NOISY, TITLES, at_the_end, growth
+from degroot.paper import figure9, gains, heterogeneity, models, style
+from degroot.paper.data import KNOWN, Data
+from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, judged, repeated
+from degroot.paper.heterogeneity import at_the_end, growth
 
 TITLE = "Figure 10: gain against feature heterogeneity, ridge regression"
 ABOUT = (
@@ -19,15 +19,6 @@ ABOUT = (
     "only eight. Dashed: every agent scores models on a third of its rows that its own was not trained on."
 )
 OWN, APART = "own rows", "rows held back"
-OWN_ROWS = (
-    "Some rows stand alone: at p = 0.9 one of Boston's agents has a handful whose highway index is not 24. A model "
-    "fits these by itself, and an agent that scores it on the same rows finds no error and takes all the weight. Rows"
-    " held back from training show the error."
-)
-SAME_LABELS = (
-    "Dealing by a feature leaves alone what label goes with a point: unlike in figure 9, agents do not become sure of "
-    "themselves where all rows are dealt in order, and the gain is largest there."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +42,7 @@ def tasks(settings: Settings = Settings()) -> list[Task]:
     """Every data set with its penalty and feature, with agents who score models on their own rows or apart."""
     return [
         task
-        for case, times in zip(_cases(settings), settings.times, strict=True)
+        for case, times in zip(_cases(settings), settings.repetitions_each, strict=True)
         for task in repeated(trial, settings, [{**case, "scoring": scoring} for scoring in (OWN, APART)], times)
     ]
 
@@ -65,39 +56,42 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """A panel for each data set."""
     figure, axes = style.panels(len(settings.data))
     for panel, case in zip(axes, _cases(settings), strict=True):
-        title = f"{TITLES[case['data']]}, ridge ({case['penalty']:g})"
-        heterogeneity.panel(panel, title, f"fraction $p$ dealt by feature {case['feature']}")
-        heterogeneity.curve(panel, chosen(table, **case, scoring=OWN))
-        heterogeneity.second_curve(panel, chosen(table, **case, scoring=APART), "DeGroot, scoring apart")
-    heterogeneity.legend(figure, axes[0])
+        title = f"{KNOWN[case['data']].title}, ridge ({case['penalty']:g})"
+        gains.panel(panel, title, f"fraction $p$ dealt by feature {case['feature']}")
+        gains.curve(panel, chosen(table, **case, scoring=OWN), "heterogeneity")
+        gains.second_curve(panel, chosen(table, **case, scoring=APART), "heterogeneity", "DeGroot, scoring apart")
+    style.legend_below(figure, axes[0])
     return figure
 
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
-    """Growth on each data set, what happens at p = 1, and what scoring on rows apart from training changes."""
-    found = {_name(case): chosen(table, **case, scoring=OWN) for case in _cases(settings)}
-    losses = [_scoring(table, case) for case in _cases(settings) if len(found[_name(case)])]
+    """Growth on each data set, what becomes of the gain at p = 1, and what scoring on rows held back changes."""
+    own, apart = (
+        {_name(case): chosen(table, **case, scoring=scoring) for case in _cases(settings)} for scoring in (OWN, APART)
+    )
     return [
-        *(
-            growth(part, f"{name}: gain over M-avg along p", NOISY.get(data, ""))
-            for data, (name, part) in zip(settings.data, found.items(), strict=True)
-        ),
-        at_the_end(found, "Ridge: all rows dealt by a feature, p = 1", SAME_LABELS),
-        *(loss for loss in losses if loss.note),
+        *(growth(part, f"{name}: gain over M-avg along p") for name, part in own.items()),
+        at_the_end(own, "Ridge: all rows dealt by a feature, p = 1"),
+        *(_least(name, own[name], apart[name]) for name in own),
     ]
 
 
-def _scoring(table: pd.DataFrame, case: Row) -> Finding:
-    """The least median gain along p with each way of scoring."""
-    own, apart = (
-        chosen(table, **case, scoring=scoring).groupby("heterogeneity")["gain"].median() for scoring in (OWN, APART)
+def _least(name: str, own: pd.DataFrame, apart: pd.DataFrame) -> Finding:
+    """The least median gain along p, and what it is there with rows held back for scoring."""
+    rule = "Not judged: the paper's agents score models on the rows that they trained on."
+    finding = Finding(f"{name}: the least median gain along p", "not mentioned", "", rule, None, reading=APART)
+    if not len(own) or not len(apart):
+        return judged(finding, apart)
+    with_own, held_back = (table.groupby("heterogeneity")[["gain", "self_trust"]].median() for table in (own, apart))
+    p = with_own["gain"].idxmin()
+    trained, unseen = with_own.loc[p], held_back.loc[p]
+    ours = f"{trained['gain']:.1f} % at p = {p:g}; with rows held back for scoring, {unseen['gain']:.1f} %"
+    trust = (
+        f"An agent's trust in its own model at p = {p:g} is {trained['self_trust']:.2f} where it scores models on the "
+        f"rows that it trained on, {unseen['self_trust']:.2f} on rows held back: the former flatter it."
     )
-    return Finding(
-        f"{_name(case)}: the least median gain over all p", "not mentioned",
-        f"{own.min():.1f} % at p = {own.idxmin():g}; with rows held back for scoring, {apart.min():.1f} %",
-        "Not judged: the paper's agents score models on the rows that they trained on.", None,
-        OWN_ROWS if own.min() < 0 < apart.min() else "",
-    )  # fmt: skip
+    flattered = trained["gain"] < 0 < unseen["gain"] and trained["self_trust"] > unseen["self_trust"]
+    return judged(replace(finding, ours=ours, note=trust if flattered else ""), apart)
 
 
 def _cases(settings: Settings) -> list[Row]:
@@ -106,4 +100,4 @@ def _cases(settings: Settings) -> list[Row]:
 
 
 def _name(case: Row) -> str:
-    return f"{TITLES[case['data']]}, feature {case['feature']}"
+    return f"{KNOWN[case['data']].title}, feature {case['feature']}"

@@ -6,36 +6,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from degroot import Agent, Collective
-from degroot.paper import experiment, protocol, style
-from degroot.paper.data import KNOWN, Data
+from degroot.paper import experiment, gains, protocol
+from degroot.paper.data import Data
 from degroot.paper.experiment import Finding, Row, judged
-from degroot.paper.protocol import MakeModel
-from degroot.paper.schemes import gain, mean_squared
+from degroot.paper.protocol import Array, MakeModel
 
-Array = NDArray[np.float64]
-
-TITLES = {name: known.title for name, known in KNOWN.items()}
 TABLE_1 = 0.5  # the fraction of table 1
-MOST = 0.8  # growth is judged up to here: near 1 agents have little in common
-FLOOR = -100.0  # percent, of the pictures
-
+RANK = 0.5  # the least rank correlation that counts as growth
 PAPER = "shape: the gain grows with heterogeneity"
-RULE = (
-    "The median gain at p = 0.5, the setting of table 1, is above that at p = 0, and the rank correlation of the "
-    "median gain with p over 0 ≤ p ≤ 0.8 is above 0.5."
-)
-NOISY = {"boston": "Noisy: few rows for each agent and for testing, hence more repetitions."}
-NOTHING_IN_COMMON = (
-    "Dealt by label, the agents' rows disagree on what label goes with a point. Where all rows are dealt so, none of "
-    "an agent's rows contradicts its own model, wherever the test point is: it trusts itself, and the weights no "
-    "longer tell which model is right there. The one nearest to the label gets about 1 / K, as by chance. A limit of "
-    "the method: agents must have some labels in common."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +23,30 @@ class Settings(experiment.Settings, protocol.Protocol):
     """The paper's protocol, with many fractions p of rows dealt in order in place of one."""
 
     fractions: tuple[float, ...] = tuple(k / 10 for k in range(11))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How growth is judged: by the step from none to `at`, and by all levels, or those up to `most`."""
+
+    at: float = TABLE_1
+    most: float | None = 0.8
+    letter: str = "p"
+
+    @property
+    def rule(self) -> str:
+        """The rule in words."""
+        p, up_to, above = self.letter, "", ""
+        if self.most is not None:
+            up_to = f" over 0 ≤ {p} ≤ {self.most:g}"
+            above = (
+                f" Above {p} = {self.most:g} growth is not judged: the agents hardly have labels, or values of the "
+                f"feature, in common there, and we do not know how far {p} goes in the paper's figure."
+            )
+        return (
+            f"The gain is larger at {p} = {self.at:g} than at {p} = 0 {gains.MOSTLY}, and the rank correlation of the "
+            f"median gain with {p}{up_to} is above {RANK:g}.{above}"
+        )
 
 
 def along(
@@ -58,7 +62,7 @@ def along(
     for fraction in settings.fractions:
         reading = replace(settings, fraction=fraction)
         rows = protocol.split(data, reading, np.random.default_rng(seed), order=order)
-        agents = trained(make, X, data.y, rows.parts, held_back, np.random.default_rng(seed))
+        agents = trained(make, X, data.y, rows.parts, held_back, np.random.default_rng([seed, 1]))
         yield {"heterogeneity": fraction, **measured(agents, X[rows.test], data.y[rows.test], settings.neighbours)}
 
 
@@ -74,93 +78,64 @@ def trained(
 
 
 def measured(agents: Sequence[Agent], X: Any, y: Array, neighbours: float) -> Row:
-    """The errors of DeGroot and of M-avg on test points, the gain in percent, and two means over the points.
-
-    The means are of an agent's trust in its own model, and of the consensus weight of the model that turns out nearest
-    to the label; both are 1 / K where agents know nothing.
-    """
-    answer = Collective(agents, neighbours, n_jobs=1).consult(X, fields=["value", "weights", "beliefs", "trust"])
-    beliefs, weights, trust = (np.asarray(field) for field in (answer.beliefs, answer.weights, answer.trust))
-    nearest = np.abs(beliefs - y[:, None]).argmin(axis=1)
-    mse, m_avg = mean_squared(answer.value, y), mean_squared(beliefs.mean(axis=1), y)
-    return {
-        "mse": mse,
-        "m_avg": m_avg,
-        "gain": gain(mse, m_avg),
-        "self_trust": np.diagonal(trust, axis1=1, axis2=2).mean(),
-        "weight_of_nearest": np.take_along_axis(weights, nearest[:, None], axis=1).mean(),
-    }
+    """The errors of DeGroot and M-avg, the gain, and an agent's mean trust in its own model."""
+    answer = Collective(agents, neighbours, n_jobs=1).consult(X, fields=["value", "beliefs", "trust"])
+    return {**gains.measured(answer, y), "self_trust": np.diagonal(np.asarray(answer.trust), axis1=1, axis2=2).mean()}
 
 
-def growth(table: pd.DataFrame, what: str, note: str = "", *, at: float = TABLE_1, most: float = MOST,
-           rule: str = RULE, letter: str = "p") -> Finding:  # fmt: skip
-    """Whether the gain grows: at `at` it is above that at the start, and up to `most` it rises more than it falls."""
-    finding = Finding(what, PAPER, "left out", rule, None, note)
-    if len(table):
-        gains = table.pivot(index="repetition", columns="heterogeneity", values="gain")
-        medians = gains.median()
-        first, there = medians.index[0], min(medians.index, key=lambda level: abs(level - at))
-        rank = _rank_correlation(medians[medians.index <= most])
-        ours = (
-            f"median gain {medians[first]:.1f} % at {letter} = {first:g}, {medians[there]:.1f} % at {letter} = "
-            f"{there:g} (more in {(gains[there] > gains[first]).sum()} of {len(gains)} repetitions); rank correlation "
-            f"{rank:.2f}"
-        )
-        finding = replace(finding, ours=ours, agrees=bool(medians[there] > medians[first] and rank > 0.5))
-    return judged(finding, table)
-
-
-def at_the_end(tables: Mapping[str, pd.DataFrame], what: str, note: str) -> Finding:
-    """What happens where all rows are dealt in order: a finding beside the paper's."""
-    last = {name: table[table["heterogeneity"] == 1] for name, table in tables.items() if len(table)}
-    ours = [
-        _at_the_end(TITLES.get(name, name), table.median(numeric_only=True))
-        for name, table in last.items()
-        if len(table)
-    ]
-    rule = "Not judged: the range of p in the paper's figures is not in our notes."
-    return Finding(what, "not mentioned", "; ".join(ours) or "left out", rule, None, note)
-
-
-def panel(axes: Axes, title: str, xlabel: str) -> None:
-    """An empty panel for gains, with M-avg as the line at 0."""
-    axes.set(title=title, xlabel=xlabel, ylabel="gain over M-avg (%)")
-    axes.axhline(0, color=style.COLOURS["M-avg"], lw=1.5, label="M-avg")
-
-
-def curve(axes: Axes, table: pd.DataFrame, label: str = "DeGroot", x: str = "heterogeneity") -> None:
-    """The gain along a column `x`. What lies below -100 % is cut off and told in numbers."""
+def growth(table: pd.DataFrame, what: str, by: Growth = Growth(), note: str = "", reading: str = "") -> Finding:
+    """Whether the gain grows."""
     if not len(table):
-        axes.text(0.5, 0.5, "left out: no data", transform=axes.transAxes, ha="center")
-        return
-    style.band(axes, table, x, "gain", "DeGroot", label=label)
-    medians = table.groupby(x)["gain"].median()
-    if axes.get_ylim()[0] < FLOOR:
-        axes.set_ylim(bottom=FLOOR)
-    for level, below in medians[medians < FLOOR].items():
-        axes.annotate(
-            f"{below:.0f} %", (level, FLOOR), (-24, 3), textcoords="offset points", fontsize=8, ha="center",
-            color=style.COLOURS["DeGroot"],
-        )  # fmt: skip
+        return judged(Finding(what, PAPER, "", by.rule, None, reading=reading), table)
+    found = table.pivot(index="repetition", columns="heterogeneity", values="gain")
+    medians, p = found.median(), by.letter
+    first, there = medians.index[0], min(medians.index, key=lambda level: abs(level - by.at))
+    steps, most = found[there] - found[first], medians.index[-1] if by.most is None else by.most
+    rank, overall = _rank_correlation(medians[medians.index <= most]), _rank_correlation(medians)
+    ours = (
+        f"median gain {medians[first]:.1f} % at {p} = {first:g}, {medians[there]:.1f} % at {p} = {there:g}; median "
+        f"difference {steps.median():+.1f}, above 0 in {(steps > 0).sum()} of {len(steps)} repetitions; rank "
+        f"correlation {rank:.2f}"
+        + (f" up to {p} = {most:g}, {overall:.2f} over all {p}" if by.most is not None else "")
+    )
+    step = gains.mostly(steps)
+    unsettled = f"Not settled by {len(steps)} repetitions. " if step is None else ""
+    agrees = None if step is None else step and rank > RANK
+    return judged(Finding(what, PAPER, ours, by.rule, agrees, (unsettled + note).strip(), reading), table)
 
 
-def second_curve(axes: Axes, table: pd.DataFrame, label: str, look: str = "--o", x: str = "heterogeneity") -> None:
-    """The medians of another reading, with open marks."""
-    medians = table.groupby(x)["gain"].median() if len(table) else pd.Series(dtype=float)
-    colour, size = style.COLOURS["DeGroot"], style.LOOK["lines.markersize"]
-    axes.plot(medians.index, medians, look, color=colour, mfc="white", ms=size, label=label)
+def at_the_end(tables: Mapping[str, pd.DataFrame], what: str, reading: str = "") -> Finding:
+    """What becomes of the gain where all rows are dealt in order: a finding beside the paper's."""
+    medians = {name: _medians(table) for name, table in tables.items()}
+    ends = {
+        name: (found.loc[TABLE_1], found.loc[1.0])
+        for name, found in medians.items()
+        if {TABLE_1, 1.0} <= {*found.index}
+    }
+    ours = [
+        f"{name}: median gain {half['gain']:.1f} % at p = {TABLE_1:g} and {end['gain']:.1f} % at p = 1, trust in one's "
+        f"own model {half['self_trust']:.2f} and {end['self_trust']:.2f}"
+        for name, (half, end) in ends.items()
+    ]
+    rule = "Not judged: we do not have the range of p in the paper's figure."
+    finding = Finding(what, "not mentioned", "; ".join(ours) or "left out", rule, None, _loss(ends), reading)
+    return judged(finding, pd.concat(tables.values()))
 
 
-def legend(figure: Figure, axes: Axes) -> None:
-    """One legend below all panels."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+def _medians(table: pd.DataFrame) -> pd.DataFrame:
+    return table.groupby("heterogeneity")[["gain", "self_trust"]].median() if len(table) else table
 
 
-def _at_the_end(name: str, medians: pd.Series) -> str:
+def _loss(ends: Mapping[str, tuple[pd.Series, pd.Series]]) -> str:
+    """Where less is gained with all rows dealt in order than with half, and whether trust in oneself goes with it."""
+    less = [name for name, (half, end) in ends.items() if end["gain"] < half["gain"]]
+    sure = [name for name, (_, end) in ends.items() if end["self_trust"] > 0.5]
+    if not less or not sure:
+        return f"Less is gained at p = 1 than at p = {TABLE_1:g}: {', '.join(less)}." if less else ""
+    alone = "" if set(sure) <= set(less) else ", which alone does not make it less"
     return (
-        f"{name}: median gain {medians['gain']:.1f} %, trust in one's own model {medians['self_trust']:.2f}, weight of "
-        f"the model nearest to the label {medians['weight_of_nearest']:.2f}"
+        f"Less is gained at p = 1 than at p = {TABLE_1:g}: {', '.join(less)}. At p = 1 an agent trusts itself more "
+        f"than all others together{alone}: {', '.join(sure)}."
     )
 
 

@@ -50,3 +50,9 @@ def legend(axes: Iterable[Axes], **settings: Any) -> None:
     with rc_context(LOOK):
         for each in axes:
             each.legend(**settings)
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """One legend below all panels, with what is in `axes`."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)

@@ -120,7 +120,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
         panel.set_xticks([-100, -10, -1, 0, 1, 10], ["-100", "-10", "-1", "0", "1", "10"])
     axes[0].set_yticks(np.arange(len(rows)), [_label(table, *row) for row in rows])
     axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    style.legend_below(figure, axes[0])
     return figure
 
 
