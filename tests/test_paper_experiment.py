@@ -3,6 +3,7 @@
 import json
 import pickle
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,11 @@ from matplotlib.colors import to_rgba
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
 
+from degroot import InvalidInput
 from degroot.paper import experiment, schemes, style
 from degroot.paper.data import Data, DataMissing
-from degroot.paper.experiment import Task, here, plus_minus, repeated
+from degroot.paper.experiment import Finding, Task, at_hand, chosen, here, in_common, judged, plus_minus, repeated
+from degroot.paper.margins import above_zero, unsettled, with_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,7 @@ def kinds_of_numbers(settings, random):
 
 
 def count_rows(settings, random, data, share):
-    yield {"rows": len(data.y), "complete": data.complete, "used": round(share * len(data.y))}
+    yield {"rows": len(data.y), "used": round(share * len(data.y))}
 
 
 SIZES = [{"size": 1}, {"size": 10}]
@@ -49,6 +52,19 @@ def test_rows_carry_case_and_repetition_in_front():
 def test_every_case_is_repeated_as_often_as_the_settings_say():
     table = here(repeated(trial, Settings(reps=3), SIZES))
     assert table.groupby(["size", "scheme"]).repetition.apply(list).tolist() == [[0, 1, 2]] * 4
+
+
+def test_what_is_noisy_can_be_repeated_times_over():
+    table = here(repeated(trial, Settings(reps=2), SIZES, times=3))
+    assert table.groupby(["size", "scheme"]).repetition.apply(list).tolist() == [[0, 1, 2, 3, 4, 5]] * 4
+
+
+def test_what_repetitions_have_in_common_is_no_repetition_s():
+    settings = Settings(seed=5)
+    numbers = {np.random.default_rng([5, 1 + repetition]).random() for repetition in range(10)}
+    assert in_common(settings).random() == in_common(settings).random()
+    assert in_common(settings).random() not in numbers
+    assert 2.0 * np.random.default_rng([5, 1]).random() == Task(trial, settings, {"size": 1}, 0).rows()[0]["mse"]
 
 
 def test_a_repetition_has_the_same_numbers_whatever_their_number():
@@ -100,10 +116,10 @@ def some_data(name):
 
 
 def test_a_trial_gets_the_data_and_the_table_their_name(monkeypatch):
-    monkeypatch.setattr(experiment, "load", some_data)
+    monkeypatch.setattr(experiment, "at_hand", partial(at_hand, load=some_data))
     table = here(repeated(count_rows, Settings(reps=1), [{"data": "abalone", "share": 0.5}]))
     assert table.to_dict("records") == [
-        {"data": "abalone", "share": 0.5, "repetition": 0, "rows": 8, "complete": True, "used": 4}
+        {"data": "abalone", "share": 0.5, "repetition": 0, "complete": True, "rows": 8, "used": 4}
     ]
 
 
@@ -113,11 +129,65 @@ def test_data_sets_that_are_not_at_hand_are_left_out_with_a_warning(monkeypatch)
             raise DataMissing("e2006 is far away")
         return some_data(name)
 
-    monkeypatch.setattr(experiment, "load", load)
+    monkeypatch.setattr(experiment, "at_hand", partial(at_hand, load=load))
     cases = [{"data": name, "share": 1.0} for name in ("e2006", "abalone")]
     with pytest.warns(UserWarning, match="e2006 is far away"):
         table = here(repeated(count_rows, Settings(reps=2), cases))
     assert table.data.tolist() == ["abalone", "abalone"]
+
+
+FINDING = Finding("what", "paper", "ours", "rule", True, "note")
+
+
+def test_a_finding_is_judged_on_complete_data_only():
+    rows = pd.DataFrame({"mse": [1.0, 2.0], "complete": [True, True]})
+    assert judged(FINDING, rows) == judged(FINDING, rows[["mse"]]) == FINDING
+    subset, missing = judged(FINDING, rows.assign(complete=False)), judged(FINDING, rows[:0])
+    assert subset.agrees is missing.agrees is None
+    assert subset.ours == FINDING.ours
+    assert "subset" in subset.note
+    assert missing.ours == "left out"
+
+
+def test_rows_are_chosen_by_their_values_and_none_where_the_column_is_not_there():
+    table = pd.DataFrame({"data": ["abalone", "boston"], "mse": [1.0, 2.0]})
+    assert chosen(table, data="boston").mse.tolist() == [2.0]
+    assert chosen(table, data="boston", mse=1.0).empty
+    assert chosen(table, penalty=1.0).empty
+
+
+# -- margins -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("samples", "verdict"),
+    [
+        ([[1.0, 1.1, 0.9]], True),
+        ([[-1.0, -1.1, -0.9]], False),
+        ([[1.0, -1.0, 0.5]], None),
+        ([[1.0]], None),  # has no spread
+        ([], None),
+        ([[1.0, 1.1], [2.0, 2.1]], True),
+        ([[1.0, 1.1], [1.0, -1.0]], None),
+        ([[1.0, 1.1], [1.0, -1.0], [-1.0, -1.1]], False),
+    ],
+)
+def test_a_mean_is_above_zero_by_two_standard_errors_or_not_settled(samples, verdict):
+    assert above_zero(*map(pd.Series, samples)) is verdict
+
+
+def test_two_standard_errors_are_where_a_mean_becomes_settled():
+    values = pd.Series([-1.0, 1.0, -1.0, 1.0])  # with a standard error of 1 / sqrt(3)
+    assert above_zero(values + 2.01 / np.sqrt(3)) is True
+    assert above_zero(values + 1.99 / np.sqrt(3)) is None
+    assert above_zero(values - 2.01 / np.sqrt(3)) is False
+
+
+def test_standard_errors_are_told_where_there_are_any():
+    assert with_error(pd.Series([1.0, 1.2, 1.4])) == "1.20 ± 0.12"
+    assert with_error(pd.Series([1.234])) == "1.23"
+    assert unsettled(1) == "Not settled by a single repetition."
+    assert unsettled(20) == "Not settled by 20 repetitions."
 
 
 # -- numbers as text ---------------------------------------------------------------------------------------------------
@@ -142,6 +212,14 @@ def test_a_mean_has_the_digits_that_its_spread_deserves(values, text):
 @pytest.mark.parametrize(("values", "text"), [([0.123456], "0.1235"), ([2.5, 2.5, 2.5], "2.5"), ([3], "3")])
 def test_without_spread_only_the_mean_is_told(values, text):
     assert plus_minus(values) == text
+
+
+# -- schemes -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_scheme_that_there_is_not_is_refused():
+    with pytest.raises(InvalidInput, match="no scheme 'median'"):
+        schemes.pooled("median", [], neighbours=5)
 
 
 # -- the look ----------------------------------------------------------------------------------------------------------
@@ -178,11 +256,11 @@ def test_bands_can_have_names_of_their_own_and_one_repetition():
     assert_allclose(axes.lines[0].get_ydata(), [3.0, 4.0])
 
 
-@pytest.mark.parametrize(("columns", "rows", "width"), [(1, 1, 4.2), (2, 1, 8.4), (1, 2, 8.4), (3, 2, 8.4)])
-def test_figures_are_as_wide_as_the_report_and_have_all_their_axes(columns, rows, width):
+@pytest.mark.parametrize(("columns", "rows"), [(1, 1), (2, 1), (1, 2), (3, 2)])
+def test_figures_are_as_wide_as_the_report_and_have_all_their_axes(columns, rows):
     figure, axes = style.panels(columns, rows, height=2.0)
     assert len(axes) == columns * rows
-    assert_allclose(figure.get_size_inches(), (width, 2.0 * rows))
+    assert_allclose(figure.get_size_inches(), (8.4, 2.0 * rows))
 
 
 def test_every_axes_gets_its_legend():

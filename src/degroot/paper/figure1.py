@@ -11,7 +11,7 @@ from degroot import Collective
 from degroot.paper import experiment, style
 from degroot.paper.curves import per_agent
 from degroot.paper.experiment import Finding, Row, Run, Task, here, plus_minus, repeated
-from degroot.paper.logistic import NAMES, Line, Problem, curve, make_agents, on_the_line
+from degroot.paper.logistic import NAMES, Line, Problem, Sample, curve, make_agents, on_the_line
 
 TITLE = "Figure 1: consensus weights and errors along xi"
 ABOUT = (
@@ -22,8 +22,10 @@ ABOUT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(experiment.Settings, Problem, Line):
+class Settings(experiment.Settings, Sample, Line):
     """The synthetic problem as printed."""
+
+    neighbours: int = Problem.neighbours
 
 
 def trial(settings: Settings, random: np.random.Generator) -> Iterator[Row]:
@@ -62,35 +64,44 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Whether weight goes to those who are right."""
-    K, places = len(NAMES), table.groupby(["repetition", "xi"])
+    places = table.groupby(["repetition", "xi"])
     ranked = table.assign(error_rank=places.squared_error.rank(), weight_rank=places.weight.rank(ascending=False))
+    return [_largest(ranked), _in_order(ranked), _leading(table)]
+
+
+def _largest(ranked: pd.DataFrame) -> Finding:
     leaders = ranked[ranked.weight_rank == 1]
     best, second = (leaders.error_rank == 1).mean(), (leaders.error_rank <= 2).mean()
-    apart = ((ranked.error_rank - ranked.weight_rank) ** 2).groupby([ranked.repetition, ranked.xi]).sum()
-    correlation = (1 - 6 * apart / (K * (K**2 - 1))).groupby("repetition").mean()
+    return Finding(
+        "The largest weight goes to a model that is right there",
+        "shape: weights are large where the model's error is small",
+        f"to the best or second best of five at {100 * second:.0f} % of the positions, to the best at "
+        f"{100 * best:.0f} %",
+        "To the best or second best at three quarters of the positions or more, on average.",
+        bool(second >= 0.75),
+    )
+
+
+def _in_order(ranked: pd.DataFrame) -> Finding:
+    K, apart = len(NAMES), (ranked.error_rank - ranked.weight_rank) ** 2
+    at_each = 1 - 6 * apart.groupby([ranked.repetition, ranked.xi]).sum() / (K * (K**2 - 1))
+    correlation = at_each.groupby("repetition").mean()
+    return Finding(
+        "Rank correlation of weights and inverse errors among the five agents",
+        "shape: the better a model, the larger its weight",
+        plus_minus(correlation),
+        "Spearman's, averaged over positions and repetitions, is 0.5 or more.",
+        bool(correlation.mean() >= 0.5),
+    )
+
+
+def _leading(table: pd.DataFrame) -> Finding:
     medians = table.groupby(["xi", "agent"]).weight.median().unstack()
     leading = sorted(set(medians.idxmax(axis=1)))
-    return [
-        Finding(
-            "The largest weight goes to a model that is right there",
-            "shape: weights are large where the model's error is small",
-            f"to the best or second best of five at {100 * second:.0f} % of the positions, to the best at "
-            f"{100 * best:.0f} %",
-            "To the best or second best at three quarters of the positions or more, on average.",
-            bool(second >= 0.75),
-        ),
-        Finding(
-            "Rank correlation of weights and inverse errors among the five agents",
-            "shape: the better a model, the larger its weight",
-            plus_minus(correlation),
-            "Spearman's, averaged over positions and repetitions, is 0.5 or more.",
-            bool(correlation.mean() >= 0.5),
-        ),
-        Finding(
-            "Agents who lead somewhere",
-            "shape: weights move from agent to agent along the line",
-            f"{len(leading)} of {K}: {', '.join(leading)}",
-            "Every agent has the largest median weight at some position.",
-            len(leading) == K,
-        ),
-    ]
+    return Finding(
+        "Agents who lead somewhere",
+        "shape: weights move from agent to agent along the line",
+        f"{len(leading)} of {len(NAMES)}: {', '.join(leading)}",
+        "Every agent has the largest median weight at some position.",
+        len(leading) == len(NAMES),
+    )

@@ -10,17 +10,17 @@ from matplotlib.figure import Figure
 from degroot.paper import experiment, style
 from degroot.paper.curves import COLOURS, per_agent
 from degroot.paper.experiment import Finding, Row, Run, Task, here, repeated
-from degroot.paper.logistic import CENTRES, DIRECTION, NAMES, Line, Problem, curve, make_agents, on_the_line
+from degroot.paper.logistic import CENTRES, DIRECTION, NAMES, Line, Sample, curve, make_agents, on_the_line
 
 TITLE = "Figure 4: the five linear models"
 ABOUT = (
     "The agents' linear models along xi = a'x with the truth, and every agent's rows in the first repetition. Each "
-    "model is right about the part of the curve that its agent has seen, and wrong elsewhere."
+    "model should be right about the part of the curve that its agent has seen."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(experiment.Settings, Problem, Line):
+class Settings(experiment.Settings, Sample, Line):
     """The synthetic problem as printed."""
 
 
@@ -49,7 +49,6 @@ def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
 def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """Models, rows and truth."""
     figure, [axes] = style.panels(height=3.6)
-    figure.set_figwidth(8.4)
     for agent, rows in table[table.what == "rows"].groupby("agent"):
         axes.plot(rows.xi, rows.value, ".", color=COLOURS[agent], ms=3, alpha=0.35)
     per_agent(axes, table[table.what == "model"], "xi", "value")
@@ -62,28 +61,33 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Who is right where, and which model is steepest."""
     models = table[table.what == "model"]
+    return [_at_home(models, settings), _steepest(models, settings)]
+
+
+def _at_home(models: pd.DataFrame, settings: Settings) -> Finding:
     error = (models.value - curve(on_the_line(models.xi))) ** 2
-    at_home = [_best_near(models, error, xi, np.sqrt(2 * settings.covariance)) for xi in CENTRES @ DIRECTION]
-    right = sum(best == agent for best, agent in zip(at_home, NAMES, strict=True))
+    best = [_best_near(models, error, xi, np.sqrt(2 * settings.covariance)) for xi in CENTRES @ DIRECTION]
+    right = sum(one == agent for one, agent in zip(best, NAMES, strict=True))
+    return Finding(
+        "Each model is the best one about where its agent's rows are",
+        "shape: five linear models, each close to the curve near its own rows",
+        f"so for {right} of {len(NAMES)} agents",
+        "Within one standard deviation of an agent's centre its model has the least mean squared error of all, for "
+        "every agent.",
+        right == len(NAMES),
+    )
+
+
+def _steepest(models: pd.DataFrame, settings: Settings) -> Finding:
     values = models.pivot(index=["repetition", "xi"], columns="agent", values="value").groupby("repetition")
     slopes = ((values.last() - values.first()) / (settings.xi_to - settings.xi_from)).mean()
-    return [
-        Finding(
-            "Each model is the best one about where its agent's rows are",
-            "shape: five linear models, each close to the curve near its own rows",
-            f"so for {right} of {len(NAMES)} agents",
-            "Within one standard deviation of an agent's centre its model has the least mean squared error of all, for "
-            "every agent.",
-            right == len(NAMES),
-        ),
-        Finding(
-            "The steepest model is that of agent 4, centred where the curve is steepest",
-            "shape: models nearly flat at both ends and steep in the middle",
-            "slopes " + ", ".join(f"{slopes[agent]:.3f} ({agent})" for agent in NAMES),
-            "The mean slope along xi of agent 4's model is the most negative, those of agents 1 and 5 the least.",
-            bool(slopes.idxmin() == NAMES[3] and set(slopes.nlargest(2).index) == {NAMES[0], NAMES[4]}),
-        ),
-    ]
+    return Finding(
+        "The steepest model is that of agent 4, centred where the curve is steepest",
+        "shape: models nearly flat at both ends and steep in the middle",
+        "slopes " + ", ".join(f"{slopes[agent]:.3f} ({agent})" for agent in NAMES),
+        "The mean slope along xi of agent 4's model is the most negative, those of agents 1 and 5 the least.",
+        bool(slopes.idxmin() == NAMES[3] and set(slopes.nlargest(2).index) == {NAMES[0], NAMES[4]}),
+    )
 
 
 def _best_near(models: pd.DataFrame, error: pd.Series, xi: float, reach: float) -> str:

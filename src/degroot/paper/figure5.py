@@ -1,7 +1,7 @@
 """Figure 5: how many neighbours to look at, and how that depends on the label noise."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from degroot import Collective
 from degroot.paper import experiment, style
 from degroot.paper.experiment import Finding, Row, Run, Task, here, repeated
 from degroot.paper.logistic import Problem, pose
+from degroot.paper.margins import above_zero, unsettled, with_error
 from degroot.paper.schemes import mean_squared
 
 TITLE = "Figure 5: error against the number of neighbours"
@@ -21,13 +22,16 @@ ABOUT = (
     "neighbours (triangles: the best N in a typical repetition); the shaded range is 1 to 10 % of an agent's rows, "
     "where the paper finds N to be good."
 )
-READINGS = ("as printed", "noise squared", "noiseless validation")
+AS_PRINTED, SQUARED, NOISELESS = READINGS = ("as printed", "noise squared", "noiseless validation")
+MORE = 4  # times as many repetitions of the printed reading
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(experiment.Settings, Problem):
+class Settings(experiment.Settings):
     """The synthetic problem, with several noises and numbers of neighbours."""
 
+    rows: int = Problem.rows
+    points: int = Problem.points
     noises: tuple[float, float] = (0.1, 0.3)  # as printed: low, high
     readings: tuple[str, ...] = READINGS
     numbers: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 20, 30, 50, 100, 200)
@@ -37,20 +41,24 @@ def trial(
     settings: Settings, random: np.random.Generator, reading: str, level: str, noise: float, validation: str
 ) -> Iterator[Row]:
     """The error with each number of neighbours, of the same agents on the same test points."""
-    agents, X, y = pose(replace(settings, noise=noise, validation=validation), random)
+    agents, X, y = pose(Problem(rows=settings.rows, points=settings.points, noise=noise, validation=validation), random)
     for number in settings.numbers:
         yield {"neighbours": number, "mse": mean_squared(Collective(agents, number, n_jobs=1).predict(X), y)}
 
 
 def tasks(settings: Settings = Settings()) -> list[Task]:
-    """Every reading, at low and at high noise."""
-    cases = []
-    for reading in settings.readings:
-        for level, printed in zip(("low", "high"), settings.noises, strict=True):
-            noise = round(printed**2, 12) if reading == "noise squared" else printed
-            validation = "noiseless" if reading == "noiseless validation" else "noisy"
-            cases.append({"reading": reading, "level": level, "noise": noise, "validation": validation})
-    return repeated(trial, settings, cases)
+    """Every reading, at low and at high noise; the printed one more often, as its optimum is flat."""
+    return [
+        task
+        for reading in settings.readings
+        for task in repeated(trial, settings, _cases(reading, settings), MORE if reading == AS_PRINTED else 1)
+    ]
+
+
+def _cases(reading: str, settings: Settings) -> list[Row]:
+    low, high = (round(noise**2, 12) if reading == SQUARED else noise for noise in settings.noises)
+    common = {"reading": reading, "validation": "noiseless" if reading == NOISELESS else "noisy"}
+    return [{**common, "level": "low", "noise": low}, {**common, "level": "high", "noise": high}]
 
 
 def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
@@ -73,67 +81,69 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 
 
 def _draw_noise(axes: Axes, rows: pd.DataFrame, line: str, filling: str) -> None:
-    colour, best, at_the_foot = style.COLOURS["DeGroot"], typical_best(rows), axes.get_xaxis_transform()
-    label = f"{rows.noise.iloc[0]:g} (best N: {best:.1f})"
+    colour, typical, at_the_foot = style.COLOURS["DeGroot"], typical_best(rows), axes.get_xaxis_transform()
+    label = f"{rows.noise.iloc[0]:g} (best N: {typical:.1f})"
     style.band(axes, rows, "neighbours", "mse", "DeGroot", ls=line, mfc=filling, label=label)
-    axes.plot([best], [0.03], ls="none", color=colour, marker="^", ms=7, mfc=filling, transform=at_the_foot)
+    axes.plot([typical], [0.03], ls="none", color=colour, marker="^", ms=7, mfc=filling, transform=at_the_foot)
 
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Whether more noise wants more neighbours, and whether 1 to 10 % of the rows are good."""
     found = [_growth(table[table.reading == reading], reading) for reading in settings.readings]
-    if "as printed" in settings.readings:
-        found.append(_good(table[table.reading == "as printed"], settings))
+    if AS_PRINTED in settings.readings:
+        found.append(_good(table[table.reading == AS_PRINTED], settings))
     return found
 
 
+def best(rows: pd.DataFrame) -> pd.Series:
+    """The number of neighbours with the least error, of each repetition."""
+    return rows.loc[rows.groupby("repetition").mse.idxmin()].set_index("repetition").neighbours
+
+
 def typical_best(rows: pd.DataFrame) -> float:
-    """The number of neighbours that is best in a repetition: the geometric mean over repetitions."""
-    best = rows.loc[rows.groupby("repetition").mse.idxmin()].neighbours
-    return float(np.exp(np.log(best).mean()))
+    """The geometric mean of these."""
+    return float(np.exp(np.log(best(rows)).mean()))
+
+
+def growth(rows: pd.DataFrame) -> pd.Series:
+    """By how much the logarithm of the best number is larger at high noise than at low, in each repetition."""
+    low, high = (best(rows[rows.level == level]) for level in ("low", "high"))
+    return np.log(high) - np.log(low)
 
 
 def _growth(rows: pd.DataFrame, reading: str) -> Finding:
-    low, high = (rows[rows.level == level] for level in ("low", "high"))
-    few, many = typical_best(low), typical_best(high)
-    flat = "; ".join(
-        f"at noise {each.noise.iloc[0]:g} the mean error is least for N = {_best(each)} and at most 20 % more for N = "
-        f"{_range(each)[0]} to {_range(each)[1]}" for each in (low, high)
-    )  # fmt: skip
-    printed, remark = reading == "as printed", ""
-    if printed:
-        remark = " So few repetitions may not tell."
-    elif many <= few:
-        remark = " Under this reading the optimum does not grow, which speaks against it."
+    grown, levels = growth(rows), [rows[rows.level == level] for level in ("low", "high")]
+    agrees = above_zero(grown)
     return Finding(
-        f"Best N, {reading}",
+        "Best N",
         "shape: the optimum grows with the noise",
-        f"{few:.1f} at noise {low.noise.iloc[0]:g}, {many:.1f} at {high.noise.iloc[0]:g}",
-        "The geometric mean over repetitions of the best N of each is larger at the higher noise."
-        + ("" if printed else " Not judged where the noise is not the printed one."),
-        many > few if printed else None,
-        f"The curves are flat about their optimum: {flat}.{remark}",
+        ", ".join(f"{typical_best(each):.1f} at noise {each.noise.iloc[0]:g}" for each in levels)
+        + f"; its logarithm changes by {with_error(grown)} (mean and standard error over {len(grown)} repetitions)",
+        "The logarithm of a repetition's best N grows from the low to the high noise by more than two standard errors "
+        "of the mean over repetitions; shrinking by as much differs, anything between is not settled.",
+        agrees,
+        ("" if agrees is not None else unsettled(len(grown)) + " ") + " ".join(map(_flatness, levels)),
+        reading="" if reading == AS_PRINTED else reading,
+    )
+
+
+def _flatness(rows: pd.DataFrame) -> str:
+    """The N of the least mean error, and the least and the largest N of a mean error within 20 % of it."""
+    mean = rows.groupby("neighbours").mse.mean()
+    good = mean.index[mean <= 1.2 * mean.min()]
+    return (
+        f"At noise {rows.noise.iloc[0]:g} the mean error is least for N = {mean.idxmin()}, and within 20 % of that for "
+        f"N = {good.min()} to {good.max()}."
     )
 
 
 def _good(rows: pd.DataFrame, settings: Settings) -> Finding:
     least, most = 0.01 * settings.rows, 0.1 * settings.rows
-    best = {noise: _best(each) for noise, each in rows.groupby("noise")}
+    numbers = {noise: each.groupby("neighbours").mse.mean().idxmin() for noise, each in rows.groupby("noise")}
     return Finding(
-        "Good N, as printed",
+        "Good N",
         f"1-10 % of the local rows: {least:g} to {most:g}",
-        ", ".join(f"N = {number} at noise {noise:g}" for noise, number in best.items()),
+        ", ".join(f"N = {number} at noise {noise:g}" for noise, number in numbers.items()),
         "The mean over repetitions of the error is least for an N in this range, at both noises.",
-        all(least <= number <= most for number in best.values()),
+        all(least <= number <= most for number in numbers.values()),
     )
-
-
-def _best(rows: pd.DataFrame) -> int:
-    return int(rows.groupby("neighbours").mse.mean().idxmin())
-
-
-def _range(rows: pd.DataFrame) -> tuple[int, int]:
-    """The least and the largest N of which the mean error is within 20 % of the least."""
-    mean = rows.groupby("neighbours").mse.mean()
-    good = mean.index[mean <= 1.2 * mean.min()]
-    return int(good.min()), int(good.max())

@@ -1,7 +1,7 @@
 """Figure 6: the wider the agents' rows are spread, the less there is to gain from knowing whom to trust."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from degroot.paper import experiment, schemes, style
 from degroot.paper.experiment import Finding, Row, Run, Task, here, plus_minus, repeated
 from degroot.paper.logistic import Problem, pose
+from degroot.paper.margins import above_zero, unsettled, with_error
 
 TITLE = "Figure 6: error against the covariance of the agents' rows"
 ABOUT = (
@@ -21,15 +22,20 @@ SCHEMES = ("DeGroot", "M-avg")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(experiment.Settings, Problem):
+class Settings(experiment.Settings):
     """The synthetic problem, with several covariances."""
 
+    rows: int = Problem.rows
+    noise: float = Problem.noise
+    neighbours: int = Problem.neighbours
+    points: int = Problem.points
     covariances: tuple[float, ...] = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 
 
 def trial(settings: Settings, random: np.random.Generator, covariance: float) -> Iterator[Row]:
     """The errors of DeGroot and M-avg."""
-    agents, X, y = pose(replace(settings, covariance=covariance), random)
+    problem = Problem(rows=settings.rows, noise=settings.noise, points=settings.points, covariance=covariance)
+    agents, X, y = pose(problem, random)
     for scheme, mse in schemes.errors(SCHEMES, agents, X, y, settings.neighbours).items():
         yield {"scheme": scheme, "mse": mse}
 
@@ -60,44 +66,53 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
         axes.axvline(1.0, color="black", lw=1, ls=":", label="σ² = 1, as in the other figures")
         axes.set_xlabel("covariance σ² of the agents' rows")
     errors.set(ylabel="mean squared error", yscale="log")
-    gain.set(ylabel="gain over M-avg (%)", ylim=(0, 100))
+    gain.axhline(0.0, color="black", lw=0.8)
+    gain.set(ylabel="gain over M-avg (%)")
+    gain.set_ylim(top=100)
     style.legend([errors, gain], loc="lower right")
     return figure
 
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Whether the gain shrinks, from the paper's sigma² on and below it."""
-    gain = gains(table)
-    mean = gain.groupby("covariance").gain.mean()
-    wide, narrow = mean[mean.index >= 1.0], mean[mean.index <= 1.0]
-    found = []
-    if len(wide) > 1:
-        correlation = float(pd.Series(wide.index).corr(pd.Series(wide.to_numpy()), method="spearman"))
-        found.append(
-            Finding(
-                "Gain over M-avg from sigma² = 1 on",
-                "shape: the gain shrinks as the covariance grows",
-                f"{_gain(gain, wide.index[0])} to {_gain(gain, wide.index[-1])}",
-                "Spearman's rank correlation of sigma² and the mean gain is -0.8 or less, and the last gain is less "
-                "than the first.",
-                bool(correlation <= -0.8 and wide.iloc[-1] < wide.iloc[0]),
-                f"The rank correlation is {correlation:.2f}; the gain is largest at sigma² = {wide.idxmax():g}.",
-            )
-        )
-    if len(narrow) > 1:
-        found.append(
-            Finding(
-                "Gain over M-avg below sigma² = 1",
-                "our notes hold no values there",
-                f"{_gain(gain, narrow.index[0])} to {_gain(gain, narrow.index[-1])}",
-                "Not judged: it is beyond what we know of the paper's figure.",
-                None,
-                "The gain shrinks to this side too: agents whose rows are far from a test point judge by rows on which "
-                "their own model is the best, and hold on to it.",
-            )
-        )
-    return found
+    gain = gains(table).pivot(index="repetition", columns="covariance", values="gain")
+    wide, narrow = gain.loc[:, gain.columns >= 1.0], gain.loc[:, gain.columns <= 1.0]
+    found = [_shrinking(wide)] if wide.shape[1] > 1 else []
+    return found + ([_narrow(narrow)] if narrow.shape[1] > 1 else [])
 
 
-def _gain(gain: pd.DataFrame, covariance: float) -> str:
-    return f"{plus_minus(gain[gain.covariance == covariance].gain)} % at {covariance:g}"
+def _shrinking(gain: pd.DataFrame) -> Finding:
+    """Of repetitions by covariances, from the paper's on."""
+    mean, loss = gain.mean(), gain.iloc[:, 0] - gain.iloc[:, -1]
+    correlation = float(pd.Series(mean.index).corr(pd.Series(mean.to_numpy()), method="spearman"))
+    less = above_zero(loss)
+    return Finding(
+        "Gain over M-avg from sigma² = 1 on",
+        "shape: the gain shrinks as the covariance grows",
+        f"{_ends(gain)}: less by {with_error(loss)} points (mean and standard error); rank correlation "
+        f"{correlation:.2f}",
+        "Spearman's rank correlation of sigma² and the mean gain is -0.8 or less, and the last gain is less than the "
+        "first by more than two standard errors of their mean difference; between -2 and 2 it is not settled.",
+        less if correlation <= -0.8 or less is None else False,
+        f"The gain is largest at sigma² = {mean.idxmax():g}."
+        + ("" if less is not None else " " + unsettled(len(gain))),
+    )
+
+
+def _narrow(gain: pd.DataFrame) -> Finding:
+    """Of repetitions by covariances, up to the paper's."""
+    loss = gain.iloc[:, -1] - gain.iloc[:, 0]
+    return Finding(
+        "Gain over M-avg below sigma² = 1",
+        "we do not have the printed range",
+        _ends(gain),
+        "Not judged: we do not know whether the paper's figure begins below sigma² = 1.",
+        None,
+        f"At {gain.columns[0]:g} less than at {gain.columns[-1]:g} by {with_error(loss)} points (mean and standard "
+        "error)." + (" " + unsettled(len(gain)) if above_zero(loss) is None else ""),
+    )
+
+
+def _ends(gain: pd.DataFrame) -> str:
+    first, last = (f"{plus_minus(gain[each])} % at {each:g}" for each in gain.columns[[0, -1]])
+    return f"{first} to {last}"

@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 
 from degroot import Collective
 from degroot.paper.experiment import Row
-from degroot.paper.logistic import Array, Problem, curve, make_agents, on_the_line
+from degroot.paper.logistic import Array, Sample, curve, make_agents, on_the_line
 from degroot.paper.style import COLOURS
 
 
-def along(problem: Problem, random: np.random.Generator, xi: Array) -> Iterator[Row]:
+def along(sample: Sample, neighbours: int, xi: Array, random: np.random.Generator) -> Iterator[Row]:
     """The truth, the collective prediction and its standard error at every position."""
     X = on_the_line(xi)
-    collective = Collective(make_agents(problem, random), problem.neighbours, n_jobs=1)
+    collective = Collective(make_agents(sample, random), neighbours, n_jobs=1)
     answer = collective.consult(X, ["value", "standard_error"])
     columns = (xi, curve(X), np.asarray(answer.value), np.asarray(answer.standard_error))
     for row in zip(*columns, strict=True):

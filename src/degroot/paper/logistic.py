@@ -1,6 +1,7 @@
 """The paper's synthetic problem: a logistic curve, and five agents who each see a part of it through a linear model."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,21 +14,28 @@ CENTRES = np.array([[-3.0, -4.0], [-2.0, -2.0], [-1.0, -1.0], [0.0, 0.0], [3.0, 
 DIRECTION = np.array([1.0, 1.0])
 NAMES = tuple(f"agent {k}" for k in range(1, len(CENTRES) + 1))
 PRINTED = {"DeGroot": 4.6e-4, "tau-avg": 9e-3, "MSE-avg": 1e-2, "best single": 5e-2}  # the paper's errors
-READINGS = {  # the paper prints "noise 0.1"; its printed errors suggest the others
-    "noise 0.1": {"noise": 0.1, "validation": "noisy"},
+AS_PRINTED = "noise 0.1"
+READINGS: dict[str, Any] = {  # the paper prints "noise 0.1"; its printed errors suggest the others
+    AS_PRINTED: {"noise": 0.1, "validation": "noisy"},
     "noise 0.01": {"noise": 0.01, "validation": "noisy"},
     "noiseless validation": {"noise": 0.1, "validation": "noiseless"},
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
-    """How the agents' rows come about, and how many neighbours they look at."""
+class Sample:
+    """How the agents' rows come about."""
 
     rows: int = 200  # of each agent
     noise: float = 0.1  # standard deviation, of the labels
     validation: str = "noisy"  # the labels on which agents score models: "noisy", as they were trained, or "noiseless"
     covariance: float = 1.0  # sigma²: the rows of an agent are N(centre, sigma² I)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem(Sample):
+    """The agents' rows, how many neighbours they look at, and the points to predict."""
+
     neighbours: int = 5
     points: int = 200  # test points, from the uniform mixture of all agents' distributions
 
@@ -59,18 +67,18 @@ def on_the_line(xi: ArrayLike) -> Array:
     return points
 
 
-def make_agents(problem: Problem, random: np.random.Generator) -> list[Agent]:
+def make_agents(sample: Sample, random: np.random.Generator) -> list[Agent]:
     """Five linear models, each fitted on rows around a centre of its own."""
     from sklearn.linear_model import LinearRegression
 
-    if problem.validation not in ("noisy", "noiseless"):
-        raise InvalidInput(f"`validation` must be 'noisy' or 'noiseless'; got {problem.validation!r}.")
+    if sample.validation not in ("noisy", "noiseless"):
+        raise InvalidInput(f"`validation` must be 'noisy' or 'noiseless'; got {sample.validation!r}.")
     agents = []
     for name, centre in zip(NAMES, CENTRES, strict=True):
-        X = np.sqrt(problem.covariance) * random.normal(size=(problem.rows, 2)) + centre
-        y = curve(X) + problem.noise * random.normal(size=problem.rows)
+        X = np.sqrt(sample.covariance) * random.normal(size=(sample.rows, 2)) + centre
+        y = curve(X) + sample.noise * random.normal(size=sample.rows)
         model = LinearRegression().fit(X, y)
-        agents.append(Agent(model, X, y if problem.validation == "noisy" else curve(X), name=name))
+        agents.append(Agent(model, X, y if sample.validation == "noisy" else curve(X), name=name))
     return agents
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot import Agent, Collective, baselines
+from degroot import Agent, Collective, InvalidInput, baselines
 
 Array = NDArray[np.float64]
 
@@ -30,23 +30,8 @@ def errors(
     return {scheme: _error(scheme, agents, X, y, neighbours, held_out) for scheme in schemes}
 
 
-def gain(error: float, reference: float) -> float:
-    """By how many percent `error` is below the `reference`."""
-    return 100.0 * (1.0 - error / reference)
-
-
-def mean_squared(prediction: Any, truth: Array) -> float:
-    """The mean squared error."""
-    return float(((np.asarray(prediction) - truth) ** 2).mean())
-
-
-def _error(scheme: str, agents: Sequence[Agent], X: Any, y: Array, neighbours: float, held_out: Any) -> float:
-    if scheme == "best single":
-        return min(mean_squared(agent.predict(X), y) for agent in agents)
-    return mean_squared(_pooled(scheme, agents, neighbours, held_out).predict(X), y)
-
-
-def _pooled(scheme: str, agents: Sequence[Agent], neighbours: float, held_out: Any) -> Any:
+def pooled(scheme: str, agents: Sequence[Agent], neighbours: float, held_out: Any = None) -> Any:
+    """All agents' models as one that predicts, by any scheme that weighs them."""
     match scheme:
         case "DeGroot":
             return Collective(agents, neighbours, n_jobs=1)
@@ -60,4 +45,20 @@ def _pooled(scheme: str, agents: Sequence[Agent], neighbours: float, held_out: A
             return baselines.cv_static(agents, held_out[0], held_out[1])
         case "CV-adaptive":
             return baselines.cv_adaptive(agents, held_out[0], held_out[1], neighbours)
-    raise KeyError(scheme)
+    raise InvalidInput(f"There is no scheme {scheme!r} that weighs models.")
+
+
+def gain(error: float, reference: float) -> float:
+    """By how many percent `error` is below the `reference`."""
+    return 100.0 * (1.0 - error / reference)
+
+
+def mean_squared(prediction: Any, truth: Array) -> float:
+    """The mean squared error."""
+    return float(((np.asarray(prediction) - truth) ** 2).mean())
+
+
+def _error(scheme: str, agents: Sequence[Agent], X: Any, y: Array, neighbours: float, held_out: Any) -> float:
+    if scheme == "best single":
+        return min(mean_squared(agent.predict(X), y) for agent in agents)
+    return mean_squared(pooled(scheme, agents, neighbours, held_out).predict(X), y)

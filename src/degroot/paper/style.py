@@ -28,7 +28,7 @@ LOOK: Any = {
 def panels(columns: int = 1, rows: int = 1, *, height: float = 3.2, **settings: Any) -> tuple[Figure, list[Axes]]:
     """A figure as wide as the report, and its axes from left to right and top to bottom."""
     with rc_context(LOOK):
-        figure = Figure(figsize=(4.2 if columns == rows == 1 else 8.4, height * rows), layout="constrained")
+        figure = Figure(figsize=(8.4, height * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, **settings)
     return figure, list(axes.flat)
 

@@ -1,0 +1,35 @@
+"""Margins: whether repetitions settle that a mean is above or below 0, or chance could have decided."""
+
+import math
+
+import pandas as pd
+
+
+def standard_error(values: pd.Series) -> float:
+    """The standard error of the mean over repetitions; NaN with one."""
+    return float(values.std(ddof=1)) / math.sqrt(len(values))
+
+
+def above_zero(*samples: pd.Series) -> bool | None:
+    """Whether the means are above 0: True or False by more than two standard errors, None where that is not settled.
+
+    Of several samples all have to be above, and one that is below decides.
+    """
+    if any(values.mean() < -2 * standard_error(values) for values in samples):
+        return False
+    above = [values.mean() > 2 * standard_error(values) for values in samples]
+    return True if above and all(above) else None
+
+
+def unsettled(repetitions: int) -> str:
+    """What a finding says that is not settled."""
+    return f"Not settled by {'a single repetition' if repetitions == 1 else f'{repetitions} repetitions'}."
+
+
+def with_error(values: pd.Series) -> str:
+    """The mean over repetitions and its standard error, which it does without if there is one repetition."""
+    mean, error = float(values.mean()), standard_error(values)
+    if not error > 0:
+        return f"{mean:.3g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"
