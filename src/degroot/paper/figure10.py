@@ -60,7 +60,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
         gains.panel(panel, title, f"fraction $p$ dealt by feature {case['feature']}")
         gains.curve(panel, chosen(table, **case, scoring=OWN), "heterogeneity")
         gains.second_curve(panel, chosen(table, **case, scoring=APART), "heterogeneity", "DeGroot, scoring apart")
-    style.legend_below(figure, axes[0])
+    gains.finish(figure, axes)
     return figure
 
 

@@ -90,12 +90,12 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     figure, axes = style.panels(len(settings.data))
     for panel, case in zip(axes, _cases(settings), strict=True):
         gains.panel(panel, _name(case), "number of agents $K$")
-        gains.curve(panel, chosen(table, **case, reading=AT_RANDOM), "agents", f"DeGroot, {AT_RANDOM}")
-        for reading, look in ((HALF, "--o"), (SCALED, ":s")):
-            gains.second_curve(panel, chosen(table, **case, reading=reading), "agents", reading, look)
+        gains.curve(panel, chosen(table, **case, reading=AT_RANDOM), "agents", f"DeGroot, p = {settings.fraction:g}")
+        gains.second_curve(panel, chosen(table, **case, reading=HALF), "agents", "p = 0.5")
+        gains.second_curve(panel, chosen(table, **case, reading=SCALED), "agents", "p = 0.5, features scaled", ":s")
         panel.set_xscale("log", base=2)
         panel.set_xticks(settings.numbers, [f"{number}" for number in settings.numbers])
-    style.legend_below(figure, axes[0])
+    gains.finish(figure, axes)
     return figure
 
 

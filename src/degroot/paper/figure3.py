@@ -88,7 +88,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
         gains.curve(panel, first, "heterogeneity", _label(first))
         for other in others:
             gains.second_curve(panel, other, "heterogeneity", _label(other))
-    style.legend_below(figure, axes[0])
+    gains.finish(figure, axes)
     return figure
 
 

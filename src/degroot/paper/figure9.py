@@ -55,7 +55,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     for panel, data, penalty in zip(axes, settings.data, settings.penalties, strict=True):
         gains.panel(panel, f"{KNOWN[data].title}, ridge ({penalty:g})", "fraction $p$ dealt by label")
         gains.curve(panel, chosen(table, data=data), "heterogeneity")
-    style.legend_below(figure, axes[0])
+    gains.finish(figure, axes)
     return figure
 
 

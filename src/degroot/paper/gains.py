@@ -1,8 +1,11 @@
 """Gains of DeGroot over M-avg: measured on test points, weighed against chance, drawn along what changes."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from degroot import Consensus
 from degroot.paper import style
@@ -11,6 +14,7 @@ from degroot.paper.schemes import Array, gain, mean_squared
 
 MOSTLY = "in more than half of the repetitions by two binomial standard errors, 0.5 + 2 √(0.25 / n)"
 FLOOR = -100.0  # percent, of the pictures
+COLOUR = style.COLOURS["DeGroot"]
 
 
 def measured(answer: Consensus, y: Array) -> Row:
@@ -32,23 +36,31 @@ def panel(axes: Axes, title: str, xlabel: str) -> None:
 
 
 def curve(axes: Axes, table: pd.DataFrame, x: str, label: str = "DeGroot") -> None:
-    """The gain along a column `x`. What lies below -100 % is cut off and told in numbers."""
+    """The gain along a column `x`, median and middle half of the repetitions."""
     if not len(table):
         axes.text(0.5, 0.5, "left out: no data", transform=axes.transAxes, ha="center")
         return
     style.band(axes, table, x, "gain", "DeGroot", label=label)
-    medians = table.groupby(x)["gain"].median()
-    if axes.get_ylim()[0] < FLOOR:
-        axes.set_ylim(bottom=FLOOR)
-    for level, below in medians[medians < FLOOR].items():
-        axes.annotate(
-            f"{below:.0f} %", (level, FLOOR), (-24, 3), textcoords="offset points", fontsize=8, ha="center",
-            color=style.COLOURS["DeGroot"],
-        )  # fmt: skip
+    _tell_what_is_below(axes, table.groupby(x)["gain"].median())
 
 
 def second_curve(axes: Axes, table: pd.DataFrame, x: str, label: str, look: str = "--o") -> None:
     """The medians under another reading, with open marks."""
     medians = table.groupby(x)["gain"].median() if len(table) else pd.Series(dtype=float)
-    colour, size = style.COLOURS["DeGroot"], style.LOOK["lines.markersize"]
-    axes.plot(medians.index, medians, look, color=colour, mfc="white", ms=size, label=label)
+    axes.plot(medians.index, medians, look, color=COLOUR, mfc="white", ms=style.LOOK["lines.markersize"], label=label)
+    _tell_what_is_below(axes, medians)
+
+
+def finish(figure: Figure, panels: Sequence[Axes]) -> None:
+    """Cut off what lies below -100 %, and put one legend below all panels."""
+    for axes in panels:
+        axes.set_ylim(bottom=max(FLOOR, axes.get_ylim()[0]))
+    style.legend_below(figure, panels[0])
+
+
+def _tell_what_is_below(axes: Axes, medians: pd.Series) -> None:
+    for level, below in medians[medians < FLOOR].items():
+        axes.annotate(
+            f"{below:.0f} %", (level, FLOOR), (-24, 3), textcoords="offset points", fontsize=8, ha="center",
+            color=COLOUR,
+        )  # fmt: skip
