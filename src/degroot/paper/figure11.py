@@ -12,6 +12,7 @@ from degroot import Agent, Collective
 from degroot.paper import experiment, gains, models, protocol, style
 from degroot.paper.data import KNOWN, Data
 from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, judged, repeated
+from degroot.paper.margins import unsettled
 from degroot.paper.protocol import Array
 from degroot.paper.schemes import gain
 
@@ -131,13 +132,15 @@ def _all(verdicts: Iterable[bool | None]) -> bool | None:
 
 def _note(table: pd.DataFrame, verdicts: Mapping[int, bool | None], repetitions: int) -> str:
     """With how many agents it is behind or not settled, and what the mean over test points hides."""
-    behind, unsettled = ([f"{number}" for number, each in verdicts.items() if each is kind] for kind in (False, None))
-    if not behind and not unsettled:
+    behind, neither = ([f"{number}" for number, each in verdicts.items() if each is kind] for kind in (False, None))
+    if not behind and not neither:
         return ""
     typical = table.groupby("agents")["gain_in_median"].median()
     parts = (
         f"Behind with {', '.join(behind)} agents." if behind else "",
-        f"Not settled by {repetitions} repetitions with {', '.join(unsettled)} agents." if unsettled else "",
+        f"Neither ahead nor behind for sure with {', '.join(neither)} agents. {unsettled(repetitions)}"
+        if neither
+        else "",
         "" if verdicts[max(verdicts)] else _with_most_agents(table),
         f"In the median squared error of the test points the gain is {_range(typical)} %.",
     )

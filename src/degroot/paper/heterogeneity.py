@@ -11,6 +11,7 @@ from degroot import Agent, Collective
 from degroot.paper import experiment, gains, protocol
 from degroot.paper.data import Data
 from degroot.paper.experiment import Finding, Row, judged
+from degroot.paper.margins import unsettled
 from degroot.paper.protocol import Array, MakeModel
 
 TABLE_1 = 0.5  # the fraction of table 1
@@ -99,9 +100,9 @@ def growth(table: pd.DataFrame, what: str, by: Growth = Growth(), note: str = ""
         + (f" up to {p} = {most:g}, {overall:.2f} over all {p}" if by.most is not None else "")
     )
     step = gains.mostly(steps)
-    unsettled = f"Not settled by {len(steps)} repetitions. " if step is None else ""
+    open_still = unsettled(len(steps)) if step is None else ""
     agrees = None if step is None else step and rank > RANK
-    return judged(Finding(what, PAPER, ours, by.rule, agrees, (unsettled + note).strip(), reading), table)
+    return judged(Finding(what, PAPER, ours, by.rule, agrees, f"{open_still} {note}".strip(), reading), table)
 
 
 def at_the_end(tables: Mapping[str, pd.DataFrame], what: str, reading: str = "") -> Finding:
