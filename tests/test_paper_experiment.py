@@ -16,7 +16,7 @@ from degroot import InvalidInput
 from degroot.paper import experiment, schemes, style
 from degroot.paper.data import Data, DataMissing
 from degroot.paper.experiment import Finding, Task, at_hand, chosen, here, in_common, judged, plus_minus, repeated
-from degroot.paper.margins import above_zero, unsettled, with_error
+from degroot.paper.margins import above_zero, told, unsettled, with_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +186,8 @@ def test_two_standard_errors_are_where_a_mean_becomes_settled():
 def test_standard_errors_are_told_where_there_are_any():
     assert with_error(pd.Series([1.0, 1.2, 1.4])) == "1.20 ± 0.12"
     assert with_error(pd.Series([1.234])) == "1.23"
+    assert told(pd.Series([1.0, 1.2, 1.4])) == "1.20 ± 0.12 (mean and standard error over 3 repetitions)"
+    assert told(pd.Series([1.234])) == "1.23 (a single repetition)"
     assert unsettled(1) == "Not settled by a single repetition."
     assert unsettled(20) == "Not settled by 20 repetitions."
 

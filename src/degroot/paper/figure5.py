@@ -12,7 +12,7 @@ from degroot import Collective
 from degroot.paper import experiment, style
 from degroot.paper.experiment import Finding, Row, Run, Task, here, repeated
 from degroot.paper.logistic import Problem, pose
-from degroot.paper.margins import above_zero, unsettled, with_error
+from degroot.paper.margins import above_zero, told, unsettled
 from degroot.paper.schemes import mean_squared
 
 TITLE = "Figure 5: error against the number of neighbours"
@@ -118,7 +118,7 @@ def _growth(rows: pd.DataFrame, reading: str) -> Finding:
         "Best N",
         "shape: the optimum grows with the noise",
         ", ".join(f"{typical_best(each):.1f} at noise {each.noise.iloc[0]:g}" for each in levels)
-        + f"; its logarithm changes by {with_error(grown)} (mean and standard error over {len(grown)} repetitions)",
+        + f"; its logarithm changes by {told(grown)}",
         "The logarithm of a repetition's best N grows from the low to the high noise by more than two standard errors "
         "of the mean over repetitions; shrinking by as much differs, anything between is not settled.",
         agrees,

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from degroot.paper import experiment, schemes, style
 from degroot.paper.experiment import Finding, Row, Run, Task, here, plus_minus, repeated
 from degroot.paper.logistic import Problem, pose
-from degroot.paper.margins import above_zero, unsettled, with_error
+from degroot.paper.margins import above_zero, told, unsettled
 
 TITLE = "Figure 6: error against the covariance of the agents' rows"
 ABOUT = (
@@ -89,8 +89,7 @@ def _shrinking(gain: pd.DataFrame) -> Finding:
     return Finding(
         "Gain over M-avg from sigma² = 1 on",
         "shape: the gain shrinks as the covariance grows",
-        f"{_ends(gain)}: less by {with_error(loss)} points (mean and standard error); rank correlation "
-        f"{correlation:.2f}",
+        f"{_ends(gain)}; points less: {told(loss)}; rank correlation {correlation:.2f}",
         "Spearman's rank correlation of sigma² and the mean gain is -0.8 or less, and the last gain is less than the "
         "first by more than two standard errors of their mean difference; between -2 and 2 it is not settled.",
         less if correlation <= -0.8 or less is None else False,
@@ -108,8 +107,8 @@ def _narrow(gain: pd.DataFrame) -> Finding:
         _ends(gain),
         "Not judged: we do not know whether the paper's figure begins below sigma² = 1.",
         None,
-        f"At {gain.columns[0]:g} less than at {gain.columns[-1]:g} by {with_error(loss)} points (mean and standard "
-        "error)." + (" " + unsettled(len(gain)) if above_zero(loss) is None else ""),
+        f"Points less at {gain.columns[0]:g} than at {gain.columns[-1]:g}: {told(loss)}."
+        + (" " + unsettled(len(gain)) if above_zero(loss) is None else ""),
     )
 
 

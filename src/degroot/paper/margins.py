@@ -23,7 +23,7 @@ def above_zero(*samples: pd.Series) -> bool | None:
 
 def unsettled(repetitions: int) -> str:
     """What a finding says that is not settled."""
-    return f"Not settled by {'a single repetition' if repetitions == 1 else f'{repetitions} repetitions'}."
+    return f"Not settled by {_number(repetitions)}."
 
 
 def with_error(values: pd.Series) -> str:
@@ -33,3 +33,12 @@ def with_error(values: pd.Series) -> str:
         return f"{mean:.3g}"
     digits = max(0, 1 - math.floor(math.log10(error)))
     return f"{mean:.{digits}f} ± {error:.{digits}f}"
+
+
+def told(values: pd.Series) -> str:
+    """The same, with the words for it."""
+    return f"{with_error(values)} ({'mean and standard error over ' if len(values) > 1 else ''}{_number(len(values))})"
+
+
+def _number(repetitions: int) -> str:
+    return "a single repetition" if repetitions == 1 else f"{repetitions} repetitions"

@@ -12,7 +12,7 @@ from degroot import Collective
 from degroot.paper import experiment, square, style
 from degroot.paper.curves import COLOURS, per_agent
 from degroot.paper.experiment import Finding, Row, Run, Task, here, plus_minus, repeated
-from degroot.paper.margins import above_zero, unsettled, with_error
+from degroot.paper.margins import above_zero, told, unsettled, with_error
 
 TITLE = "Theorem 1: consensus weights against their limit as rows grow"
 ABOUT = (
@@ -109,7 +109,7 @@ def _falling(table: pd.DataFrame, settings: Settings) -> Finding:
     return Finding(
         what="Difference between weights and limit as rows grow",
         paper="shape: the weights tend to inverse-MSE weights (theorem 1)",
-        ours=f"the mean difference goes as rows^({with_error(each)}) (mean and standard error over repetitions)",
+        ours=f"the mean difference goes as a power of rows: {told(each)}",
         rule="The slope in logarithms is below zero by more than two standard errors of the mean over repetitions; "
         "above by as much differs, anything between is not settled.",
         agrees=agrees,
@@ -137,7 +137,7 @@ def _staying(table: pd.DataFrame, settings: Settings) -> Finding:
         what=f"Difference when the neighbours stay {settings.fixed}",
         paper="shape: the theorem needs neighbourhoods that grow",
         ours=f"mean {plus_minus(last['mean'])} at the most rows; in the upper half of the numbers of rows it goes as "
-        f"rows^({with_error(each)}) (mean and standard error over repetitions)",
+        f"a power of rows: {told(each)}",
         rule="That power is above half of the one expected for growing neighbourhoods by more than two standard errors "
         "of the mean over repetitions; below by as much differs, anything between is not settled.",
         agrees=agrees,
@@ -149,12 +149,10 @@ def _biased(table: pd.DataFrame) -> str:
     """Whether the weight of the best model is too large when the neighbours stay few."""
     best = _at_most_rows(_of_the_best(table, "fixed")).set_index("repetition")
     off = best.weight - best.limit
-    told = (
+    why = ": the inverse of an error that fluctuates is too large on average (Jensen)." if above_zero(off) else "."
+    return (
         f"At the point drawn and the most rows the weight of the best model is its limit, {best.limit.iloc[0]:.3f}, "
-        f"and {with_error(off)} (mean and standard error)"
-    )
-    return told + (
-        ": the inverse of an error that fluctuates is too large on average (Jensen)." if above_zero(off) else "."
+        f"plus {told(off)}{why}"
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from degroot.paper import experiment, schemes, square, style, waves
 from degroot.paper.experiment import Finding, Row, Run, Task, here, plus_minus, repeated
-from degroot.paper.margins import above_zero, unsettled, with_error
+from degroot.paper.margins import above_zero, told, unsettled
 
 Array = NDArray[np.float64]
 
@@ -189,8 +189,7 @@ def _beside_theory(table: pd.DataFrame) -> str:
     most = every[every.correlation == every.correlation.max()]
     return (
         f"At {most.correlation.iloc[0]:g} theory has {most.expected.mean():.1f} % above those that are not negative, "
-        f"with rows without end; DeGroot exceeds that by {with_error(most.excess - most.expected)} points (mean and "
-        "standard error)."
+        f"with rows without end; DeGroot is above that, in points: {told(most.excess - most.expected)}."
     )
 
 
