@@ -92,22 +92,21 @@ def test_rows_held_back_for_scoring_save_boston_from_a_model_that_fits_its_own_r
 
 
 @pytest.mark.parametrize(
-    ("data", "numbers", "reps"),
-    [("abalone", (2,), 25), ("abalone", (8, 32, 128), 7), ("cpusmall", (2, 8, 32), 5)],
+    ("data", "reading", "numbers"),
+    [
+        ("abalone", figure11.AS_PRINTED, (2, 8, 32, 128)),
+        ("cpusmall", figure11.AS_PRINTED, (2, 4, 8, 16)),
+        ("cpusmall", figure11.SCALED, (2, 8, 32, 128)),
+    ],
 )
-def test_figure_11_degroot_is_ahead_with_rows_dealt_at_random(data, numbers, reps):
-    """With more agents than 32 repetitions are ahead and behind on cpusmall, whose features are of many scales."""
-    table, _ = computed(figure11, {"data": data, "reading": figure11.AT_RANDOM}, reps=reps, numbers=numbers)
+def test_figure_11_degroot_is_ahead_of_the_average(data, reading, numbers):
+    """On cpusmall as it comes, whose features are of many scales, it falls behind with many agents."""
+    table, _ = computed(figure11, {"data": data, "reading": reading}, reps=9, numbers=numbers)
     assert (by_repetition(table, x="agents").median() > 0).all()
 
 
-def test_figure_11_degroot_is_ahead_with_128_agents_on_cpusmall_where_features_are_scaled():
-    table, _ = computed(figure11, {"data": "cpusmall", "reading": figure11.SCALED}, reps=9, numbers=(128,))
-    assert table["gain"].median() > 0
-
-
 def test_figure_11_degroot_is_ahead_from_2_to_128_agents_in_the_median_over_test_points():
-    table, _ = computed(figure11, {"reading": figure11.HALF}, reps=3, numbers=(2, 16, 128))
+    table, _ = computed(figure11, {"reading": figure11.AS_PRINTED}, reps=3, numbers=(2, 16, 128))
     assert (table["gain_in_median"] > 0).all()
 
 
@@ -268,7 +267,7 @@ def test_a_loss_at_the_end_is_told_only_where_there_is_one():
 
 def test_other_readings_are_marked_as_such():
     expected = {figure3: {"", "sparsity 0.75"}, figure9: {""}, figure10: {"", figure10.APART}}
-    expected[figure11] = {"", figure11.HALF, figure11.SCALED}
+    expected[figure11] = {"", figure11.SCALED, figure11.AT_RANDOM}
     for module, readings in expected.items():
         assert {finding.reading for finding in module.findings(pd.DataFrame())} == readings
 
