@@ -8,13 +8,13 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from degroot import InvalidInput
-from degroot.paper import models, protocol, readings, table1
+from degroot.paper import models, printed, protocol, readings, table1
 from degroot.paper.data import Data, load
 from degroot.paper.experiment import Task
 from degroot.paper.protocol import Protocol
 from degroot.paper.schemes import OF_TABLE_1, errors
 
-COMPLETE = [row for row in table1.PRINTED if row[0] in ("boston", "abalone", "cpusmall")]
+COMPLETE = [row for row in printed.TABLE_1 if row[0] in ("boston", "abalone", "cpusmall")]
 
 
 def rows_of(data: str, model: str, reps: int, **settings: object) -> pd.DataFrame:
@@ -29,13 +29,13 @@ def as_printed(spread: float = 1.0) -> pd.DataFrame:
     """A table with exactly the printed gains, and `spread` times the printed standard deviations."""
     rows = []
     for data, model in COMPLETE:
-        level = table1.PRINTED[data, model][0]
+        level = printed.error(data, model)
         for sign in (-1, 1):
             case = {"reading": "as printed", "data": data, "model": model, "repetition": (sign + 1) // 2}
             case |= {"complete": True, "hindsight": 0.0}
             rows.append({**case, "scheme": "DeGroot", "mse": level, "gain": 0.0})
-            for scheme in table1.COMPARED:
-                mean, deviation = table1.printed(data, model, scheme)
+            for scheme in printed.COMPARED:
+                mean, deviation = printed.gain(data, model, scheme)
                 gain = mean + sign * spread * deviation / np.sqrt(2)  # two values this far apart have that deviation
                 rows.append({**case, "scheme": scheme, "mse": level * (1 - gain / 100), "gain": gain})
     return pd.DataFrame(rows)
@@ -121,7 +121,7 @@ def test_the_gain_is_the_difference_from_degroot_in_percent_of_its_error():
 def test_no_scheme_of_linear_models_beats_a_linear_fit_in_hindsight_by_much_on_abalone():
     table = rows_of("abalone", "Ridge", reps=3)
     floor = table["hindsight"].min()
-    assert floor > table1.PRINTED["abalone", "Ridge"][0]
+    assert floor > printed.error("abalone", "Ridge")
     assert table.loc[table["scheme"] == "DeGroot", "mse"].min() > 0.97 * floor
 
 
@@ -199,7 +199,7 @@ def test_a_reading_is_measured_by_its_distance_and_its_spread(spread):
 def test_every_reading_changes_a_setting_that_there_is():
     for name, (rows, changes) in readings.READINGS.items():
         assert rows, name
-        assert set(rows) <= set(table1.PRINTED)
+        assert set(rows) <= set(printed.TABLE_1)
         assert replace(table1.Settings(), **changes) != table1.Settings()
 
 

@@ -107,11 +107,17 @@ def _order(mse: pd.DataFrame) -> Finding:
 
 def _nearest(line: pd.DataFrame) -> Finding:
     median = line.groupby(["xi", "scheme"]).squared_error.median().unstack()
-    share = (median.idxmin(axis=1) == "DeGroot").mean()
+    nearest = median.idxmin(axis=1)
+    share = (nearest == "DeGroot").mean()
+    others = nearest[nearest != "DeGroot"]
+    elsewhere = ", ".join(
+        f"{scheme} about xi = {each.index.values.mean():.1f}" for scheme, each in others.groupby(others)
+    )
     return Finding(
         "Where DeGroot is nearest to the truth",
         "shape: the error of DeGroot is below the others along the curve",
         f"at {100 * share:.0f} % of the positions",
         "The median squared error of DeGroot is the least of the three at two thirds of the positions or more.",
         bool(share >= 2 / 3),
+        f"Elsewhere: {elsewhere} (mean position)." if elsewhere else "",
     )

@@ -22,15 +22,8 @@ from degroot.paper.experiment import Row, Task
 
 LIBRARIES = ("numba", "numpy", "scipy", "scikit-learn")
 # No row depends on these.
-BESIDES = {
-    "cli.py",
-    "demo.py",
-    "progress.py",
-    "paper/report.py",
-    "paper/reproduce.py",
-    "paper/style.py",
-    "paper/curves.py",
-    "paper/spread.py",
+BESIDES = {"cli.py", "demo.py", "progress.py"} | {
+    f"paper/{name}.py" for name in ("curves", "margins", "report", "reproduce", "spread", "style")
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from degroot.paper import experiment, style, table1
+from degroot.paper import experiment, printed, style, table1
 from degroot.paper.data import Data
 from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, plus_minus, repeated
 from degroot.paper.models import SETTINGS
@@ -104,9 +104,9 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 def measure(table: pd.DataFrame) -> tuple[float, float]:
     """The median distance between our mean gains and the printed ones, and the median ratio of the spreads."""
     cells = [
-        (table1.gains(table, *row, scheme), table1.printed(*row, scheme))
+        (table1.gains(table, *row, scheme), printed.gain(*row, scheme))
         for row in _rows(table)
-        for scheme in table1.COMPARED
+        for scheme in printed.COMPARED
     ]
     distances = [abs(ours.mean() - mean) for ours, (mean, _) in cells]
     ratios = [ours.std() / spread for ours, (_, spread) in cells]
@@ -128,7 +128,7 @@ def _finding(reading: str, part: pd.DataFrame) -> Finding:
     ours = f"{same} of {clear} signs; distance {distance:.2f} points; {spread}"
     levels = [
         f"{table1.NAMES[data]} {model} {plus_minus(chosen(part, data=data, model=model, scheme='DeGroot')['mse'])} "
-        f"({table1.PRINTED[data, model][0]:g})"
+        f"({printed.error(data, model):g})"
         for data, model in rows
     ]
     return Finding(reading, f"{clear} signs", ours, RULE, None, f"DeGroot's errors (printed): {'; '.join(levels)}.")

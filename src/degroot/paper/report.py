@@ -68,6 +68,12 @@ def write(chapters: Sequence[Chapter], data: Sequence[Data], missing: Sequence[s
         "data": data,
         "missing": missing,
         "verdicts": VERDICTS,
+        "differences": [
+            (each, finding)
+            for each in chapters
+            for finding in each.findings
+            if finding.agrees is False and not finding.reading
+        ],
         "counts": sum((each.counts for each in chapters), Counter()),
         "reps": sorted({each.settings["reps"] for each in chapters}),
         "seed": sorted({each.settings["seed"] for each in chapters}),

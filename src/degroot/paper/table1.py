@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from degroot.paper import experiment, models, protocol, style
+from degroot.paper import experiment, models, printed, protocol, style
 from degroot.paper.data import Data
 from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, judged, plus_minus, repeated
 from degroot.paper.schemes import OF_TABLE_1, errors, gain
@@ -20,35 +20,17 @@ ABOUT = (
     "come; in the notes also scaled to [-1, 1], as LIBSVM offers these data sets too."
 )
 
-PRINTED: dict[tuple[str, str], tuple[float, tuple[float, float], tuple[float, float], tuple[float, float]]] = {
-    ("boston", "Ridge"): (25.23, (-12.45, 2.29), (-10.24, 1.90), (-2.80, 1.72)),
-    ("boston", "Lasso"): (24.17, (-13.70, 1.72), (-10.35, 1.16), (-3.46, 1.44)),
-    ("boston", "NN"): (14.18, (-15.18, 3.43), (-11.01, 3.08), (-5.81, 3.20)),
-    ("e2006", "Ridge"): (0.15, (-0.12, 0.06), (-0.21, 0.06), (0.13, 0.11)),
-    ("e2006", "Lasso"): (0.097, (-0.92, 0.15), (-0.90, 0.13), (-0.08, 0.07)),
-    ("e2006", "NN"): (0.11, (-14.58, 3.48), (-5.69, 0.97), (-0.16, 0.53)),
-    ("abalone", "Ridge"): (3.18, (-3.67, 0.55), (-3.52, 0.47), (-0.49, 0.46)),
-    ("abalone", "Lasso"): (4.93, (-10.09, 0.83), (-10.05, 0.80), (-0.39, 0.75)),
-    ("abalone", "DTR"): (4.85, (-2.53, 0.69), (-2.55, 0.70), (-0.79, 0.88)),
-    ("cpusmall", "Ridge"): (59.00, (-96.23, 23.46), (-89.81, 15.58), (-0.78, 0.63)),
-    ("cpusmall", "Lasso"): (53.82, (-76.08, 14.45), (-73.81, 10.51), (-2.04, 1.82)),
-    ("cpusmall", "DTR"): (11.16, (-4.05, 1.88), (-3.90, 1.81), (1.65, 2.20)),
-    ("yearprediction", "Ridge"): (95.02, (-0.63, 0.24), (-0.94, 0.11), (0.21, 0.12)),
-    ("yearprediction", "Lasso"): (91.21, (-1.73, 0.47), (-1.98, 0.35), (-0.22, 0.29)),
-    ("yearprediction", "DTR"): (62.11, (-3.13, 1.83), (-2.26, 1.02), (-0.54, 0.53)),
-}
-"""DeGroot's error, then the gains of M-avg, CV-static and CV-adaptive, mean and standard deviation, in percent."""
-COMPARED = OF_TABLE_1[1:]
 NAMES = {"boston": "Boston", "e2006": "E2006", "abalone": "Abalone", "cpusmall": "cpusmall"}
 NAMES["yearprediction"] = "YearPrediction"
 
-PRINTED_READING, SCALED = "as printed", "scaled features"
-READINGS: dict[str, Row] = {PRINTED_READING: {}, SCALED: {"features": "scaled"}}
+AS_PRINTED, SCALED = "as printed", "scaled features"
+READINGS: dict[str, Row] = {AS_PRINTED: {}, SCALED: {"features": "scaled"}}
 
 LEVEL_RULE = "DeGroot's mean error is within 25 % of the printed one."
 GAIN_RULE = (
     "The sign is the printed one where that is more than one standard deviation from 0, and the gain is within two "
-    "combined standard deviations of the printed one, 2 √(ours² + paper²)."
+    "combined standard deviations of the printed one, 2 √(ours² + paper²). Not judged where our sign is another but "
+    "our mean within two of its standard errors of 0."
 )
 
 
@@ -88,7 +70,7 @@ def trial(settings: Settings, random: np.random.Generator, reading: str, data: D
 
 def tasks(settings: Settings = Settings()) -> list[Task]:
     """Every data set with its three models, on features as they come and scaled."""
-    cases = [{"reading": each, "data": data, "model": model} for each in READINGS for data, model in PRINTED]
+    cases = [{"reading": each, "data": data, "model": model} for each in READINGS for data, model in printed.TABLE_1]
     return repeated(trial, settings, cases)
 
 
@@ -100,16 +82,17 @@ def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """DeGroot's errors and the gains of the others, each beside the printed value, and two counts over all rows."""
     raw, scaled = (chosen(table, reading=reading) for reading in READINGS)
-    return [*_counts(raw), *(finding for row in PRINTED for finding in _row(raw, scaled, *row))]
+    return [*_counts(raw), *(finding for row in printed.TABLE_1 for finding in _row(raw, scaled, *row))]
 
 
 def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """A panel for each scheme: our gains and the printed ones, with a standard deviation to each side."""
     figure, axes = style.panels(3, height=5.0, sharey=True)
-    rows, table = list(PRINTED), chosen(table, reading=PRINTED_READING)
-    for scheme, panel in zip(COMPARED, axes, strict=True):
-        paper = np.array([printed(*row, scheme) for row in rows])
-        ours = np.array([_moments(gains(table, *row, scheme)) for row in rows])
+    rows, table = list(printed.TABLE_1), chosen(table, reading=AS_PRINTED)
+    for scheme, panel in zip(printed.COMPARED, axes, strict=True):
+        paper = np.array([printed.gain(*row, scheme) for row in rows])
+        samples = [gains(table, *row, scheme) for row in rows]
+        ours = np.array([(sample.mean(), printed.deviation(sample)) for sample in samples])
         y = np.arange(len(rows))
         colour, marker = style.COLOURS[scheme], style.MARKERS[scheme]
         panel.errorbar(ours[:, 0], y - 0.15, xerr=ours[:, 1], fmt=marker, color=colour, label="ours")
@@ -124,12 +107,6 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     return figure
 
 
-def printed(data: str, model: str, scheme: str) -> tuple[float, float]:
-    """The printed gain of a scheme over DeGroot, in percent, and its standard deviation."""
-    mean, spread = PRINTED[data, model][OF_TABLE_1.index(scheme)]  # type: ignore[misc]
-    return mean, spread
-
-
 def gains(table: pd.DataFrame, data: str, model: str, scheme: str) -> pd.Series:
     """Our gains of a scheme over DeGroot, in percent, one for each repetition."""
     return chosen(table, data=data, model=model, scheme=scheme)["gain"]
@@ -137,13 +114,12 @@ def gains(table: pd.DataFrame, data: str, model: str, scheme: str) -> pd.Series:
 
 def same_signs(table: pd.DataFrame, rows: Iterable[tuple[str, str]]) -> tuple[int, int]:
     """How many gains have the printed sign, and of how many it is settled: printed beyond one standard deviation."""
-    cells = [(gains(table, *row, scheme), *printed(*row, scheme)) for row in rows for scheme in COMPARED]
-    clear = [_same_sign(*cell) for cell in cells if abs(cell[1]) > cell[2]]
+    clear = [printed.same_sign(*cell) for cell in _cells(table, rows) if abs(cell[1]) > cell[2]]
     return sum(clear), len(clear)
 
 
 def _row(raw: pd.DataFrame, scaled: pd.DataFrame, data: str, model: str) -> Iterable[Finding]:
-    name, level = f"{NAMES[data]}, {model}", PRINTED[data, model][0]
+    name, level = f"{NAMES[data]}, {model}", printed.error(data, model)
     rows = chosen(raw, data=data, model=model, scheme="DeGroot")
     if not len(rows) or not rows["complete"].all():
         yield judged(_together(raw, data, model), rows)
@@ -154,9 +130,9 @@ def _row(raw: pd.DataFrame, scaled: pd.DataFrame, data: str, model: str) -> Iter
         "" if near else f"{_in_hindsight(rows, level)}On scaled features it is {plus_minus(other)}. See also Readings."
     )
     yield Finding(f"{name}: DeGroot's error", f"{level}", plus_minus(rows["mse"]), LEVEL_RULE, near, note)
-    for scheme in COMPARED:
-        ours, paper = gains(raw, data, model, scheme), printed(data, model, scheme)
-        agrees = None if len(ours) < 2 else _same_sign(ours, *paper) and _near(ours, *paper)
+    for scheme in printed.COMPARED:
+        ours, paper = gains(raw, data, model, scheme), printed.gain(data, model, scheme)
+        agrees = printed.agrees(ours, *paper)
         note = "" if agrees else _why(ours, gains(scaled, data, model, scheme), *paper)
         what = f"{name}: gain of {scheme} (%)"
         yield Finding(what, f"{paper[0]} ± {paper[1]}", plus_minus(ours), GAIN_RULE, agrees, note)
@@ -164,28 +140,45 @@ def _row(raw: pd.DataFrame, scaled: pd.DataFrame, data: str, model: str) -> Iter
 
 def _together(table: pd.DataFrame, data: str, model: str) -> Finding:
     """All columns of a row that is not judged, in one finding."""
-    paper = [f"{scheme} {mean} ± {spread}" for scheme in COMPARED for mean, spread in [printed(data, model, scheme)]]
+    paper = [
+        f"{scheme} {mean} ± {spread}"
+        for scheme in printed.COMPARED
+        for mean, spread in [printed.gain(data, model, scheme)]
+    ]
     errors = chosen(table, data=data, model=model, scheme="DeGroot")["mse"]
-    ours = [f"{scheme} {plus_minus(gains(table, data, model, scheme))}" for scheme in COMPARED if len(errors)]
+    ours = [f"{scheme} {plus_minus(gains(table, data, model, scheme))}" for scheme in printed.COMPARED if len(errors)]
     return Finding(
-        f"{NAMES[data]}, {model}: DeGroot's error; gains (%)", "; ".join([f"{PRINTED[data, model][0]}", *paper]),
+        f"{NAMES[data]}, {model}: DeGroot's error; gains (%)", "; ".join([f"{printed.error(data, model)}", *paper]),
         "; ".join([plus_minus(errors), *ours]), "Not judged: the data are not complete.", None,
     )  # fmt: skip
 
 
+def _cells(
+    table: pd.DataFrame, rows: Iterable[tuple[str, str]], schemes: Iterable[str] = printed.COMPARED
+) -> list[tuple[pd.Series, float, float]]:
+    """Our gains, the printed mean and its standard deviation, for every row and scheme."""
+    return [(gains(table, *row, scheme), *printed.gain(*row, scheme)) for row in rows for scheme in schemes]
+
+
 def _counts(table: pd.DataFrame) -> Iterable[Finding]:
     complete = chosen(table, complete=True)
-    rows = [row for row in PRINTED if len(chosen(complete, data=row[0], model=row[1]))]
+    rows = [row for row in printed.TABLE_1 if len(chosen(complete, data=row[0], model=row[1]))]
     same, clear = same_signs(table, rows)
+    other = sum(printed.settled(cell[0]) for cell in _cells(table, rows) if not printed.same_sign(*cell))
     yield Finding(
         "Signs of the gains that are printed beyond one standard deviation, complete data", f"{clear}",
-        f"{same} the same", "All have the same sign.", same == clear if clear else None,
-        "" if same == clear else "Those that differ are listed below, each with what we know of the reason.",
+        f"{same} the same, {clear - same - other} not settled, {other} different",
+        "None that is settled differs: our mean is more than two of its standard errors from 0.",
+        other == 0 if clear else None,
+        "" if same == clear else "The others are listed below, with what we know of the reason.",
     )  # fmt: skip
-    rows = [row for row in rows if row[1] != "NN"]
-    cells = [[(gains(table, *row, scheme), *printed(*row, scheme)) for scheme in COMPARED[:2]] for row in rows]
-    near, strictly = (sum(all(_near(*cell, share) for cell in row) for row in cells) for share in (1.0, 0.0))
-    yield Finding(
+    yield _near_rows(table, [row for row in rows if row[1] != "NN"])
+
+
+def _near_rows(table: pd.DataFrame, rows: list[tuple[str, str]]) -> Finding:
+    cells = [_cells(table, [row], printed.COMPARED[:2]) for row in rows]
+    near, strictly = (sum(all(printed.near(*cell, share) for cell in row) for row in cells) for share in (1.0, 0.0))
+    return Finding(
         "Rows with the gains of both M-avg and CV-static near the printed ones, complete data without networks",
         f"{len(rows)}", f"{near}", "At least five of the eight are within two combined standard deviations.",
         near >= 5 if len(rows) == 8 else None,
@@ -206,12 +199,12 @@ def _why(ours: pd.Series, scaled: pd.Series, mean: float, spread: float) -> str:
     if len(ours) < 2:
         return "One repetition has no spread."
     told = f"On scaled features it is {plus_minus(scaled)}"
-    if abs(ours.mean()) < 2 * _standard_error(ours):
+    if not printed.settled(ours):
         return (
-            f"Our mean is within two of its standard errors ({_standard_error(ours):.2g}) of 0: the sign is not "
+            f"Our mean is within two of its standard errors ({printed.standard_error(ours):.2g}) of 0: the sign is not "
             f"settled. {told}. See also Readings."
         )
-    if abs(scaled.mean()) > 2 * _standard_error(scaled) and np.sign(scaled.mean()) == np.sign(mean):
+    if printed.settled(scaled) and np.sign(scaled.mean()) == np.sign(mean):
         return f"{told}: distances on raw features are those of the few columns with large numbers. See also Readings."
     return f"{told}, which is no explanation. See also Readings."
 
@@ -226,20 +219,3 @@ def _label(table: pd.DataFrame, data: str, model: str) -> str:
     rows = chosen(table, data=data, model=model)
     mark = " (left out)" if not len(rows) else "" if rows["complete"].all() else " (subset)"
     return f"{NAMES[data]} {model}{mark}"
-
-
-def _moments(sample: pd.Series) -> tuple[float, float]:
-    return (float(sample.mean()), float(np.nan_to_num(sample.std()))) if len(sample) else (np.nan, 0.0)
-
-
-def _standard_error(sample: pd.Series) -> float:
-    return float(sample.std() / np.sqrt(len(sample)))
-
-
-def _same_sign(ours: pd.Series, mean: float, spread: float) -> bool:
-    return abs(mean) <= spread or bool(np.sign(ours.mean()) == np.sign(mean))
-
-
-def _near(ours: pd.Series, mean: float, spread: float, share: float = 1.0) -> bool:
-    """Within two combined standard deviations of the printed mean, of which ours count by their `share`."""
-    return bool(abs(ours.mean() - mean) <= 2 * np.hypot(share * _moments(ours)[1], spread))

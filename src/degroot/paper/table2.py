@@ -70,7 +70,6 @@ def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
 def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """The table itself, with the printed numbers that cannot be right beside ours."""
     figure, (axes,) = style.panels()
-    figure.set_size_inches(8.4, 3.2)
     axes.axis("off")
     drawn = axes.table(
         [[_cell(table, data, quantity) for quantity in HEADS] for data in KNOWN], cellLoc="center",
