@@ -88,7 +88,9 @@ def test_fewer_repetitions_are_the_beginning_of_more(whole, tmp_path):
     assert set((tmp_path / "synthetic.csv").read_text().splitlines()) < lines
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"rows": []}', '{"digest": "0", "rows": []}', "[1]", "changed"])
+@pytest.mark.parametrize(
+    "damage", ["", "{", '{"rows": []}', '{"digest": "0", "rows": []}', "[1]", "[" * 100_000, "changed"]
+)
 def test_a_damaged_part_is_computed_again(damage, tmp_path):
     task = synthetic.tasks(synthetic.Settings(reps=1))[0]
     kept, rows = Parts(tmp_path), task.rows()
@@ -101,6 +103,39 @@ def test_a_damaged_part_is_computed_again(damage, tmp_path):
         damage = json.dumps(content)
     path.write_text(damage)
     assert kept.read(task, None) is None
+
+
+def test_a_part_in_the_place_of_another_is_computed_again(tmp_path):
+    one, other = synthetic.tasks(synthetic.Settings(reps=2))[:2]
+    kept = Parts(tmp_path)
+    kept.write(one, None, one.rows())
+    [first] = tmp_path.rglob("*.json")
+    kept.write(other, None, other.rows())
+    [second] = set(tmp_path.rglob("*.json")) - {first}
+    shutil.copy(first, second)
+    assert kept.read(one, None) == one.rows()
+    assert kept.read(other, None) is None
+
+
+def test_workers_end_when_they_are_left_alone(tmp_path):
+    command = ["paper", "theorem2", "--reps", 20, "--jobs", 2, "--offline", "--out", tmp_path]
+    running = subprocess.Popen(
+        [*DEGROOT, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    limit = time.monotonic() + 120
+    while not part_files(tmp_path) and running.poll() is None and time.monotonic() < limit:
+        time.sleep(0.05)
+    running.kill()
+    running.wait()
+    while members(running.pid) and time.monotonic() < limit:
+        time.sleep(0.2)
+    assert not members(running.pid)
+
+
+def members(session: int) -> list[str]:
+    """What is still running of a session."""
+    listed = subprocess.run(["ps", "-o", "args=", "-s", str(session)], capture_output=True, text=True)
+    return [line for line in listed.stdout.splitlines() if "resource_tracker" not in line and "defunct" not in line]
 
 
 def test_a_part_belongs_to_its_settings_case_repetition_and_data(tmp_path):
@@ -222,6 +257,20 @@ def test_a_truncated_data_file_says_what_was_expected_and_found(tmp_path):
     assert "abalone.npz" in complaint
     assert "4,177" in complaint or "4177" in complaint
     assert "10" in complaint
+
+
+def test_a_data_set_with_too_few_rows_is_told_with_the_experiment_and_the_case(tmp_path):
+    np.savez(tmp_path / "abalone_subset.npz", X=np.random.default_rng(0).normal(size=(40, 8)), y=np.arange(40.0))
+    out = tmp_path / "out"
+    complaint = degroot("paper", "figure11", "--reps", 1, "--jobs", 1, "--data", tmp_path, "--out", out)
+    assert complaint.returncode == 2
+    assert "figure11 (data abalone" in complaint.stderr
+    assert "Traceback" not in complaint.stderr
+
+
+def test_a_parts_that_is_no_folder_is_said_before_anything_is_computed(tmp_path):
+    (tmp_path / "parts").write_text("")
+    assert "can be written" in expect_one_line(degroot("paper", "synthetic", "--out", tmp_path))
 
 
 def test_quick_and_reps_exclude_each_other(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from degroot import InvalidInput
 from degroot.paper.data import Data, DataMissing, load
 from degroot.paper.spread import plus_minus as plus_minus
 
@@ -58,7 +59,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something the paper says, what we find, and whether that agrees by a rule that was written down beforehand."""
+    """Something the paper says, what we find, and whether that agrees by a rule that says how it is judged."""
 
     what: str
     paper: str
@@ -78,6 +79,8 @@ def repeated(
     trial: Callable[..., Iterable[Row]], settings: Settings, cases: Iterable[Mapping[str, Any]], times: int = 1
 ) -> list[Task]:
     """Every case, as often as the settings say, `times` over where it is noisy."""
+    if settings.reps < 1:
+        raise InvalidInput(f"`reps` must be at least 1; got {settings.reps}.")
     return [Task(trial, settings, dict(case), r) for case in cases for r in range(times * settings.reps)]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from degroot.paper import figure9, gains, heterogeneity, models, style
+from degroot.paper import figure9, gains, heterogeneity, models, protocol, style
 from degroot.paper.data import KNOWN, Data
 from degroot.paper.experiment import Finding, Row, Run, Task, chosen, here, judged, repeated
 from degroot.paper.heterogeneity import at_the_end, growth
@@ -34,7 +34,7 @@ def trial(
 ) -> Iterable[Row]:
     """The gain for each fraction."""
     held_back = {OWN: 0.0, APART: settings.held_back}[scoring]
-    make, order = models.make("Ridge", penalty), data.X[:, feature - 1]
+    make, order = models.make("Ridge", penalty), protocol.feature(data.X, feature)
     return heterogeneity.along(data, make, settings, random, order, held_back)
 
 
@@ -59,7 +59,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
         title = f"{KNOWN[case['data']].title}, ridge ({case['penalty']:g})"
         gains.panel(panel, title, f"fraction $p$ dealt by feature {case['feature']}")
         gains.curve(panel, chosen(table, **case, scoring=OWN), "heterogeneity")
-        gains.second_curve(panel, chosen(table, **case, scoring=APART), "heterogeneity", "DeGroot, scoring apart")
+        gains.second_curve(panel, chosen(table, **case, scoring=APART), "heterogeneity", "DeGroot, rows held back")
     gains.finish(figure, axes)
     return figure
 

@@ -47,7 +47,7 @@ def trial(settings: Settings, random: np.random.Generator, data: Data, panel: st
     if panel == PENALTIES:
         rows = _along_exponents(data, penalty, settings, random)
     else:
-        order = data.y if panel == LABELS else data.X[:, settings.by_feature - 1]
+        order = data.y if panel == LABELS else protocol.feature(data.X, settings.by_feature)
         rows = heterogeneity.along(data, models.make("Lasso", penalty), settings, random, order)
     return ({"penalty": penalty, **row} for row in rows)
 

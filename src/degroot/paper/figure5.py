@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from degroot import Collective
+from degroot import Collective, InvalidInput
 from degroot.paper import experiment, style
 from degroot.paper.experiment import Finding, Row, Run, Task, here, repeated
 from degroot.paper.logistic import Problem, pose
@@ -48,6 +48,9 @@ def trial(
 
 def tasks(settings: Settings = Settings()) -> list[Task]:
     """Every reading, at low and at high noise; the printed one more often, as its optimum is flat."""
+    for reading in settings.readings:
+        if reading not in READINGS:
+            raise InvalidInput(f"`readings` must be among {', '.join(READINGS)}; got {reading!r}.")
     return [
         task
         for reading in settings.readings

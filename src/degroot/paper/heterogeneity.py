@@ -98,6 +98,7 @@ def growth(table: pd.DataFrame, what: str, by: Growth = Growth(), note: str = ""
         f"difference {steps.median():+.1f}, above 0 in {(steps > 0).sum()} of {len(steps)} repetitions; rank "
         f"correlation {rank:.2f}"
         + (f" up to {p} = {most:g}, {overall:.2f} over all {p}" if by.most is not None else "")
+        + (f"; least at {p} = {medians.idxmin():g}: {medians.min():.1f} %" if medians.idxmin() != first else "")
     )
     step = gains.mostly(steps)
     open_still = unsettled(len(steps)) if step is None else ""

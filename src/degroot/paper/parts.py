@@ -36,16 +36,20 @@ class Parts:
     def read(self, task: Task, data: Data | None) -> list[Row] | None:
         """The rows of `task`, or None where they are not there or damaged."""
         try:
-            kept = json.loads(self._path(task, data).read_text(encoding="utf-8"))
+            path = self._path(task, data)
+            kept = json.loads(path.read_text(encoding="utf-8"))
             rows: list[Row] = kept["rows"]
-            return rows if kept["digest"] == _digest(rows) else None
-        except (OSError, ValueError, KeyError, TypeError):
+            return rows if kept["digest"] == _digest([path.name, rows]) else None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def write(self, task: Task, data: Data | None, rows: list[Row]) -> None:
         """Keep the rows of `task`: all of them or, if the machine stops now, none."""
         path = self._path(task, data)
-        save(make_folder(path.parent) / path.name, json.dumps({"digest": _digest(rows), "rows": rows}).encode())
+        save(
+            make_folder(path.parent) / path.name,
+            json.dumps({"digest": _digest([path.name, rows]), "rows": rows}).encode(),
+        )
 
     def _path(self, task: Task, data: Data | None) -> Path:
         module = task.trial.__module__

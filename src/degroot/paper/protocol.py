@@ -49,6 +49,14 @@ def table(data: Data, protocol: Protocol) -> Any:
     return scaler.fit_transform(data.X)
 
 
+def feature(X: Any, number: int) -> Array:
+    """A column of the table, counted from 1 as in LIBSVM's files."""
+    if not 1 <= number <= X.shape[1]:
+        raise InvalidInput(f"A feature must be one of 1 to {X.shape[1]}, counted from 1; got {number}.")
+    column: Array = X[:, number - 1]
+    return column
+
+
 def split(
     data: Data,
     protocol: Protocol,

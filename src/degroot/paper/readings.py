@@ -46,6 +46,7 @@ READINGS: Mapping[str, tuple[Sequence[tuple[str, str]], Mapping[str, Any]]] = {
     "NN: batches of 16": ([BOSTON_NN], {"boston_network": replace(NETWORK, batch=16)}),
     "NN: scaled, one split": ([BOSTON_NN], SCALED_ONCE),
 }
+FIVE_AGENTS = (*table1.READINGS, "one split", "scaled, one split")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,8 @@ def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """For each reading how many signs are as printed, how far the gains are from them, and how wide their spread."""
-    return [_finding(reading, part) for reading, part in _by_reading(table)]
+    found = [_finding(reading, part) for reading, part in _by_reading(table)]
+    return [*_nearest(table), *found]
 
 
 def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
@@ -118,6 +120,20 @@ def _by_reading(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     complete = chosen(table, complete=True)
     names = sorted(dict.fromkeys(complete["reading"]), key=lambda reading: reading.startswith("NN"))
     return [(name, chosen(complete, reading=name)) for name in names]
+
+
+def _nearest(table: pd.DataFrame) -> list[Finding]:
+    """Of the readings of all rows with five agents, that whose gains and that whose spread are nearest to the print."""
+    measured = {name: measure(part) for name, part in _by_reading(table) if name in FIVE_AGENTS}
+    if not measured:
+        return []
+    by_gain = min(measured, key=lambda name: measured[name][0])
+    by_spread = min(measured, key=lambda name: abs(np.log(measured[name][1])))
+    rule = "Not judged: the least distance, and the spread whose ratio to the printed one is nearest to 1."
+    ours = f"in its gains: {by_gain} ({measured[by_gain][0]:.2f} points)"
+    if measured[by_spread][1] == measured[by_spread][1]:
+        ours += f"; in their spread: {by_spread} ({measured[by_spread][1]:.1f} times)"
+    return [Finding("Reading nearest to the print, of those with five agents on all rows", "", ours, rule, None)]
 
 
 def _finding(reading: str, part: pd.DataFrame) -> Finding:

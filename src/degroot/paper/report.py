@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 import degroot
 from degroot.folders import save
+from degroot.paper.catalogue import NAMES
 from degroot.paper.data import Data
 from degroot.paper.experiment import Finding, Settings
 from degroot.paper.parts import LIBRARIES
@@ -74,6 +75,7 @@ def write(chapters: Sequence[Chapter], data: Sequence[Data], missing: Sequence[s
             for finding in each.findings
             if finding.agrees is False and not finding.reading
         ],
+        "whole": len(chapters) == len(NAMES),
         "counts": sum((each.counts for each in chapters), Counter()),
         "reps": sorted({each.settings["reps"] for each in chapters}),
         "seed": sorted({each.settings["seed"] for each in chapters}),

@@ -1,13 +1,18 @@
 """Reproduce the paper: compute what is missing, on all cores, and write tables, figures and the report."""
 
+import os
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 from joblib import Parallel, delayed, parallel_config
 
+from degroot.exceptions import InvalidInput
 from degroot.folders import make_folder
 from degroot.paper import catalogue, report
 from degroot.paper.data import Data, load
@@ -34,7 +39,7 @@ class Plan:
 def reproduce(plan: Plan) -> Path:
     """Do as planned; gives the path of the report."""
     experiments = catalogue.find(plan.names)
-    make_folder(plan.out)
+    make_folder(plan.out / "parts")
     settings = {name: _settings(module, plan) for name, module in experiments.items()}
     tasks = [task for name, module in experiments.items() for task in module.tasks(settings[name])]
     possible, data, missing = at_hand(tasks, lambda name: load(name, plan.data, download=plan.download))
@@ -70,7 +75,7 @@ def _computed(tasks: list[Task], data: Mapping[str, Data], plan: Plan) -> dict[T
             rows[task] = kept
     label = f"Computing ({len(rows)} of {len(tasks)} kept from before)" if rows else "Computing"
     with progress(label, len(open_tasks), lines=True) as advance, parallel_config("loky", inner_max_num_threads=1):
-        work = (delayed(_finished)(place, task, task.among(data)) for place, task in enumerate(open_tasks))
+        work = (delayed(_finished)(place, task, task.among(data), os.getpid()) for place, task in enumerate(open_tasks))
         for place, found in Parallel(n_jobs=plan.jobs, return_as="generator_unordered")(work):
             task = open_tasks[place]
             parts.write(task, task.among(data), found)
@@ -79,5 +84,23 @@ def _computed(tasks: list[Task], data: Mapping[str, Data], plan: Plan) -> dict[T
     return rows
 
 
-def _finished(place: int, task: Task, data: Data | None) -> tuple[int, list[Row]]:
-    return place, task.rows(data)
+def _finished(place: int, task: Task, data: Data | None, parent: int) -> tuple[int, list[Row]]:
+    if os.getpid() != parent:
+        _end_with(parent)
+    try:
+        return place, task.rows(data)
+    except InvalidInput as error:
+        case = ", ".join(f"{name} {value}" for name, value in task.case.items())
+        raise InvalidInput(f"{task.trial.__module__.rpartition('.')[2]} ({case}): {error}") from error
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """Let this process end when its parent does, even if that is killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
