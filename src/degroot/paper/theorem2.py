@@ -146,8 +146,8 @@ def _least(every: pd.DataFrame) -> Finding:
         what="MSE of the optimal weights against 1 / sum_j (1 / sigma_j²)",
         paper="shape: the least expected squared error",
         ours=f"{plus_minus(known.mse)} against {plus_minus(known.theory)}, {plus_minus(apart)} % apart",
-        rule="They are within 10 % of each other on average over repetitions.",
-        agrees=bool(abs(apart.mean()) <= 10.0),
+        rule="They are within 5 % of each other on average over repetitions.",
+        agrees=bool(abs(apart.mean()) <= 5.0),
     )
 
 
@@ -158,8 +158,8 @@ def _moving(every: pd.DataFrame) -> Finding:
         what="Moving the optimal weights along random directions",
         paper="shape: any move raises the error",
         ours=f"raises it in {raised:.1%} of {len(away):,} moves, on average by {ratio:.3f} times what theory has",
-        rule="Every move raises it, on average within 10 % of shift² · sum_j sigma_j² direction_j².",
-        agrees=bool(raised == 1.0 and abs(ratio - 1.0) <= 0.1),
+        rule="Every move raises it, on average within 5 % of shift² · sum_j sigma_j² direction_j².",
+        agrees=bool(raised == 1.0 and abs(ratio - 1.0) <= 0.05),
     )
 
 
