@@ -95,7 +95,7 @@ def compare(scale: Scale, repeats: int, one_by_one: bool = False) -> dict[str, s
     each = {name: 1e6 * seconds / (count | {"literal": len(few)})[name] for name, seconds in times.items()}
     return {
         "scale (K, rows, features, N, M)": str(scale) + (", one at a time" if one_by_one else ""),
-        "search": collective.judges[0].neighbourhoods.path,
+        "search": collective.neighbourhoods[0].path,
         "ours, us a point": f"{each['ours']:.2f}",
         "vectorised recipe": f"{each['vectorised']:.1f} ({vectorised.algorithm})",
         "literal recipe": f"{each['literal']:.0f}",

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from degroot import Agent, AgentError, Collective, DeGrootRegressor, InvalidInput
 from degroot.baselines import best_single, cv_adaptive, cv_static
+from degroot.evidence import Reach
 from degroot.judges import neighbourhood_size
 
 RULES = ["degroot", "average", "trust-average", "error-average"]
@@ -298,10 +299,12 @@ def test_a_name_may_be_anything_and_an_error_is_still_one_line():
 
 
 @pytest.mark.parametrize(
-    "y", [np.zeros(9), np.zeros(11), [], 3.0, None, np.zeros((10, 2)), np.zeros((1, 10)), np.zeros((10, 1, 1))]
+    "y", [np.zeros(9), np.zeros(11), [], 3.0, None, np.zeros((10, 0)), np.zeros((1, 10)), np.zeros((10, 1, 1))]
 )
 def test_there_is_one_label_for_each_row(y):
-    with expect_refused("`y` must hold one number for each of 10 rows; its shape is ", str(np.shape(y)), agent="north"):
+    with expect_refused(
+        "`y` must hold numbers for each of 10 rows, (n,) or (n, Q); its shape is ", str(np.shape(y)), agent="north"
+    ):
         Agent(first, rows(), y, "north")
 
 
@@ -353,9 +356,7 @@ def test_a_fraction_of_the_rows_is_above_0_and_at_most_1(neighbours, rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(
-    "neighbours", [True, False, np.True_, "5", "all", None, [5], 1j, np.array([[1, 2], [3, 4]]), {}]
-)
+@pytest.mark.parametrize("neighbours", [True, False, np.True_, "5", "all", [5], 1j, np.array([[1, 2], [3, 4]]), {}])
 def test_neighbours_are_a_number(neighbours, rule):
     with expect_refused("`neighbours` must be a whole number or a fraction of the rows", "got "):
         Collective([agent()], neighbours, rule)
@@ -399,13 +400,19 @@ def test_fractions_of_numpy_are_fractions(kind):
 def test_a_fraction_is_what_it_is_written_as(percent, n):
     whole = agent(X=np.zeros((n, 1)))
     expected = max(2, percent * n // 100)
-    assert neighbourhood_size(percent / 100, whole) == expected
-    assert neighbourhood_size(np.float64(percent / 100), whole) == expected
-    assert neighbourhood_size(np.float32(percent / 100), whole) == expected
+    for kind in (float, np.float64, np.float32):
+        assert neighbourhood_size(Reach(kind(percent / 100), "uniform"), whole) == expected
 
 
-@pytest.mark.parametrize("wrong", ["Euclid", "", None, 3, ["euclidean"], {"a": 1}])
-@pytest.mark.parametrize("setting", ["rule", "metric", "kernel"])
+@pytest.mark.parametrize(
+    ("setting", "wrong"),
+    [
+        (setting, wrong)
+        for setting in ("rule", "metric", "kernel")
+        for wrong in ("Euclid", "", None, 3, ["euclidean"], {"a": 1})
+        if (setting, wrong) != ("kernel", None)  # the rule's own
+    ],
+)
 def test_rule_metric_and_kernel_are_known(setting, wrong):
     known = {
         "rule": RULES,
@@ -671,7 +678,7 @@ def test_held_out_rows_are_rows(make):
         make(models(), np.zeros(3), np.zeros(3))
     with expect_refused("must have 2 features", "got 3", agent="hold-out"):
         make(models(), rows(d=3), np.zeros(10))
-    with expect_refused("`y` must hold one number for each of 10 rows", "(9,)", agent="hold-out"):
+    with expect_refused("`y` must hold numbers for each of 10 rows", "(9,)", agent="hold-out"):
         make(models(), rows(), np.zeros(9))
     with expect_refused("at least one agent"):
         make([], rows(), np.zeros(10))

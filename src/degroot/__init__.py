@@ -3,21 +3,31 @@
 from typing import TYPE_CHECKING, Any
 
 from degroot.agents import Agent
-from degroot.collective import Collective, Consensus
+from degroot.answers import Consensus
+from degroot.collective import Collective
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 
 if TYPE_CHECKING:
-    from degroot.estimators import DeGrootRegressor
+    from degroot.estimators import DeGrootClassifier, DeGrootRegressor
 
-__all__ = ["Agent", "AgentError", "Collective", "Consensus", "DeGrootError", "DeGrootRegressor", "InvalidInput"]
+__all__ = [
+    "Agent",
+    "AgentError",
+    "Collective",
+    "Consensus",
+    "DeGrootClassifier",
+    "DeGrootError",
+    "DeGrootRegressor",
+    "InvalidInput",
+]
 
 
 def __getattr__(name: str) -> Any:
     """What is made on first use: importing scikit-learn takes longer than all the rest."""
-    if name == "DeGrootRegressor":
-        from degroot.estimators import DeGrootRegressor
+    if name in ("DeGrootClassifier", "DeGrootRegressor"):
+        from degroot import estimators
 
-        return DeGrootRegressor
+        return getattr(estimators, name)
     if name == "__version__":
         from importlib.metadata import version
 

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from degroot.agents import Agent
-from degroot.collective import FIELDS as ALL_FIELDS
-from degroot.collective import Collective, Consensus, asked, concluded
+from degroot.answers import FIELDS as ALL_FIELDS
+from degroot.answers import Consensus, asked, concluded, single
+from degroot.collective import Collective
+from degroot.evidence import Reach
 from degroot.judges import Judge, squared_errors
 from degroot.points import Array
 from degroot.rules import leaving_out
@@ -90,15 +92,17 @@ class HeldOut:
         self._models = Collective(agents, size, rule="average", metric=metric, kernel=kernel, space=space)
         if neighbours is None and all(agent.space is not None for agent in self.agents):
             space = self.agents[0].space  # whatever the agents can hold will do, as no distances are taken
-        holder = Agent(self._models, X, y, "hold-out", space=space)
+        holder = Agent(self._models, X, y, "hold-out", space=space, classes=self.agents[0].classes)
         if holder.n_features != self.agents[0].n_features:
             raise holder.error(f"it must have {self.agents[0].n_features} features; got {holder.n_features}.")
         same_columns(holder.feature_names, self._models.feature_names, "its rows", holder.error)
         self._judge: Judge | None = None
+        self._reach = Reach(size, kernel)
         if neighbours is None:
             self._errors = squared_errors(holder, self.agents).mean(axis=0)
         else:
-            self._judge = Judge.appoint(holder, self.agents, neighbours, metric, kernel, space)
+            self._judge = holder.judge(self.agents, metric, space)
+            self._judge.ready(self._reach)
         self._rule = rule
 
     @property
@@ -119,15 +123,19 @@ class HeldOut:
         """The prediction with what lies behind it; there is no trust between agents here."""
         names, X = asked(fields, FIELDS), as_table(X)
         beliefs = np.asarray(self._models.consult(X, fields="beliefs").beliefs)
-        errors = self._near(X)
-        known = concluded(names, self._rule(errors), beliefs, lambda apart: self._values_without(errors, apart))
-        return Consensus(self.names, **{name: known[name] for name in names})
+        errors, several = self._near(X), beliefs.ndim == 3
+        known = concluded(
+            names, self._rule(errors), beliefs if several else beliefs[..., None],
+            lambda apart: self._values_without(errors, apart),
+        )  # fmt: skip
+        answer: dict[str, Any] = {name: known[name] for name in names}
+        return Consensus(self.names, **(answer if several else single(answer)))
 
     def _near(self, X: Any) -> Array:
         """Errors (M, K) on the held-out rows near each point."""
         if self._judge is None:
             return np.tile(self._errors, (X.shape[0], 1))
-        return self._judge.judge(self._judge.locate(X))
+        return self._judge.near[self._reach].means(self._judge.locate(X), self._judge.errors)
 
     def _values_without(self, errors: Array, beliefs: Array) -> Array:
         def value_of(others: NDArray[np.intp]) -> Array:

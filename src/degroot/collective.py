@@ -1,54 +1,27 @@
 """Collectives: agents that answer together."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from degroot.agents import Agent
+from degroot.answers import FIELDS, Consensus, asked, blank, concluded, single
+from degroot.choice import OPTIONS, Choice, Option, choose
+from degroot.evidence import Evidence, Reach, scored_by_peers
 from degroot.exceptions import InvalidInput
-from degroot.jackknife import influence, standard_error
-from degroot.judges import Judge, check_choice, check_settings
-from degroot.points import Array, in_blocks, threads
+from degroot.judges import Judge, check_choice, check_settings, gather
+from degroot.neighbourhoods import Neighbourhoods
+from degroot.points import Array, in_blocks
 from degroot.progress import progress
-from degroot.rules import RULES, Rule
+from degroot.rehearsal import block_size
+from degroot.rules import MOMENTS, NOTHING, RULES, Rule
 from degroot.tables import as_table, column_names, same_columns, take, to_numbers
-from degroot.trust import shares
 
 BELIEFS_BYTES = 1 << 25  # of points and predictions, held at once
-ERRORS_BYTES = 1 << 24  # of errors (M, K, K), held by a thread at once
-
-
-@dataclass(frozen=True, slots=True)
-class Consensus:
-    """What a collective answers for M points. A field that was not asked for is None.
-
-    The standard error says how much the answer depends on single agents; it is not a prediction interval. With one
-    agent there is nobody to leave out: standard error and influence are NaN.
-    """
-
-    names: tuple[str, ...]
-    value: Array | None = None  # (M,) the collective prediction
-    standard_error: Array | None = None  # (M,) jackknife over agents
-    weights: Array | None = None  # (M, K) consensus weights, rows sum to 1
-    beliefs: Array | None = None  # (M, K) every agent's own prediction
-    trust: Array | None = None  # (M, K, K) row i: agent i's trust in every model
-    influence: Array | None = None  # (M, K) value with everyone, minus value without agent i
-
-
-FIELDS = tuple(field.name for field in fields(Consensus) if field.name != "names")
-
-
-def asked(fields: Sequence[str] | str, known: Sequence[str]) -> list[str]:
-    """The names of fields that were asked for, one or several, if all are known."""
-    if not isinstance(fields, Iterable):
-        raise InvalidInput(f"`fields` must be names of fields; got {fields!r}.")
-    names = [fields] if isinstance(fields, str) else list(fields)
-    for name in names:
-        if name not in known:
-            raise InvalidInput(f"`fields` must be among {', '.join(map(repr, known))}; got {name!r}.")
-    return names
+AUTO = "auto"
 
 
 class Collective:
@@ -57,19 +30,24 @@ class Collective:
     Parameters
     ----------
     agents : agents with distinct names
-    neighbours : int or float
+    neighbours : int or float, optional
         How many of an agent's rows are the neighbourhood of a point: a number, or a fraction of each agent's rows
-        (rounded down, at least 2).
+        (rounded down, at least 2). By default what suits the rule: 0.01, as in the paper, but at least
+        6 rows; for stacking 0.05, but at least 20 rows.
     rule : str
-        ``"degroot"`` (the paper's), ``"average"``, ``"trust-average"`` or ``"error-average"``.
+        ``"degroot"`` (the paper's), ``"stacking"``, ``"average"``, ``"trust-average"``, ``"error-average"``; or
+        ``"auto"``, which tries average, degroot and stacking on the agents' own rows and takes the best.
     metric : str
         ``"euclidean"``, ``"cosine"`` or ``"manhattan"``.
-    kernel : str
+    kernel : str, optional
         How neighbours count: ``"uniform"`` (the paper's), ``"tricube"`` or ``"gaussian"``, by their distance over the
-        distance of the farthest of them.
+        distance of the farthest of them. By default tricube for stacking, uniform for the others.
     space : transformer or callable, optional
         Applied before distances are taken, for agents that have no `space` of their own. (Rows that are not finite
         numbers need the agent's own.)
+    ridge : float, optional
+        How far stacking holds on to equal weights; 0.3 by default. The penalty is this much of the mean error, times
+        the number of models over the effective number of neighbours.
     n_jobs : int, optional
         How many threads to use; all cores by default.
 
@@ -90,25 +68,27 @@ class Collective:
     def __init__(
         self,
         agents: Iterable[Agent],
-        neighbours: float = 0.01,
+        neighbours: float | None = None,
         rule: str = "degroot",
         *,
         metric: str = "euclidean",
-        kernel: str = "uniform",
+        kernel: str | None = None,
         space: Any = None,
+        ridge: float | None = None,
         n_jobs: int | None = None,
     ) -> None:
         check_settings(neighbours, metric, kernel, n_jobs)
-        check_choice("rule", rule, RULES)
+        check_choice("rule", rule, [*RULES, AUTO])
+        _check_ridge(ridge)
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
-        self.n_jobs = n_jobs
-        self.agents = _agreeing(agents)
+        self.ridge, self.n_jobs = ridge, n_jobs
+        self.agents: tuple[Agent, ...] = ()
         self._judges: tuple[Judge, ...] | None = None
-        if self._rule.uses_errors:
-            self._judges = self._calibrated()
+        self.choice: Choice | None = None  # what the rule "auto" came to
+        self._settle(_agreeing(agents), None)
 
     def __repr__(self) -> str:
-        return f"Collective({', '.join(self.names)}; neighbours={self.neighbours}, rule={self.rule!r})"
+        return f"Collective({', '.join(self.names)}; neighbours={self._option.reach.neighbours}, rule={self.rule!r})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,14 +102,20 @@ class Collective:
 
     @property
     def judges(self) -> tuple[Judge, ...]:
-        """Each agent's squared errors of all models, and its neighbourhoods."""
+        """Each agent's view of all models: their errors on its rows, and its neighbourhoods."""
         if self._judges is None:
-            self._judges = self._calibrated()
+            self._judges = self._scored(self.agents)
         return self._judges
+
+    @property
+    def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
+        """Each agent's neighbourhoods, as far as the rule looks."""
+        reach = self._option.reach
+        return tuple(judge.near[reach] for judge in _ready(self.judges, reach))
 
     def predict(self, X: Any) -> Array:
         """The collective prediction for each row of `X`, (M,)."""
-        return self._fields(self._checked(X), ["value"])["value"]
+        return np.asarray(self._fields(self._checked(X), ["value"])["value"])
 
     def consult(self, X: Any, fields: Sequence[str] | str = FIELDS) -> Consensus:
         """The collective prediction with what lies behind it.
@@ -140,41 +126,71 @@ class Collective:
         fields : names of fields of `Consensus`
             Only these are computed and kept; all by default. `trust` takes 8 K² bytes a point.
         """
-        return Consensus(self.names, **self._fields(self._checked(X), asked(fields, FIELDS)))
+        return Consensus(self.names, **self._fields(self._checked(X), asked(fields, FIELDS)), choice=self.choice)
 
     def replace(self, agent: Agent) -> "Collective":
         """Put `agent` in the place of the one with its name, and score anew only what it changes."""
         place = self._place(_agent(agent).name)
         agents = _agreeing([*self.agents[:place], agent, *self.agents[place + 1 :]])
+        judges = None
         if self._judges is not None:
-            judge = self._judge(agent, agents)
             others = [other.with_model(place, agent) for k, other in enumerate(self._judges) if k != place]
-            self._judges = (*others[:place], judge, *others[place:])
-        self.agents = agents
-        return self
+            judges = (*others[:place], self._judge(agent, agents), *others[place:])
+        return self._settle(agents, judges)
 
     def join(self, agent: Agent) -> "Collective":
         """Add `agent`, and score only its model on others' rows and all models on its rows."""
         agents = _agreeing([*self.agents, agent])
+        judges = None
         if self._judges is not None:
-            judges = [judge.with_model(len(self.agents), agent) for judge in self._judges]
-            self._judges = (*judges, self._judge(agent, agents))
-        self.agents = agents
-        return self
+            others = [judge.with_model(len(self.agents), agent) for judge in self._judges]
+            judges = (*others, self._judge(agent, agents))
+        return self._settle(agents, judges)
 
     def leave(self, name: str) -> "Collective":
         """Remove the agent called `name`; nothing has to be scored."""
         place = self._place(name)
         agents = _agreeing([*self.agents[:place], *self.agents[place + 1 :]])
+        judges = None
         if self._judges is not None:
             others = [*self._judges[:place], *self._judges[place + 1 :]]
-            self._judges = tuple(judge.without_model(place) for judge in others)
-        self.agents = agents
+            judges = tuple(judge.without_model(place) for judge in others)
+        return self._settle(agents, judges)
+
+    def _settle(self, agents: tuple[Agent, ...], judges: tuple[Judge, ...] | None) -> "Collective":
+        """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
+        _check_peers(agents)
+        options, choice = self._options, None
+        if self.rule == AUTO or options[0].made.uses != NOTHING:
+            judges = judges or self._scored(agents)
+            _ready(judges, *(option.reach for option in options))
+            choice = choose(agents, judges, options, self.n_jobs) if self.rule == AUTO else None
+        self.agents, self._judges, self.choice = agents, judges, choice
         return self
 
     @property
+    def _options(self) -> list[Option]:
+        """What can be chosen, after the settings that were given."""
+        named = OPTIONS if self.rule == AUTO else [Option(self.rule, RULES[self.rule].reach)]
+        return list(dict.fromkeys(self._as_set(option) for option in named))
+
+    def _as_set(self, option: Option) -> Option:
+        reach = option.reach
+        if self.neighbours is not None:
+            reach = Reach(self.neighbours, reach.kernel)
+        if self.kernel is not None:
+            reach = replace(reach, kernel=self.kernel)
+        if self.ridge is not None and option.rule == "stacking":
+            option = replace(option, ridge=self.ridge)
+        return replace(option, reach=reach)
+
+    @property
+    def _option(self) -> Option:
+        return self.choice.option if self.choice is not None else self._options[0]
+
+    @property
     def _rule(self) -> Rule:
-        return RULES[self.rule]
+        return self._option.made
 
     def _place(self, name: str) -> int:
         if name not in self.names:
@@ -182,13 +198,13 @@ class Collective:
         return self.names.index(name)
 
     def _judge(self, agent: Agent, predictors: Sequence[Agent]) -> Judge:
-        return Judge.appoint(agent, predictors, self.neighbours, self.metric, self.kernel, self.space)
+        return agent.judge(predictors, self.metric, self.space)
 
-    def _calibrated(self) -> tuple[Judge, ...]:
+    def _scored(self, agents: tuple[Agent, ...]) -> tuple[Judge, ...]:
         judges = []
-        with progress("Scoring models", len(self.agents)) as advance:
-            for agent in self.agents:
-                judges.append(self._judge(agent, self.agents))
+        with progress("Scoring models", len(agents)) as advance:
+            for agent in agents:
+                judges.append(self._judge(agent, agents))
                 advance()
         return tuple(judges)
 
@@ -199,12 +215,11 @@ class Collective:
         same_columns(column_names(X), self.feature_names)
         return X
 
-    def _fields(self, X: Any, names: Iterable[str]) -> dict[str, Array]:
-        M, K = X.shape[0], len(self.agents)
-        shapes = {"value": (M,), "standard_error": (M,), "trust": (M, K, K)}
-        answer = {name: np.empty(shapes.get(name, (M, K))) for name in names}
-        needs_errors = (self._rule.uses_errors and set(answer) != {"beliefs"}) or "trust" in answer
-        judges = self.judges if needs_errors else ()
+    def _fields(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
+        M, K, outputs = X.shape[0], len(self.agents), self.agents[0].outputs
+        answer = blank(names, M, K, outputs or 1)
+        needs_errors = (self._rule.uses != NOTHING and set(answer) != {"beliefs"}) or "trust" in answer
+        judges = _ready(self.judges, self._option.reach) if needs_errors else ()
         width = K + X.shape[1] * (1 + sum(judge.space is not None for judge in judges))
         step = max(1, BELIEFS_BYTES // (8 * width))
         for start in range(0, M, step):
@@ -212,51 +227,58 @@ class Collective:
             self._answer(
                 take(X, slice(start, stop)), judges, {name: array[start:stop] for name, array in answer.items()}
             )
-        return answer
+        return single(answer) if outputs is None else answer
 
     def _answer(self, X: Any, judges: Sequence[Judge], out: dict[str, Array]) -> None:
         """Answer for the points `X` into the arrays of `out`. Models and spaces are called from this thread only."""
-        M, K = X.shape[0], len(self.agents)
+        M, K, rule, reach = X.shape[0], len(self.agents), self._rule, self._option.reach
         bare = self.space is None and any(agent.space is None for agent in self.agents)
         plain: Any = to_numbers(X) if bare else None
-        beliefs = np.column_stack([agent.predict(X) for agent in self.agents])
+        beliefs = np.stack([agent.predict(X).reshape(M, -1) for agent in self.agents], axis=1)
         located = [plain if judge.space is None else judge.locate(X) for judge in judges]
+        moments, aside = rule.uses == MOMENTS, [k for k, agent in enumerate(self.agents) if agent.scored_by_peers]
 
         def block(start: int, stop: int) -> None:
-            errors = np.empty((stop - start, K, K)) if judges else np.broadcast_to(1.0, (stop - start, K, K))
-            for i, (judge, points) in enumerate(zip(judges, located, strict=True)):
-                judge.judge_into(errors, i, points[start:stop])
+            if judges:
+                points = [each[start:stop] for each in located]
+                found = gather(judges, points, reach, moments=moments, spread=bool(aside))
+                evidence = scored_by_peers(found, aside)
+            else:
+                evidence = Evidence(np.broadcast_to(1.0, (stop - start, K, K)))
             part = {name: array[start:stop] for name, array in out.items()}
-            _conclude(self._rule, errors, beliefs[start:stop], part)
+            _conclude(rule, evidence, beliefs[start:stop], part)
 
-        size = min(4096, max(128, ERRORS_BYTES // (8 * K * K)), -(-M // (4 * (self.n_jobs or threads()))))
-        in_blocks(block, M, -(-size // 64) * 64, self.n_jobs)
-
-
-def concluded(
-    names: Iterable[str], weights: Array, beliefs: Array, values_without: Callable[[Array], Array]
-) -> dict[str, Array]:
-    """What follows from weights and beliefs, (M, K) each: the fields in `names`, and those on the way to them."""
-    known = {"weights": weights, "beliefs": beliefs, "value": (weights * beliefs).sum(axis=-1)}
-    if {"standard_error", "influence"} & set(names):
-        apart = beliefs - beliefs[:, :1]  # what all have in common would cost the differences their digits
-        without = values_without(apart)
-        known["standard_error"] = standard_error(without)
-        known["influence"] = influence((weights * apart).sum(axis=-1), without)
-    return known
+        in_blocks(block, M, block_size(M, K, moments and bool(judges), self.n_jobs), self.n_jobs)
 
 
-def _conclude(rule: Rule, errors: Array, beliefs: Array, out: dict[str, Array]) -> None:
-    """From errors (M, K, K) and beliefs (M, K) to the asked fields, the arrays of `out`."""
+def _ready(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:
+    """The judges, with neighbourhoods of these reaches."""
+    for judge in judges:
+        for reach in reaches:
+            judge.ready(reach)
+    return judges
+
+
+def _conclude(rule: Rule, evidence: Evidence, beliefs: Array, out: dict[str, Array]) -> None:
+    """From evidence and beliefs (M, K, Q) to the asked fields, the arrays of `out`."""
     known = {"beliefs": beliefs}
-    if set(out) - {"beliefs"}:
-        trust = shares(errors) if rule.uses_errors or "trust" in out else errors
-        known["trust"] = trust
-        if set(out) - {"beliefs", "trust"}:
-            weights = rule.weights(errors, trust)
-            known |= concluded(out, weights, beliefs, lambda apart: rule.values_without(errors, trust, apart))
+    if "trust" in out:
+        known["trust"] = evidence.trust
+    if set(out) - {"beliefs", "trust"}:
+        weights = rule.weights(evidence)
+        known |= concluded(out, weights, beliefs, lambda apart: rule.values_without(evidence, apart))
     for name, array in out.items():
         array[:] = known[name]
+
+
+def _check_ridge(ridge: Any) -> None:
+    if ridge is not None and (isinstance(ridge, bool) or not isinstance(ridge, Real) or not 0.0 <= float(ridge) < np.inf):
+        raise InvalidInput(f"`ridge` must be a finite number that is not negative; got {ridge!r}.")
+
+
+def _check_peers(agents: Sequence[Agent]) -> None:
+    if len(agents) == 1 and agents[0].scored_by_peers:
+        raise agents[0].error("its model must be scored by somebody: without peers it needs `own_predictions`.")
 
 
 def _agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
@@ -275,8 +297,21 @@ def _agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
             raise agent.error(
                 f"it must have {first.n_features} features as {first.name!r} has; got {agent.n_features}."
             )
+        _check_outputs(agent, first)
         same_columns(agent.feature_names, names, "its rows", agent.error)
     return agents
+
+
+def _check_outputs(agent: Agent, first: Agent) -> None:
+    """Refuse agents that do not predict the same thing."""
+    if _listed(agent) != _listed(first):
+        raise agent.error(f"it must have the classes of {first.name!r}, {_listed(first)}; it has {_listed(agent)}.")
+    if agent.outputs != first.outputs:
+        raise agent.error(f"it must have {first.outputs or 1} outputs as {first.name!r} has; got {agent.outputs or 1}.")
+
+
+def _listed(agent: Agent) -> str:
+    return "none" if agent.classes is None else ", ".join(map(repr, agent.classes.tolist()))
 
 
 def _agent(candidate: Any) -> Agent:

@@ -1,88 +1,166 @@
 """Judges: an agent's view of all models, how well they do on its own rows near a point."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from degroot.agents import Agent
-from degroot.exceptions import InvalidInput
+from degroot.evidence import Evidence, Reach, from_moments
+from degroot.exceptions import AgentError, InvalidInput
 from degroot.neighbourhoods import KERNELS, METRICS, Neighbourhoods
 from degroot.points import Array, for_kernels
 from degroot.tables import Complaint, to_numbers, told
+
+
+class Predictor(Protocol):
+    """Whoever has a model."""
+
+    def predict(self, X: Any) -> Array:
+        """One prediction for each row."""
+
+
+class Holder(Predictor, Protocol):
+    """Whoever has rows, labels and a model of its own."""
+
+    X: Any
+    y: Array
+    space: Any
+    own_predictions: Array | None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it holds."""
+
+    def error(self, message: str) -> AgentError:
+        """An error that names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
     """An agent's view of all models: how they do on its rows, and where those rows lie."""
 
-    agent: Agent
+    agent: Holder
     space: Any  # what takes rows to where distances are taken; None: they stay where they are
-    neighbourhoods: Neighbourhoods
-    errors: Array  # (n, K) squared errors of every model on the agent's rows
+    rows: Any  # (n, d) where distances are taken
+    metric: str
+    residuals: Array  # (n, Q, K) of every model on the agent's rows, for each output
+    errors: Array  # (n, K) their squares, summed over the outputs
+    near: dict[Reach, Neighbourhoods] = field(default_factory=dict)
 
     @classmethod
-    def appoint(
-        cls, agent: Agent, predictors: Sequence[Agent], neighbours: float, metric: str, kernel: str, space: Any = None
-    ) -> "Judge":
+    def appoint(cls, agent: Holder, predictors: Sequence[Predictor], metric: str, space: Any = None) -> "Judge":
         """Make `agent` the judge of all `predictors`. Its own space goes before `space`."""
         space = _ready(agent.space if agent.space is not None else space, agent)
         rows = _located(agent.X, space, agent.error)
-        size = neighbourhood_size(neighbours, agent)
-        return cls(agent, space, Neighbourhoods(rows, size, metric, kernel), squared_errors(agent, predictors))
+        residuals = _residuals(agent, predictors)
+        return cls(agent, space, rows, metric, residuals, _squared(residuals))
+
+    def ready(self, reach: Reach) -> None:
+        """Make neighbourhoods of that reach."""
+        if reach not in self.near:
+            size = neighbourhood_size(reach, self.agent)
+            self.near[reach] = Neighbourhoods(self.rows, size, self.metric, reach.kernel)
 
     def locate(self, X: Any) -> Any:
         """`X` where distances are taken."""
         located = _located(X, self.space, self.agent.error if self.space is not None else InvalidInput)
-        if located.shape[1] != self.neighbourhoods.n_features:
+        if located.shape[1] != self.rows.shape[1]:
             raise self.agent.error(
-                f"its `space` must give points {self.neighbourhoods.n_features} features, as it gave its rows; "
+                f"its `space` must give points {self.rows.shape[1]} features, as it gave its rows; "
                 f"got {located.shape[1]}."
             )
         return located
 
-    def judge(self, located: Any) -> Array:
-        """Mean squared error of every model near each of the `located` points, (M, K)."""
-        return self.neighbourhoods.means(located, self.errors)
+    def testify(
+        self, into: Evidence, place: int, located: Any, reach: Reach, left_out: NDArray[np.intp] | None = None
+    ) -> None:
+        """What this judge finds near the `located` points, into slot `place`; `left_out`: a row for each point."""
+        near = self.near[reach]
+        if into.moments is None:
+            near.means_into(into.errors, place, located, self.errors, left_out, into.spread, into.effective)
+        else:
+            near.moments_into(into.moments, place, located, self.residuals, left_out, into.spread, into.effective)
 
-    def judge_into(self, errors: Array, place: int, located: Any) -> None:
-        """The same into ``errors[:, place]``, of (M, judges, K)."""
-        self.neighbourhoods.means_into(errors, place, located, self.errors)
-
-    def with_model(self, place: int, predictor: Agent) -> "Judge":
+    def with_model(self, place: int, predictor: Predictor) -> "Judge":
         """The same judge, with `predictor` in the place of the model at `place`, or after the last."""
-        return self._with_column(place, squared_errors(self.agent, [predictor]))
+        return self._with_model(place, _residuals(self.agent, [predictor]))
 
     def without_model(self, place: int) -> "Judge":
         """The same judge, without the model at `place`."""
-        return self._with_column(place, np.empty((self.agent.n_rows, 0)))
+        return self._with_model(place, self.residuals[..., :0])
 
-    def _with_column(self, place: int, column: Array) -> "Judge":
-        errors = np.column_stack([self.errors[:, :place], column, self.errors[:, place + 1 :]])
-        return replace(self, errors=for_kernels(errors))
-
-
-def squared_errors(agent: Agent, predictors: Sequence[Agent]) -> Array:
-    """Squared error of each of `predictors` on the rows of `agent`, (n, len(predictors))."""
-    residuals = np.column_stack([predictor.predict(agent.X) - agent.y for predictor in predictors])
-    return for_kernels(residuals**2)
+    def _with_model(self, place: int, residuals: Array) -> "Judge":
+        parts = [self.residuals[..., :place], residuals, self.residuals[..., place + 1 :]]
+        together = for_kernels(np.concatenate(parts, axis=-1))
+        return replace(self, residuals=together, errors=_squared(together))
 
 
-def neighbourhood_size(neighbours: float, agent: Agent) -> int:
-    """How many of the agent's rows are a neighbourhood: an integer as it is, a fraction rounded down, at least 2."""
+def gather(
+    judges: Sequence[Judge],
+    located: Sequence[Any],
+    reach: Reach,
+    *,
+    moments: bool = False,
+    spread: bool = False,
+    own: tuple[int, NDArray[np.intp]] | None = None,
+) -> Evidence:
+    """What all judges find near M points, each `located` by each judge.
+
+    With `own` the points are rows of one of them, its place and their numbers: it leaves each out.
+    """
+    M, K = located[0].shape[0], len(judges)
+    where, effective = (np.empty((M, K)), np.empty((M, K))) if moments or spread else (None, None)
+    packed = np.empty((M, K, K * (K + 1) // 2)) if moments else None
+    found = Evidence(np.empty((0 if moments else M, K, K)), packed, where, effective)
+    for i, (judge, points) in enumerate(zip(judges, located, strict=True)):
+        judge.testify(found, i, points, reach, own[1] if own is not None and own[0] == i else None)
+    if packed is None or where is None or effective is None:
+        return found
+    return from_moments(packed, where, effective)
+
+
+def squared_errors(agent: Holder, predictors: Sequence[Predictor]) -> Array:
+    """Squared error of each of `predictors` on the rows of `agent`, (n, len(predictors)), summed over outputs."""
+    return _squared(_residuals(agent, predictors))
+
+
+def _residuals(agent: Holder, predictors: Sequence[Predictor]) -> Array:
+    """Residuals (n, Q, K); of its own model by its own predictions, where it has any."""
+    honest: Callable[[Predictor], Array | None] = lambda each: agent.own_predictions if each is agent else None  # noqa: E731
+    answers = [own if (own := honest(each)) is not None else each.predict(agent.X) for each in predictors]
+    residuals = np.stack([answer - agent.y for answer in answers], axis=-1)
+    return for_kernels(residuals if residuals.ndim == 3 else residuals[:, None])
+
+
+def _squared(residuals: Array) -> Array:
+    return for_kernels((residuals**2).sum(axis=1))
+
+
+def neighbourhood_size(reach: Reach, agent: Holder) -> int:
+    """How many of the agent's rows are a neighbourhood: an integer as it is, a fraction rounded down, but no less."""
+    neighbours = reach.neighbours
     if isinstance(neighbours, Integral):
         if neighbours > agent.n_rows:
             raise agent.error(f"`neighbours` must be at most the number of rows, {agent.n_rows}; got {neighbours}.")
         return int(neighbours)
-    return min(agent.n_rows, max(2, int(neighbours * agent.n_rows * (1 + 1e-12))))
+    return min(agent.n_rows, max(reach.least, int(neighbours * agent.n_rows * (1 + 1e-12))))
 
 
-def check_settings(neighbours: Any, metric: str, kernel: str, n_jobs: Any = None) -> None:
-    """Refuse settings that no agent could use."""
+def check_settings(neighbours: Any, metric: str, kernel: Any, n_jobs: Any = None) -> None:
+    """Refuse settings that no agent could use. `neighbours` and `kernel` may be None: the rule's own."""
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise InvalidInput(f"`n_jobs` must be a whole number other than 0, or None; got {n_jobs!r}.")
+    if neighbours is not None:
+        _check_neighbours(neighbours)
+    check_choice("metric", metric, METRICS)
+    if kernel is not None:
+        check_choice("kernel", kernel, KERNELS)
+
+
+def _check_neighbours(neighbours: Any) -> None:
     if isinstance(neighbours, bool) or not isinstance(neighbours, (Integral, Real)):
         raise InvalidInput(f"`neighbours` must be a whole number or a fraction of the rows; got {neighbours!r}.")
     if isinstance(neighbours, Integral):
@@ -90,8 +168,6 @@ def check_settings(neighbours: Any, metric: str, kernel: str, n_jobs: Any = None
             raise InvalidInput(f"`neighbours` must be at least 1 when it is a whole number; got {neighbours}.")
     elif not 0.0 < float(neighbours) <= 1.0:
         raise InvalidInput(f"`neighbours` must lie in (0, 1] when it is a fraction; got {neighbours}.")
-    for name, value, known in (("metric", metric, METRICS), ("kernel", kernel, KERNELS)):
-        check_choice(name, value, known)
 
 
 def check_choice(name: str, value: object, known: Iterable[str]) -> None:
@@ -100,7 +176,7 @@ def check_choice(name: str, value: object, known: Iterable[str]) -> None:
         raise InvalidInput(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.")
 
 
-def _ready(space: Any, agent: Agent) -> Any:
+def _ready(space: Any, agent: Holder) -> Any:
     """`space`, fitted on the agent's rows where it needs that and has not been."""
     if space is None or not hasattr(space, "transform"):
         if space is None or callable(space):

@@ -1,7 +1,6 @@
-"""Rules: from the agents' local errors to one weight for each model, with everybody and without each agent in turn.
+"""Rules: from what the agents found near each point to one weight for each model, with everybody and without each.
 
-Errors and trust are (M, K, K): what agent i measured for model j near each point. Weights are (M, K), and (M, K, K)
-where row i is without agent i. Values without each agent in turn are (M, K), and are all that error bars need.
+Weights are (M, K). Values without each agent in turn are (M, K), and are all that error bars need.
 """
 
 from collections.abc import Callable
@@ -10,18 +9,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot import consensus, jackknife
+from degroot import consensus, jackknife, stacking
+from degroot.evidence import Evidence, Reach
 from degroot.points import Array
 from degroot.trust import shares
+
+NOTHING, ERRORS, MOMENTS = "nothing", "errors", "moments"
+
+FEW = Reach(0.01, "uniform", least=6)  # the paper's 1 %; its two rows say little of models that err at random
+LOCAL = Reach(0.05, "tricube", least=20)  # second moments need more rows than errors do
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How errors, and the trust that follows from them, become weights."""
+    """How evidence becomes weights."""
 
-    weights: Callable[[Array, Array], Array]
-    values_without: Callable[[Array, Array, Array], Array]  # also from the beliefs (M, K)
-    uses_errors: bool = True
+    weights: Callable[[Evidence], Array]
+    values_without: Callable[[Evidence, Array], Array]  # also from the beliefs (M, K)
+    uses: str = ERRORS  # of the evidence: NOTHING, ERRORS or MOMENTS
+    reach: Reach = FEW  # where nothing else is asked for
 
 
 def leaving_out(K: int, value_of: Callable[[NDArray[np.intp]], Array]) -> Array:
@@ -45,26 +51,44 @@ def _error_average(errors: Array) -> Array:
     return shares(errors.mean(axis=-2))
 
 
-def _by(weigh: Callable[[Array], Array], uses_errors: bool = True) -> Rule:
+def _by(weigh: Callable[[Array], Array], uses: str = ERRORS) -> Rule:
     """The rule that `weigh` gives, also on what remains when an agent is left out."""
 
-    def values_without(errors: Array, _trust: Array, beliefs: Array) -> Array:
+    def values_without(evidence: Evidence, beliefs: Array) -> Array:
         def value_of(others: NDArray[np.intp]) -> Array:
-            value: Array = (weigh(errors[:, others[:, None], others]) * beliefs[:, others]).sum(axis=-1)
+            value: Array = (weigh(evidence.errors[:, others[:, None], others]) * beliefs[:, others]).sum(axis=-1)
             return value
 
         return leaving_out(beliefs.shape[-1], value_of)
 
-    return Rule(lambda errors, _trust: weigh(errors), values_without, uses_errors)
+    return Rule(lambda evidence: weigh(evidence.errors), values_without, uses)
+
+
+def _stacking(ridge: float) -> Rule:
+    def parts(evidence: Evidence) -> tuple[Array, Array, Array]:
+        return np.asarray(evidence.moments), np.asarray(evidence.spread), np.asarray(evidence.effective)
+
+    return Rule(
+        lambda evidence: stacking.weigh(*parts(evidence), ridge),
+        lambda evidence, beliefs: stacking.values_without(*parts(evidence), beliefs, ridge),
+        MOMENTS,
+        LOCAL,
+    )
 
 
 RULES = {
     # the paper's: stationary weights of the trust matrix
     "degroot": Rule(
-        lambda _errors, trust: consensus.solve(trust),
-        lambda _errors, trust, beliefs: jackknife.solve_without(trust, beliefs),
+        lambda evidence: consensus.solve(evidence.trust),
+        lambda evidence, beliefs: jackknife.solve_without(evidence.trust, beliefs),
     ),
-    "average": _by(_average, uses_errors=False),  # M-avg: all models alike
+    "average": _by(_average, NOTHING),  # M-avg: all models alike
     "trust-average": _by(_trust_average),  # tau-avg: the mean of the agents' trust, which is one round of pooling
     "error-average": _by(_error_average),  # MSE-avg: in inverse proportion to the mean of the agents' errors
+    "stacking": _stacking(stacking.RIDGE),  # the least mean squared error of the weighted mean itself
 }
+
+
+def rule_of(name: str, ridge: float | None = None) -> Rule:
+    """The rule called `name`; stacking with that `ridge`, if any is given."""
+    return _stacking(ridge) if name == "stacking" and ridge is not None else RULES[name]

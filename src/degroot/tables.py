@@ -77,18 +77,39 @@ def to_numbers(X: Any, complaint: Complaint = InvalidInput, name: str = "X") -> 
 
 def to_vector(y: ArrayLike, length: int, complaint: Complaint = InvalidInput, name: str = "y") -> Array:
     """`y` as `length` finite numbers."""
+    return to_outputs(y, length, complaint, name, outputs=None)
+
+
+def to_outputs(
+    y: ArrayLike, length: int, complaint: Complaint = InvalidInput, name: str = "y", outputs: int | None = -1
+) -> Array:
+    """`y` as finite numbers, (length,) or (length, Q); a single column is taken as (length,).
+
+    `outputs` says what it has to be: Q columns, or None for (length,); -1: either.
+    """
     values = _as_array(y, lambda why: complaint(f"`{name}` must hold numbers; {why}."))
-    if values.ndim == 2 and values.shape[1] == 1:
+    if values.ndim == 2 and values.shape[1] == 1 and outputs in (None, -1):
         values = values[:, 0]
-    if values.shape != (length,):
-        raise complaint(f"`{name}` must hold one number for each of {length} rows; its shape is {values.shape}.")
-    vector: Array = _as_floats(values, complaint, name)
-    if not np.isfinite(vector).all():
-        row = int(np.flatnonzero(~np.isfinite(vector))[0])
-        raise complaint(f"`{name}` must be finite; row {row} is {vector[row]}.")
-    if np.abs(vector).max(initial=0.0) > LARGEST:
-        raise complaint(f"`{name}` must not exceed {LARGEST:g} in size; it reaches {np.abs(vector).max():g}.")
-    return vector
+    several = values.ndim == 2 and values.shape[1] > 0 and outputs in (values.shape[1], -1)
+    if values.shape[:1] != (length,) or not (several or (values.ndim == 1 and outputs in (None, -1))):
+        wanted = "one number" if outputs is None else f"{outputs} numbers" if outputs > 0 else "numbers"
+        form = ", (n,) or (n, Q)" if outputs == -1 else ""
+        raise complaint(f"`{name}` must hold {wanted} for each of {length} rows{form}; its shape is {values.shape}.")
+    numbers: Array = _as_floats(values, complaint, name)
+    if not np.isfinite(numbers).all():
+        row = int(np.argwhere(~np.isfinite(numbers))[0][0])
+        raise complaint(f"`{name}` must be finite; row {row} is {numbers[row]}.")
+    if np.abs(numbers).max(initial=0.0) > LARGEST:
+        raise complaint(f"`{name}` must not exceed {LARGEST:g} in size; it reaches {np.abs(numbers).max():g}.")
+    return numbers
+
+
+def answered(predict: Callable[[Any], Any], X: Any, complaint: Complaint) -> Any:
+    """What a model answers; whatever it raises is a complaint."""
+    try:
+        return predict(X)
+    except Exception as error:
+        raise complaint(f"its model must predict; it raised {told(error)}.") from error
 
 
 def told(error: BaseException) -> str:

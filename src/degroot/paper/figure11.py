@@ -70,7 +70,7 @@ def measured(agents: list[Agent], X: Any, y: Array, neighbours: float) -> Row:
         "sharing_at_worst": sharing[degroot.argmax()],
         "sharing": np.median(sharing),
         "rows": min(agent.n_rows for agent in agents),
-        "neighbours": min(judge.neighbourhoods.size for judge in collective.judges),
+        "neighbours": min(near.size for near in collective.neighbourhoods),
     }
 
 

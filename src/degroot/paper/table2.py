@@ -99,10 +99,10 @@ def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Findi
 
 def _of_agents(agents: Sequence[Agent], settings: Settings) -> dict[str, float]:
     """The least number of rows, and of neighbours, that an agent has."""
-    judges = Collective(agents, settings.neighbours, n_jobs=1).judges
+    collective = Collective(agents, settings.neighbours, n_jobs=1)
     return {
         OF_AN_AGENT: min(agent.n_rows for agent in agents),
-        NEIGHBOURS: min(judge.neighbourhoods.size for judge in judges),
+        NEIGHBOURS: min(near.size for near in collective.neighbourhoods),
     }
 
 

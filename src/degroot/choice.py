@@ -1,0 +1,109 @@
+"""Choosing a rule: each agent tries the options on its own rows, and only sums of squared errors are pooled."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from degroot.agents import Agent
+from degroot.evidence import Evidence, Reach
+from degroot.judges import Judge
+from degroot.points import Array
+from degroot.progress import progress
+from degroot.rehearsal import rehearse, sampled
+from degroot.rules import LOCAL, MOMENTS, FEW, Rule, rule_of
+from degroot.stacking import RIDGE
+
+WIDE = Reach(0.2, "tricube", least=40)
+MANY = Reach(0.1, "uniform", least=30)
+BLOCKS = 10  # parts of an agent's rows, of which it tells the sums
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A rule with its settings."""
+
+    rule: str
+    reach: Reach
+    ridge: float | None = None
+
+    @property
+    def made(self) -> Rule:
+        """The rule itself."""
+        return rule_of(self.rule, self.ridge)
+
+    def __str__(self) -> str:
+        if self.rule == "average":
+            return "average"
+        ridge = "" if self.ridge is None else f", ridge {self.ridge:g}"
+        return f"{self.rule}, neighbours {self.reach.neighbours:g}{ridge}"
+
+
+OPTIONS = (
+    *(Option("stacking", reach, ridge) for reach in (LOCAL, WIDE) for ridge in (RIDGE, 2.0, 10.0, 50.0)),
+    Option("degroot", FEW),
+    Option("degroot", MANY),
+    Option("average", FEW),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which option was chosen, and the evidence: the mean squared error of each on the agents' own rows."""
+
+    option: Option
+    options: tuple[Option, ...]
+    errors: Array  # (options,)
+    rows: int
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule that was chosen."""
+        return self.option.rule
+
+    def __str__(self) -> str:
+        lines = [f"mean squared error on {self.rows} of the agents' own rows, each left out of its neighbourhood:"]
+        for option, error in zip(self.options, self.errors, strict=True):
+            lines.append(f"{error:12.6g}  {option}{'  <- chosen' if option == self.option else ''}")
+        return "\n".join(lines)
+
+
+def choose(agents: Sequence[Agent], judges: Sequence[Judge], options: Sequence[Option], n_jobs: int | None) -> Choice:
+    r"""The option with the least mean squared error on the agents' own rows; the first, unless that is clearly better.
+
+    Each agent tells, for every option, the sums of squared errors over ten parts of its rows. The best option is taken
+    when its mean squared error is below that of the first by more than one standard error of the difference, which
+    the sums over parts give: sampling noise alone should not overturn a good default.
+    """
+    sums, counts = [], []
+    with progress("Choosing a rule", len(agents)) as advance:
+        for place, agent in enumerate(agents):
+            squares = _squared_errors(agents, judges, place, options, n_jobs)
+            parts = [part for part in np.array_split(np.arange(len(sampled(agent))), BLOCKS) if len(part)]
+            sums += [squares[:, part].sum(axis=1) for part in parts]
+            counts += [len(part) for part in parts]
+            advance()
+    table, rows = np.array(sums), int(np.sum(counts))
+    errors = table.sum(axis=0) / rows
+    best = int(np.argmin(errors))
+    gains = table[:, 0] - table[:, best]
+    noise = np.sqrt(len(gains) * gains.var(ddof=1)) if len(gains) > 1 else np.inf
+    return Choice(options[best if gains.sum() > noise else 0], tuple(options), errors, rows)
+
+
+def _squared_errors(
+    agents: Sequence[Agent], judges: Sequence[Judge], place: int, options: Sequence[Option], n_jobs: int | None
+) -> Array:
+    """The squared error of every option on the rehearsed rows of one agent, (options, m)."""
+    squares = np.empty((len(options), len(sampled(agents[place]))))
+    for reach in dict.fromkeys(option.reach for option in options):
+        tried = [k for k, option in enumerate(options) if option.reach == reach]
+
+        def heard(points: slice, evidence: Evidence, residuals: Array, tried: list[int] = tried) -> None:
+            for k in tried:
+                weights = options[k].made.weights(evidence)
+                squares[k, points] = (np.einsum("mk,mkq->mq", weights, residuals) ** 2).sum(axis=1)
+
+        moments = any(options[k].made.uses == MOMENTS for k in tried)
+        rehearse(agents, judges, place, reach, heard, moments=moments, n_jobs=n_jobs)
+    return squares

@@ -1,0 +1,74 @@
+"""Classes: labels as one-hot outputs, and models' answers as probabilities of all the classes.
+
+The squared error of probabilities, summed over the classes, is the Brier score (Brier, 1950).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from degroot.exceptions import InvalidInput
+from degroot.points import Array
+from degroot.tables import Complaint, answered
+
+SUM_TOLERANCE = 1e-4  # of probabilities, which models often give in float32
+
+
+def known_classes(classes: Any, complaint: Complaint = InvalidInput) -> NDArray[Any]:
+    """`classes` as an array, if they are distinct labels."""
+    labels = np.asarray(classes)
+    if labels.ndim != 1 or not len(labels) or len(np.unique(labels)) != len(labels):
+        raise complaint(f"`classes` must be distinct labels; got {classes!r}.")
+    return labels
+
+
+def one_hot(labels: ArrayLike, classes: NDArray[Any], length: int, complaint: Complaint, name: str = "y") -> Array:
+    """Labels (n,) as (n, Q): 1 for the label's class, 0 elsewhere."""
+    given = np.asarray(labels)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    if given.shape != (length,):
+        raise complaint(f"`{name}` must hold one label for each of {length} rows; its shape is {given.shape}.")
+    distinct, which = np.unique(given, return_inverse=True)
+    outputs = (distinct[:, None] == classes).astype(np.float64)
+    if not outputs.any(axis=1).all():
+        strange = distinct[~outputs.any(axis=1)][0]
+        raise complaint(f"`{name}` must hold labels among {', '.join(map(repr, classes.tolist()))}; got {strange!r}.")
+    coded: Array = outputs[which]
+    return coded
+
+
+def probabilities(model: Any, X: Any, classes: NDArray[Any], complaint: Complaint) -> Array:
+    """What `model` says of each row of `X`, (M, Q). Classes that it has never seen get 0; labels alone become 1 or 0."""
+    length = X.shape[0]
+    if not hasattr(model, "predict_proba"):
+        answer = np.asarray(answered(model.predict if hasattr(model, "predict") else model, X, complaint))
+        if answer.ndim == 2 and answer.shape[1] == len(classes):
+            return as_probabilities(answer, length, classes, complaint)
+        return one_hot(answer, classes, length, complaint, "predict(X)")
+    answer = np.asarray(answered(model.predict_proba, X, complaint))
+    seen = np.asarray(getattr(model, "classes_", classes))
+    if answer.ndim != 2 or seen.ndim != 1 or answer.shape[1] != len(seen):
+        raise complaint(
+            f"`predict_proba(X)` must give a probability for each of its {seen.size} classes; "
+            f"its shape is {answer.shape}."
+        )
+    places = one_hot(seen, classes, len(seen), complaint, "classes_")
+    return as_probabilities(answer @ places, length, classes, complaint)
+
+
+def as_probabilities(answer: ArrayLike, length: int, classes: NDArray[Any], complaint: Complaint) -> Array:
+    """`answer` (M, Q), if its rows are probabilities of the classes."""
+    table = np.asarray(answer, dtype=np.float64)
+    if table.shape != (length, len(classes)):
+        raise complaint(
+            f"Probabilities must be {len(classes)} for each of {length} rows; their shape is {table.shape}."
+        )
+    sums = table.sum(axis=1)
+    wrong = ~(np.isfinite(table).all(axis=1) & (table >= 0.0).all(axis=1) & (np.abs(sums - 1.0) <= SUM_TOLERANCE))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise complaint(f"Probabilities must not be negative and sum to 1; row {row} is {table[row].tolist()}.")
+    scaled: Array = table / sums[:, None]
+    return scaled

@@ -1,0 +1,90 @@
+"""A collective of classifiers with scikit-learn's face."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from degroot.agents import Agent
+from degroot.estimators.dealing import Dealing
+from degroot.exceptions import InvalidInput
+from degroot.points import Array
+from degroot.tables import is_frame, to_numbers
+
+
+class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
+    """A collective of classifiers, each trained on its own share of the rows.
+
+    Agents trust models by the Brier score of their probabilities near the point. A model that gives labels only counts
+    as certain of them; a class that an agent has never seen has probability 0 for it.
+
+    Parameters
+    ----------
+    estimator : estimator, or list of estimators
+        What every agent trains a clone of; a list has one for each agent. Logistic regression by default. An agent whose
+        rows are all of one class gives that class, as most classifiers cannot learn from one.
+    agents, n_agents, partition, fraction, self_scoring, neighbours, rule, metric, kernel, space, ridge, random_state, n_jobs
+        As in `DeGrootRegressor`.
+
+    Attributes
+    ----------
+    classes_ : (Q,) labels
+    collective_ : Collective
+    agents_ : tuple of Agent
+    n_features_in_ : int
+    feature_names_in_ : array of str, where `X` has them
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = DeGrootClassifier(LogisticRegression(max_iter=1000), n_agents=3, random_state=0).fit(X, y)
+    >>> model.predict(X[:2]), model.predict_proba(X[:2]).shape
+    (array([0, 0]), (2, 3))
+    """
+
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "DeGrootClassifier":
+        """Deal the rows to agents, one for each group where `groups` are given, and train a model for each."""
+        X, labels = self._training(X, y)
+        self.classes_: NDArray[Any] = np.unique(labels)
+        self._deal(X, labels, groups, self.classes_)
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """The collective's probability of every class, (M, Q)."""
+        return np.asarray(self._consulted(X, "value").value)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest probability, (M,)."""
+        answer: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return answer
+
+    def _default(self) -> Any:
+        return LogisticRegression(max_iter=1000)
+
+    def _pooled(self, agents: Any) -> None:
+        agents = tuple(agents)
+        for agent in agents:
+            if isinstance(agent, Agent) and agent.classes is None:
+                raise agent.error("it must have `classes` to be part of a classifier; it has none.")
+        super()._pooled(agents)
+        self.classes_ = np.asarray(self.agents_[0].classes)
+
+    def _training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Checked rows and labels. Frames stay frames: the agents' models may want their columns by name."""
+        if not is_frame(X):
+            X, y = validate_data(self, X, y, **self._checks())
+        else:
+            validate_data(self, X, skip_check_array=True)
+            if not len(X):
+                raise InvalidInput("`X` must have at least one row; it has none.")
+            if self.space is None:
+                to_numbers(X)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+        check_classification_targets(y)
+        return X, y

@@ -1,0 +1,94 @@
+"""A collective of regressors with scikit-learn's face."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.linear_model import Ridge
+from sklearn.utils.validation import validate_data
+
+from degroot.estimators.dealing import Dealing
+from degroot.exceptions import InvalidInput
+from degroot.points import Array
+from degroot.tables import is_frame, to_numbers, to_outputs
+
+
+class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
+    """A collective of regressors, each trained on its own share of the rows.
+
+    Parameters
+    ----------
+    estimator : estimator, or list of estimators
+        What every agent trains a clone of; a list has one for each agent. Ridge regression by default.
+    agents : agents, optional
+        Agents with trained models. Then `fit` deals no rows and trains nothing: it only lets them pool. `from_agents`
+        does so at once.
+    n_agents : int
+        How many agents to deal the rows to, when `fit` gets no groups.
+    partition : ``"random"``, ``"label"``, feature or callable
+        How to deal: at random, in the order of the label (the first of several outputs) or of a feature (its number or
+        its name), or by ``partition(X, y)``, which gives the row numbers of each agent.
+    fraction : float
+        The share of the rows that is dealt in order, if any are; the rest is dealt at random.
+    self_scoring : ``"cross"``, ``"train"`` or ``"peers"``
+        How an agent scores its own model: on rows that it was not trained on, by cross-fitting, which takes five
+        further fits; on its training rows, as in the paper, which flatters it; or not at all, so that what the other
+        agents measured of it stands in.
+    neighbours, rule, metric, kernel, space, ridge
+        As in `Collective`.
+    random_state : int, RandomState or None
+        For dealing the rows and cross-fitting, and for the agents' models where they want one.
+    n_jobs : int, optional
+        How many models are trained at once (one by default), and how many threads predict (all by default).
+
+    Attributes
+    ----------
+    collective_ : Collective
+    agents_ : tuple of Agent
+    n_features_in_ : int
+    feature_names_in_ : array of str, where `X` has them
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = DeGrootRegressor(Ridge(0.1), n_agents=5, random_state=0).fit(X, y)
+    >>> value, error = model.predict(X, return_std=True)
+    >>> value.shape, error.shape
+    ((442,), (442,))
+    """
+
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "DeGrootRegressor":
+        """Deal the rows to agents, one for each group where `groups` are given, and train a model for each.
+
+        `y` is (n,), or (n, Q) for several outputs, which share the weights.
+        """
+        X, labels = self._training(X, y)
+        self._deal(X, labels, groups)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The collective prediction; with `return_std`, also its standard error, the jackknife over agents."""
+        answer = self._consulted(X, "value", *(["standard_error"] if return_std else []))
+        return (answer.value, answer.standard_error) if return_std else answer.value
+
+    def _default(self) -> Any:
+        return Ridge()
+
+    def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Checked rows and labels. Frames stay frames: the agents' models may want their columns by name."""
+        if not is_frame(X):
+            X, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **self._checks())
+            return X, to_outputs(y, X.shape[0])
+        validate_data(self, X, skip_check_array=True)
+        if not len(X):
+            raise InvalidInput("`X` must have at least one row; it has none.")
+        if self.space is None:
+            to_numbers(X)
+        return X, to_outputs(np.asarray(y), len(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

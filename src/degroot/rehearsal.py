@@ -1,0 +1,69 @@
+"""Rehearsals: an agent puts its own rows to the collective, each left out of its own neighbourhood.
+
+What comes out stays with the agent: only sums or quantiles of it are pooled.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.agents import Agent
+from degroot.evidence import Evidence, Reach, scored_by_peers
+from degroot.judges import Judge, gather
+from degroot.points import Array, in_blocks, threads
+from degroot.tables import take
+
+ROWS = 2000  # of each agent, at most: a sample of them settles what they are asked for
+SEED = 0
+EVIDENCE_BYTES = 1 << 24  # held by a thread at once
+
+Heard: TypeAlias = Callable[[slice, Evidence, Array], None]  # points, what was found, residuals (m, K, Q)
+
+
+def sampled(agent: Agent) -> NDArray[np.intp]:
+    """The numbers of the rows that an agent rehearses with."""
+    if agent.n_rows <= ROWS:
+        return np.arange(agent.n_rows)
+    chosen: NDArray[np.intp] = np.random.default_rng(SEED).choice(agent.n_rows, ROWS, replace=False)
+    return chosen
+
+
+def rehearse(
+    agents: Sequence[Agent],
+    judges: Sequence[Judge],
+    place: int,
+    reach: Reach,
+    heard: Heard,
+    *,
+    moments: bool = False,
+    n_jobs: int | None = None,
+) -> None:
+    """Put rows of the agent at `place` to everybody, block by block, each left out of its own neighbourhood.
+
+    Its own model takes part by its honest predictions. Where there are none, since peers score it, it does not.
+    """
+    rows = sampled(agents[place])
+    X, K = take(agents[place].X, rows), len(agents)
+    residuals = judges[place].residuals[rows].transpose(0, 2, 1)
+    located = [judge.locate(X) for judge in judges]
+    aside = [k for k, agent in enumerate(agents) if agent.scored_by_peers]
+    members = np.array([k for k in range(K) if k != place or k not in aside or K == 1])
+
+    def block(start: int, stop: int) -> None:
+        points = [each[start:stop] for each in located]
+        evidence = gather(judges, points, reach, moments=moments, spread=True, own=(place, rows[start:stop]))
+        evidence = scored_by_peers(evidence, aside)
+        if len(members) < K:
+            evidence = evidence.among(np.arange(stop - start), members)
+        heard(slice(start, stop), evidence, residuals[start:stop, members])
+
+    in_blocks(block, len(rows), block_size(len(rows), K, moments, n_jobs), n_jobs)
+
+
+def block_size(M: int, K: int, moments: bool, n_jobs: int | None) -> int:
+    """How many of M points a thread takes at once: enough to be quick, few enough to hold the evidence."""
+    held = 8 * K * (K * (K + 1) // 2 if moments else K)
+    size = min(4096, max(4 if moments else 128, EVIDENCE_BYTES // held), -(-M // (4 * (n_jobs or threads()))))
+    return size if size < 64 else -(-size // 64) * 64
