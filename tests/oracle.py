@@ -134,3 +134,55 @@ def values_without(trust, beliefs):
         left = left / left.sum(axis=1, keepdims=True)
         values.append(stationary(left) @ beliefs[others])
     return np.array(values)
+
+
+# -- local stacking ----------------------------------------------------------------------------------------------------
+
+
+def stacked_weights(parties, x, neighbours, ridge, left_out=None):
+    """The weights of local stacking for one point: minimise w'Gw + penalty |w|² over the simplex.
+
+    G is the mean of the agents' second moments of residuals near the point, weighted by coverage, the inverse of the
+    mean squared distance to their neighbours. `left_out` is (party, row): it is not among that party's neighbours.
+    """
+    moments, spread, effective = [], [], []
+    for k, party in enumerate(parties):
+        gaps = distances(dense(party.X), dense(x)[0], "euclidean")
+        order = np.argsort(gaps, kind="stable")
+        if left_out is not None and left_out[0] == k:
+            order = order[order != left_out[1]]
+        nearest = order[: min(neighbours, len(order))]
+        importance = kernel_weights(gaps[nearest], "tricube")
+        importance = importance / importance.sum()
+        residuals = np.array([residuals_of(other, party)[nearest] for other in parties])
+        moments.append((importance * residuals) @ residuals.T)
+        spread.append((importance * gaps[nearest] ** 2).sum())
+        effective.append(1 / (importance**2).sum())
+    share = trust_row(spread)
+    gram = sum(c * moment for c, moment in zip(share, moments, strict=True))
+    K = len(parties)
+    penalty = ridge * K * (share**2 / effective).sum() * np.trace(gram) / K
+    return on_the_simplex(gram + penalty * np.eye(K))
+
+
+def residuals_of(other, party):
+    """Of its own model, by the predictions that it declares honest, if any."""
+    if other is party and getattr(party, "own", None) is not None:
+        return np.asarray(party.own, float) - party.y
+    return np.asarray(other.predict(party.X), float) - party.y
+
+
+def on_the_simplex(gram):
+    """argmin w'Gw with w >= 0, sum w = 1, by trying every set of agents that may have weight."""
+    K = len(gram)
+    best, least = None, np.inf
+    for members in range(1, 2**K):
+        chosen = [k for k in range(K) if members >> k & 1]
+        solved = np.linalg.lstsq(gram[np.ix_(chosen, chosen)], np.ones(len(chosen)), rcond=None)[0]
+        if (solved < 0).any() or solved.sum() <= 0:
+            continue
+        weights = np.zeros(K)
+        weights[chosen] = solved / solved.sum()
+        if weights @ gram @ weights < least:
+            best, least = weights, weights @ gram @ weights
+    return best

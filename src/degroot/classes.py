@@ -33,7 +33,7 @@ def one_hot(labels: ArrayLike, classes: NDArray[Any], length: int, complaint: Co
     distinct, which = np.unique(given, return_inverse=True)
     outputs = (distinct[:, None] == classes).astype(np.float64)
     if not outputs.any(axis=1).all():
-        strange = distinct[~outputs.any(axis=1)][0]
+        strange = distinct[~outputs.any(axis=1)].tolist()[0]
         raise complaint(f"`{name}` must hold labels among {', '.join(map(repr, classes.tolist()))}; got {strange!r}.")
     coded: Array = outputs[which]
     return coded

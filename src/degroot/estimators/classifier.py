@@ -60,8 +60,9 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest probability, (M,)."""
-        answer: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return answer
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[likeliest]
+        return labels
 
     def _default(self) -> Any:
         return LogisticRegression(max_iter=1000)
