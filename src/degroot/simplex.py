@@ -4,8 +4,9 @@ r"""The least quadratic form on the simplex: weights that are not negative and s
 
 It is :math:`w = z / \sum_j z_j`, where z is the least of :math:`z'Az/2 - \sum_j z_j` over all :math:`z \ge 0`: least
 squares with coefficients that are not negative, in normal form. Models with a weight, the support, have a slope
-:math:`1 - (Az)_j` of 0, all others one that is not positive. The active set of Lawson and Hanson (*Solving Least Squares
-Problems*, 1974) lets in the model with the steepest slope, one at a time, and drops whoever reaches 0 on the way.
+:math:`1 - (Az)_j` of 0, all others one that is not positive. The active set of Lawson and Hanson (*Solving Least
+Squares Problems*, 1974) finds them: the model with the steepest slope comes in, one at a time, and whoever reaches 0 on
+the way is dropped.
 
 Everything is in units in which each model's diagonal is 1. The factor of Cholesky is extended by a row for every model
 let in, over the columns of all models: slopes follow from it at once, and rows of A are read only for the support.

@@ -2,11 +2,11 @@ r"""Stacking: the weights with which the models together would have erred least 
 
 Each agent i sends, for a point, the second moments of all models' residuals on its rows near it,
 :math:`G_i = \sum_n k_n r_n r_n' / \sum_n k_n` with kernel weights k, how far those rows are, and how many they amount
-to. Pooled to G, :math:`w'Gw` is the local mean squared error of the models' weighted mean: unlike the models' errors one
-by one, it knows that models err together. (Breiman, *Stacked regressions*, 1996.)
+to. Pooled to G, :math:`w'Gw` is the local mean squared error of the models' weighted mean: unlike the errors of the
+models one by one, it knows which of them err together. (Breiman, *Stacked regressions*, 1996.)
 
-Moments are packed: entry (j, l), l <= j, of a symmetric matrix is at place j (j + 1) / 2 + l. J agents have K models; in
-a collective J = K, agent i's model is model i.
+Moments are packed: entry (j, l), l <= j, of a symmetric matrix is at place j (j + 1) / 2 + l. J agents have K models;
+in a collective J = K, and model i is agent i's.
 """
 
 import math
@@ -185,7 +185,7 @@ def weights(gram: ArrayLike, ridge: ArrayLike = 0.0) -> Array:
     if not np.isfinite(matrices).all():
         raise InvalidInput("`gram` must be finite; it is not.")
     if not (np.isfinite(amounts) & (amounts >= 0.0)).all():
-        raise InvalidInput(f"`ridge` must be finite and not negative; got {ridge}.")
+        raise InvalidInput(f"`ridge` must be finite and not negative; got {ridge!r}.")
     if amounts.ndim and amounts.shape != matrices.shape[:-2]:
         raise InvalidInput(f"`ridge` must be one number, or one for each matrix; its shape is {amounts.shape}.")
     _refuse_impossible(matrices)
