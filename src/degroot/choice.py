@@ -11,32 +11,12 @@ from degroot.judges import Judge
 from degroot.points import Array
 from degroot.progress import progress
 from degroot.rehearsal import rehearse, sampled
-from degroot.rules import LOCAL, MOMENTS, FEW, Rule, rule_of
+from degroot.rules import FEW, LOCAL, MOMENTS, Option
 from degroot.stacking import RIDGE
 
 WIDE = Reach(0.2, "tricube", least=40)
 MANY = Reach(0.1, "uniform", least=30)
 BLOCKS = 10  # parts of an agent's rows, of which it tells the sums
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A rule with its settings."""
-
-    rule: str
-    reach: Reach
-    ridge: float | None = None
-
-    @property
-    def made(self) -> Rule:
-        """The rule itself."""
-        return rule_of(self.rule, self.ridge)
-
-    def __str__(self) -> str:
-        if self.rule == "average":
-            return "average"
-        ridge = "" if self.ridge is None else f", ridge {self.ridge:g}"
-        return f"{self.rule}, neighbours {self.reach.neighbours:g}{ridge}"
 
 
 OPTIONS = (

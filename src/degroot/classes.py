@@ -40,7 +40,7 @@ def one_hot(labels: ArrayLike, classes: NDArray[Any], length: int, complaint: Co
 
 
 def probabilities(model: Any, X: Any, classes: NDArray[Any], complaint: Complaint) -> Array:
-    """What `model` says of each row of `X`, (M, Q). Classes that it has never seen get 0; labels alone become 1 or 0."""
+    """What `model` says of each row of `X`, (M, Q). Classes it has never seen get 0; labels alone become 1 or 0."""
     length = X.shape[0]
     if not hasattr(model, "predict_proba"):
         answer = np.asarray(answered(model.predict if hasattr(model, "predict") else model, X, complaint))

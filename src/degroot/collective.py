@@ -9,7 +9,8 @@ import numpy as np
 
 from degroot.agents import Agent
 from degroot.answers import FIELDS, Consensus, asked, blank, concluded, single
-from degroot.choice import OPTIONS, Choice, Option, choose
+from degroot.calibration import Calibration, calibrate
+from degroot.choice import OPTIONS, Choice, choose
 from degroot.evidence import Evidence, Reach, scored_by_peers
 from degroot.exceptions import InvalidInput
 from degroot.judges import Judge, check_choice, check_settings, gather
@@ -17,7 +18,7 @@ from degroot.neighbourhoods import Neighbourhoods
 from degroot.points import Array, in_blocks
 from degroot.progress import progress
 from degroot.rehearsal import block_size
-from degroot.rules import MOMENTS, NOTHING, RULES, Rule
+from degroot.rules import MOMENTS, NOTHING, RULES, Option, Rule
 from degroot.tables import as_table, column_names, same_columns, take, to_numbers
 
 BELIEFS_BYTES = 1 << 25  # of points and predictions, held at once
@@ -85,6 +86,7 @@ class Collective:
         self.agents: tuple[Agent, ...] = ()
         self._judges: tuple[Judge, ...] | None = None
         self.choice: Choice | None = None  # what the rule "auto" came to
+        self._calibration: Calibration | None = None
         self._settle(_agreeing(agents), None)
 
     def __repr__(self) -> str:
@@ -117,7 +119,17 @@ class Collective:
         """The collective prediction for each row of `X`, (M,)."""
         return np.asarray(self._fields(self._checked(X), ["value"])["value"])
 
-    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS) -> Consensus:
+    def calibrate(self) -> "Collective":
+        """Get ready for intervals: put the agents' own rows to the collective, each left out of its own neighbourhood.
+
+        Each agent sends a summary of how far off the answers are. Agents that join, leave or are replaced change the
+        answers: calibrate again.
+        """
+        judges = _ready(self.judges, self._option.reach)
+        self._calibration = calibrate(self.agents, judges, self._option, self.n_jobs)
+        return self
+
+    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, coverage: float | None = None) -> Consensus:
         """The collective prediction with what lies behind it.
 
         Parameters
@@ -125,8 +137,25 @@ class Collective:
         X : (M, d)
         fields : names of fields of `Consensus`
             Only these are computed and kept; all by default. `trust` takes 8 K² bytes a point.
+        coverage : float, optional
+            How often the outcome shall lie between `lower` and `upper`, or in `sets` of classes; after `calibrate`.
         """
-        return Consensus(self.names, **self._fields(self._checked(X), asked(fields, FIELDS)), choice=self.choice)
+        names, X = asked(fields, FIELDS), self._checked(X)
+        if coverage is None:
+            return Consensus(self.names, **self._fields(X, names), choice=self.choice)
+        if self._calibration is None:
+            raise InvalidInput("Intervals must be calibrated: call calibrate() before asking for a coverage.")
+        calibration = self._calibration
+        known = self._fields(X, dict.fromkeys([*names, "value"]))
+        if self.agents[0].classes is None:
+            half = calibration.half_width([judge.locate(X) for judge in self.judges], coverage)
+            half = half.reshape(known["value"].shape)
+            known |= {"lower": known["value"] - half, "upper": known["value"] + half}
+        else:
+            known["sets"] = calibration.sets(known["value"], coverage)
+        if "value" not in names:
+            del known["value"]
+        return Consensus(self.names, **known, choice=self.choice)
 
     def replace(self, agent: Agent) -> "Collective":
         """Put `agent` in the place of the one with its name, and score anew only what it changes."""
@@ -165,7 +194,7 @@ class Collective:
             judges = judges or self._scored(agents)
             _ready(judges, *(option.reach for option in options))
             choice = choose(agents, judges, options, self.n_jobs) if self.rule == AUTO else None
-        self.agents, self._judges, self.choice = agents, judges, choice
+        self.agents, self._judges, self.choice, self._calibration = agents, judges, choice, None
         return self
 
     @property
@@ -272,7 +301,9 @@ def _conclude(rule: Rule, evidence: Evidence, beliefs: Array, out: dict[str, Arr
 
 
 def _check_ridge(ridge: Any) -> None:
-    if ridge is not None and (isinstance(ridge, bool) or not isinstance(ridge, Real) or not 0.0 <= float(ridge) < np.inf):
+    if ridge is not None and (
+        isinstance(ridge, bool) or not isinstance(ridge, Real) or not 0.0 <= float(ridge) < np.inf
+    ):
         raise InvalidInput(f"`ridge` must be a finite number that is not negative; got {ridge!r}.")
 
 

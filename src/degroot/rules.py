@@ -89,6 +89,21 @@ RULES = {
 }
 
 
-def rule_of(name: str, ridge: float | None = None) -> Rule:
-    """The rule called `name`; stacking with that `ridge`, if any is given."""
-    return _stacking(ridge) if name == "stacking" and ridge is not None else RULES[name]
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A rule with its settings."""
+
+    rule: str
+    reach: Reach
+    ridge: float | None = None  # of stacking
+
+    @property
+    def made(self) -> Rule:
+        """The rule itself."""
+        return _stacking(self.ridge) if self.ridge is not None else RULES[self.rule]
+
+    def __str__(self) -> str:
+        if self.rule == "average":
+            return "average"
+        ridge = "" if self.ridge is None else f", ridge {self.ridge:g}"
+        return f"{self.rule}, neighbours {self.reach.neighbours:g}{ridge}"

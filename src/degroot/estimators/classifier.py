@@ -25,10 +25,12 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
     Parameters
     ----------
     estimator : estimator, or list of estimators
-        What every agent trains a clone of; a list has one for each agent. Logistic regression by default. An agent whose
-        rows are all of one class gives that class, as most classifiers cannot learn from one.
-    agents, n_agents, partition, fraction, self_scoring, neighbours, rule, metric, kernel, space, ridge, random_state, n_jobs
+        What every agent trains a clone of; a list has one for each agent. Logistic regression by default. An agent
+        whose rows are all of one class gives that class, as most classifiers cannot learn from one.
+    agents, n_agents, partition, fraction, self_scoring, random_state, n_jobs
         As in `DeGrootRegressor`.
+    neighbours, rule, metric, kernel, space, ridge
+        As in `Collective`.
 
     Attributes
     ----------

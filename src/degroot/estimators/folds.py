@@ -68,7 +68,7 @@ def _folds(y: NDArray[Any], random: np.random.Generator) -> list[NDArray[np.intp
 
 
 def _fit(model: Any, X: Any, y: NDArray[Any], classes: NDArray[Any] | None) -> Any:
-    """A trained clone. Most classifiers cannot learn from one class: where there is no other, it is always the answer."""
+    """A trained clone. Most classifiers cannot learn from one class: where there is but one, it is the answer."""
     if classes is not None and len(np.unique(y)) == 1:
         return DummyClassifier(strategy="most_frequent").fit(X, y)
     return clone(model).fit(X, y)
