@@ -23,7 +23,8 @@ class Comparison:
     """Mean squared errors on test rows, one for each repetition."""
 
     problem: str
-    collective: Array
+    degroot: Array
+    stacking: Array
     average: Array
     best_single: Array  # of the model that turns out best on the test rows
 
@@ -57,7 +58,7 @@ def diabetes(seed: int) -> Comparison:
 
 
 def draw(path: Path, seed: int) -> None:
-    """A picture of the synthetic problem along the curve: who is trusted where, and the prediction with error bars."""
+    """A picture of the synthetic problem along the curve: who is trusted where, the prediction, its stability, and intervals."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -66,7 +67,8 @@ def draw(path: Path, seed: int) -> None:
     along = np.linspace(-9.0, 7.0, 400)
     X, problem = on_the_line(along), Problem()
     agents = make_agents(problem, np.random.default_rng(seed))
-    answer, mean = Collective(agents, problem.neighbours).consult(X), average(agents).predict(X)
+    collective = Collective(agents, problem.neighbours).calibrate()
+    answer, mean = collective.consult(X, coverage=0.9), average(agents).predict(X)
 
     figure = Figure(figsize=(9, 7), layout="constrained")
     weights, values = figure.subplots(2, 1, sharex=True)
@@ -77,10 +79,13 @@ def draw(path: Path, seed: int) -> None:
     values.plot(along, mean, color="tab:gray", ls="--", label="average of the models")
     values.plot(along, value, color="tab:blue", label="collective")
     values.fill_between(
-        along, value - spread, value + spread, color="tab:blue", alpha=0.25, label="± one standard error"
+        along, np.asarray(answer.lower), np.asarray(answer.upper), color="tab:orange", alpha=0.2, label="90 % interval"
+    )
+    values.fill_between(
+        along, value - spread, value + spread, color="tab:blue", alpha=0.3, label="stability (± one jackknife error)"
     )
     values.set(xlabel="$\\xi = a'x$", ylabel="prediction", xlim=(along[0], along[-1]), ylim=(-0.4, 1.6))
-    values.set_title("The collective prediction, with jackknife error bars over agents")
+    values.set_title("The collective prediction, its stability, and 90 % intervals")
     for axes in (weights, values):
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     try:
@@ -99,6 +104,7 @@ def _compared(problem: str, trials: Iterator[tuple[Collective, Array, Array]]) -
 
 
 def _errors(collective: Collective, X: Any, y: Array) -> Sequence[float]:
-    singles = [mean_squared(agent.predict(X), y) for agent in collective.agents]
-    mean = average(collective.agents).predict(X)
-    return mean_squared(collective.predict(X), y), mean_squared(mean, y), min(singles)
+    agents = collective.agents
+    pooled = [collective, Collective(agents, rule="stacking"), average(agents)]
+    singles = [mean_squared(agent.predict(X), y) for agent in agents]
+    return [*(mean_squared(each.predict(X), y) for each in pooled), min(singles)]
