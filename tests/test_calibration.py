@@ -1,0 +1,194 @@
+"""Calibrated intervals and sets of whole collectives."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from degroot import Agent, Collective, DeGrootRegressor, InvalidInput
+from degroot.intervals import half_width, local_error, score, summary, threshold
+
+RULES = ("average", "degroot", "stacking", "auto")
+
+
+def dealt(seed, rule="stacking", n=600, fraction=0.5, **settings):
+    source = np.random.default_rng(seed)
+    X = source.uniform(-2, 2, size=(n + 400, 2))
+    y = np.sin(2 * X[:, 0]) + (0.1 + 0.3 * (X[:, 1] > 0)) * source.normal(size=len(X))
+    model = DeGrootRegressor(
+        Ridge(), n_agents=4, partition="label", fraction=fraction, rule=rule, random_state=seed, **settings
+    )
+    return model.fit(X[:n], y[:n]).collective_.calibrate(), X[n:], y[n:]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("fraction", [0.5, 0.0])
+def test_outcomes_are_inside_as_often_as_asked_for(rule, fraction):
+    inside = {0.9: [], 0.5: []}
+    for seed in range(5):
+        whole, X, y = dealt(seed, rule, fraction=fraction)
+        for coverage, found in inside.items():
+            answer = whole.consult(X, coverage=coverage)
+            found.append(((answer.lower <= y) & (y <= answer.upper)).mean())
+    for coverage, found in inside.items():
+        sd = np.sqrt(coverage * (1 - coverage) * (1 / 400 + 1 / 600) / 5)  # of test and calibration rows, five times
+        assert abs(np.mean(found) - coverage) < 4 * sd
+
+
+def test_intervals_widen_where_the_collective_is_worse():
+    whole, X, _ = dealt(0)
+    answer = whole.consult(X, coverage=0.9)
+    width = answer.upper - answer.lower
+    assert width[X[:, 1] > 0.5].mean() > 1.3 * width[X[:, 1] < -0.5].mean()
+
+
+def test_intervals_are_nested_and_hold_the_value():
+    whole, X, _ = dealt(1)
+    answers = [whole.consult(X, coverage=coverage) for coverage in (0.3, 0.5, 0.9, 0.99)]
+    for inner, outer in itertools.pairwise(answers):
+        assert (outer.lower <= inner.lower).all()
+        assert (inner.upper <= outer.upper).all()
+        assert_array_equal(inner.value, outer.value)
+    assert_allclose((answers[0].lower + answers[0].upper) / 2, answers[0].value)
+    only = whole.consult(X, fields="weights", coverage=0.9)
+    assert only.value is None
+    assert_array_equal(only.lower, answers[2].lower)
+
+
+def test_an_interval_is_what_its_definition_says():
+    source = np.random.default_rng(2)
+    agents = []
+    for k in range(3):
+        X = source.normal(size=(15 + k, 1)) + k / 2
+        y = np.sin(X[:, 0]) + 0.1 * source.normal(size=len(X))
+        model = Ridge().fit(X, y)
+        agents.append(Agent(model, X, y, f"{k}", own_predictions=model.predict(X) + 0.1))
+    errors = [[], [], []]
+    for i, agent in enumerate(agents):
+        for r in range(agent.n_rows):
+            rest = np.delete(np.arange(agent.n_rows), r)
+            smaller = Agent(
+                agent.model, agent.X[rest], agent.y[rest], agent.name, own_predictions=agent.own_predictions[rest]
+            )
+            answer = Collective([*agents[:i], smaller, *agents[i + 1 :]], 4).consult(agent.X[[r]])
+            beliefs = answer.beliefs[0].copy()
+            beliefs[i] = agent.own_predictions[r]
+            errors[i].append(answer.weights[0] @ beliefs - agent.y[r])
+    overall = np.mean(np.concatenate(errors) ** 2)
+
+    def local(x, left_out=None):
+        found = []
+        for i, agent in enumerate(agents):
+            rows = np.array([r for r in range(agent.n_rows) if (i, r) != left_out])
+            gaps = np.abs(agent.X[rows, 0] - x)
+            k = (1 - (gaps / gaps.max()) ** 3) ** 3  # fewer than 20 rows: all of them are near
+            found.append(
+                [
+                    (k * np.array(errors[i])[rows] ** 2).sum() / k.sum(),
+                    (k * gaps**2).sum() / k.sum(),
+                    k.sum() ** 2 / (k**2).sum(),
+                ]
+            )
+        near, spread, effective = np.array(found).T[:, None]
+        return local_error(near, spread, effective, overall)[0]
+
+    scores = [
+        [score(errors[i][r], local(agent.X[r, 0], (i, r)), overall) for r in range(agent.n_rows)]
+        for i, agent in enumerate(agents)
+    ]
+    expected = half_width(threshold([summary(each) for each in scores], 0.8), local(0.3), overall)
+    answer = Collective(agents, 4).calibrate().consult([[0.3]], coverage=0.8)
+    assert_allclose((answer.upper - answer.lower) / 2, expected, rtol=1e-8)
+
+
+def test_units_of_the_labels_are_units_of_the_intervals():
+    whole, X, _ = dealt(3)
+    larger = Collective(
+        [
+            Agent(
+                lambda rows, a=a: 7 * a.predict(rows) + 3,
+                a.X,
+                7 * a.y + 3,
+                a.name,
+                own_predictions=7 * a.own_predictions + 3,
+            )
+            for a in whole.agents
+        ],
+        rule="stacking",
+    ).calibrate()
+    one, seven = (each.consult(X, coverage=0.9) for each in (whole, larger))
+    assert_allclose(seven.lower, 7 * one.lower + 3, rtol=1e-6)
+    assert_allclose(seven.upper, 7 * one.upper + 3, rtol=1e-6)
+
+
+def test_outputs_are_calibrated_each_alone():
+    source = np.random.default_rng(4)
+    X = source.normal(size=(700, 2))
+    Y = np.column_stack([X[:, 0] + 0.1 * source.normal(size=700), X[:, 1] + source.normal(size=700)])
+    model = DeGrootRegressor(Ridge(), n_agents=3, random_state=0).fit(X[:400], Y[:400])
+    answer = model.collective_.calibrate().consult(X[400:], coverage=0.9)
+    assert answer.lower.shape == answer.upper.shape == (300, 2)
+    inside = ((answer.lower <= Y[400:]) & (Y[400:] <= answer.upper)).mean(axis=0)
+    assert (np.abs(inside - 0.9) < 4 * np.sqrt(0.09 * (1 / 300 + 1 / 400))).all()
+    width = (answer.upper - answer.lower).mean(axis=0)
+    assert 5 < width[1] / width[0] < 20
+
+
+def test_sets_of_classes_hold_the_outcome_as_often_as_asked_for():
+    source = np.random.default_rng(5)
+    X = source.normal(size=(900, 2))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.7 * source.normal(size=900), [-0.7, 0.7])]
+    agents = [
+        Agent(
+            LogisticRegression().fit(X[k:600:6], y[k:600:6]),
+            X[k + 3 : 600 : 6],
+            y[k + 3 : 600 : 6],
+            f"{k}",
+            classes=["a", "b", "c"],
+        )
+        for k in range(3)
+    ]
+    whole = Collective(agents).calibrate()
+    answer = whole.consult(X[600:], coverage=0.8)
+    assert answer.lower is None
+    assert answer.sets.any(axis=1).all()
+    held = answer.sets[np.arange(300), np.searchsorted(["a", "b", "c"], y[600:])].mean()
+    assert held > 0.8 - 4 * np.sqrt(0.16 * (1 / 300 + 1 / 300))
+    assert whole.consult(X[600:], coverage=0.99).sets.sum() > answer.sets.sum()
+    assert answer.sets.sum(axis=1).mean() < 2.5
+
+
+@pytest.mark.parametrize("change", ["join", "leave", "replace"])
+def test_other_agents_need_another_calibration(change):
+    whole, X, _ = dealt(6)
+    other = Agent(
+        lambda rows: rows[:, 0], whole.agents[0].X, whole.agents[0].y, "new" if change == "join" else "agent 1"
+    )
+    whole.leave("agent 1") if change == "leave" else getattr(whole, change)(other)
+    with pytest.raises(InvalidInput, match=r"Intervals must be calibrated: call calibrate\(\)"):
+        whole.consult(X, coverage=0.9)
+    whole.calibrate().consult(X, coverage=0.9)
+
+
+@pytest.mark.parametrize("coverage", [0, 1, -0.1, 1.5, np.nan, "0.9", True, 90])
+def test_a_coverage_lies_between_0_and_1(coverage):
+    whole, X, _ = dealt(7)
+    with pytest.raises(InvalidInput, match="`coverage` must lie between 0 and 1; got "):
+        whole.consult(X, coverage=coverage)
+
+
+def test_too_few_rows_say_how_many_are_needed():
+    X = np.arange(10.0)[:, None]
+    agents = [Agent(lambda rows: rows[:, 0], X + k, X[:, 0] + 0.1 * k, f"{k}") for k in range(2)]
+    whole = Collective(agents).calibrate()
+    whole.consult(X, coverage=0.9)
+    with pytest.raises(InvalidInput, match=r"A coverage of 0\.99 must be calibrated on at least 99 rows; there are 20"):
+        whole.consult(X, coverage=0.99)
+
+
+def test_agents_that_peers_score_calibrate_without_their_own_model():
+    whole, X, y = dealt(8, self_scoring="peers")
+    answer = whole.consult(X, coverage=0.9)
+    assert ((answer.lower <= y) & (y <= answer.upper)).mean() > 0.85
