@@ -1,0 +1,78 @@
+"""Losses: how much more the collective would err without each of its agents, measured on the agents' own rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.agents import Agent
+from degroot.evidence import Evidence
+from degroot.judges import Judge
+from degroot.parts import chance, sums_over_parts
+from degroot.points import Array
+from degroot.progress import progress
+from degroot.rehearsal import rehearse, sampled
+from degroot.rules import MOMENTS, Option
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The mean squared error with everybody, and what is added to it without each agent."""
+
+    rows: int
+    error: float
+    loss: Array  # (K,)
+    loss_error: Array  # (K,) standard errors of it
+
+
+def losses(agents: Sequence[Agent], judges: Sequence[Judge], option: Option, n_jobs: int | None) -> Losses:
+    r"""What each agent's leaving would cost: :math:`\overline{e_{-i}^2} - \overline{e^2}`.
+
+    Here e is the error of the collective on a row of an agent that is left out of its own neighbourhood, :math:`e_{-i}`
+    that of the collective without agent i (its model and its say on the others). As weights sum to 1, an error is the
+    weighted mean of the models' residuals. Only sums over parts of each agent's rows are pooled.
+
+    Where an agent does not take part on its own rows, since its peers score its model, these rows say nothing of what
+    its leaving would cost, and do not count for it. NaN if no row does.
+    """
+    tables, sizes = [], []
+    with progress("Leaving agents out", len(agents)) as advance:
+        for judge in judges:
+            judge.ready(option.reach)
+        for place in range(len(agents)):
+            sums, counts = sums_over_parts(_squared_errors(agents, judges, place, option, n_jobs))
+            tables.append(sums)
+            sizes.append(counts)
+            advance()
+    table, counts = np.concatenate(tables), np.concatenate(sizes)
+    costs = np.array([_cost(table[:, 0], without, counts) for without in table[:, 1:].T])
+    return Losses(int(counts.sum()), float(table[:, 0].sum() / counts.sum()), costs[:, 0], costs[:, 1])
+
+
+def _cost(everybody: Array, without: Array, counts: NDArray[np.intp]) -> tuple[float, float]:
+    """The mean difference and its standard error, from sums over parts of the rows; unknown ones are NaN."""
+    known = ~np.isnan(without)
+    if not known.any():
+        return np.nan, np.nan
+    added, rows = without[known] - everybody[known], counts[known].sum()
+    return float(added.sum() / rows), chance(added) / rows
+
+
+def _squared_errors(
+    agents: Sequence[Agent], judges: Sequence[Judge], place: int, option: Option, n_jobs: int | None
+) -> Array:
+    """Squared errors on the rehearsed rows of one agent, (m, 1 + K): with everybody, and without each."""
+    K, rule = len(agents), option.made
+    squares = np.full((len(sampled(agents[place])), 1 + K), np.nan)
+
+    def heard(points: slice, evidence: Evidence, residuals: Array) -> None:
+        everybody = np.arange(K)
+        members = everybody if residuals.shape[1] == K else np.delete(everybody, place)
+        outputs = [np.ascontiguousarray(residuals[..., q]) for q in range(residuals.shape[2])]
+        errors = np.einsum("mk,mkq->mq", rule.weights(evidence), residuals)
+        squares[points, 0] = (errors**2).sum(axis=1)
+        squares[points, 1 + members] = sum(rule.values_without(evidence, output) ** 2 for output in outputs)
+
+    rehearse(agents, judges, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs)
+    return squares

@@ -1,0 +1,255 @@
+"""Audits: over many points, who carries the answer, whom it could do without, and where it depends on one agent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.agents import Agent
+from degroot.answers import Consensus
+from degroot.audit.losses import losses
+from degroot.audit.picture import draw
+from degroot.audit.regions import NEARLY_ALL, Region, find_regions
+from degroot.exceptions import InvalidInput
+from degroot.judges import Judge
+from degroot.points import Array
+from degroot.progress import progress
+from degroot.rules import Option
+from degroot.tables import as_table, column_names, take
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TRUST_BYTES = 1 << 25  # held at once
+BEYOND = 1e3  # a loss so many times the error is not told in percent of it
+TIED = 1e-9  # weights that differ by less, over the largest, lead together
+
+
+class Audited(Protocol):
+    """A collective, as far as an audit looks at it."""
+
+    n_jobs: int | None
+    agents: tuple[Agent, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The agents' names."""
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """Each agent's view of all models."""
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The features' names, if they have any."""
+
+    @property
+    def _option(self) -> Option:
+        """The rule with its settings."""
+
+    def consult(self, X: Any, fields: Sequence[str] | str = ...) -> Consensus:
+        """Its answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit of K agents over M points found. Print it for a table, draw it for a picture.
+
+    For several outputs, the influence and the jackknife error at a point are the root of the sum of their squares. What
+    takes leaving an agent out is NaN where nobody would be left.
+    """
+
+    names: tuple[str, ...]
+    points: int
+    weight: Array  # (K,) mean weights; they sum to 1
+    leads: Array  # (K,) share of the points at which its weight is the largest; ties are divided
+    influence: Array  # (K,) how far, on average, the answer would move without it
+    spread: float  # standard deviation of the answers over the points
+    trust: Array  # (K, K) row i: agent i's mean trust in every model
+    carriers: float  # on how many agents an answer rests: the mean of 1 / (sum of squared weights)
+    stability: float  # mean jackknife error over agents
+    rehearsed: int  # rows of the agents, each left out of its own neighbourhood
+    error: float  # mean squared error of the collective on them
+    loss: Array  # (K,) what is added to it without this agent
+    loss_error: Array  # (K,) the standard error of that
+    alone: NDArray[np.intp]  # (K,) number of points at which it has at least 0.9 of the weight
+    regions: tuple[Region, ...]  # where such points are together
+
+    @property
+    def relative_influence(self) -> Array:
+        """Influence over the spread of the answers, (K,); NaN if they are all the same."""
+        return self.influence / self.spread if self.spread > 0.0 else np.full(len(self.names), np.nan)
+
+    @property
+    def trusted(self) -> Array:
+        """How much the others trust each agent's model, on average, (K,); NaN for one agent."""
+        others = len(self.names) - 1
+        return (self.trust.sum(axis=0) - self.trust.diagonal()) / others if others else np.full(1, np.nan)
+
+    @property
+    def droppable(self) -> NDArray[np.bool_]:
+        """Whose leaving, alone, costs no more than one standard error, (K,)."""
+        return np.asarray(self.loss <= self.loss_error)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each agent, to make a data frame of."""
+        columns: dict[str, Any] = {
+            "agent": np.array(self.names, object), "weight": self.weight, "leads": self.leads,
+            "influence": self.influence, "relative_influence": self.relative_influence, "trusted": self.trusted,
+            "alone": self.alone, "loss": self.loss, "loss_error": self.loss_error, "droppable": self.droppable,
+        }  # fmt: skip
+        lists = [column.tolist() for column in columns.values()]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+
+    def draw(self) -> "Figure":
+        """A picture of weights, trust, losses and dependence; ``audit.draw().savefig(file)`` keeps it."""
+        return draw(self.rows(), self.trust, self.points, self.error)
+
+    def __str__(self) -> str:
+        K, stable = len(self.names), f"; stability (jackknife over agents) {self.stability:.3g}"
+        lines = [
+            f"{_counted(K, 'agent')}, {_counted(self.points, 'point')}. "
+            f"On average an answer rests on {_counted(self.carriers, 'agent', '.2f')}{stable if K > 1 else ''}.",
+            f"Mean squared error on {_counted(self.rehearsed, 'row')} of the agents' own, each left out of its "
+            f"neighbourhood: {self.error:.4g}.",
+            "",
+            *_aligned([_HEADER, *_cells(self)]),
+            "",
+            *_tell_regions(self),
+        ]
+        return "\n".join(lines)
+
+
+def audit(collective: Audited, X: Any) -> Audit:
+    """Look at a collective's answers for the points `X`, and at its errors on its agents' own rows.
+
+    Parameters
+    ----------
+    collective : a collective
+    X : (M, d)
+        At least one point; the more, and the more like the questions to come, the better.
+
+    Notes
+    -----
+    Of the agents' own rows, on which errors are measured, only sums over a few parts of them are pooled. With M points
+    and K agents, what is held is M x K weights: trust is summed up as it comes.
+    """
+    X = as_table(X)
+    M, K = X.shape[0], len(collective.names)
+    if M == 0:
+        raise InvalidInput("`X` must hold at least one point; it holds none.")
+    weights, values = np.empty((M, K)), []
+    influence, trust, stability = np.zeros(K), np.zeros((K, K)), 0.0
+    step = max(1, TRUST_BYTES // (8 * K * K))
+    with progress("Auditing", -(-M // step)) as advance:
+        for start in range(0, M, step):
+            answer = collective.consult(take(X, slice(start, start + step)), _FIELDS)
+            weights[start : start + step] = answer.weights
+            values.append(_by_outputs(answer.value, 1))
+            influence += _size(_by_outputs(answer.influence, 2)).sum(axis=0)
+            stability += float(_size(_by_outputs(answer.standard_error, 1)).sum())
+            trust += np.asarray(answer.trust).sum(axis=0)
+            advance()
+    option = collective._option
+    cost = losses(collective.agents, collective.judges, option, collective.n_jobs)
+    most = weights.max(axis=1, keepdims=True)
+    leading = weights >= (1.0 - TIED) * most
+    return Audit(
+        names=collective.names,
+        points=M,
+        weight=weights.mean(axis=0),
+        leads=(leading / leading.sum(axis=1, keepdims=True)).mean(axis=0),
+        influence=influence / M,
+        spread=_spread(np.concatenate(values)),
+        trust=trust / M,
+        carriers=float((1.0 / (weights**2).sum(axis=1)).mean()),
+        stability=stability / M,
+        rehearsed=cost.rows,
+        error=cost.error,
+        loss=cost.loss,
+        loss_error=cost.loss_error,
+        alone=(weights >= NEARLY_ALL).sum(axis=0),
+        regions=find_regions(X, weights, collective.names, column_names(X) or collective.feature_names),
+    )
+
+
+_FIELDS = ("value", "standard_error", "weights", "trust", "influence")
+_HEADER = ["agent", "weight", "leads", "influence", "of spread", "trusted", "alone", "loss without", "droppable"]
+
+
+def _by_outputs(field: Array | None, axes: int) -> Array:
+    """A field of an answer with outputs as its last axis, also where there is one."""
+    array = np.asarray(field)
+    return array if array.ndim > axes else array[..., None]
+
+
+def _size(array: Array) -> Array:
+    size: Array = np.sqrt((array**2).sum(axis=-1))
+    return size
+
+
+def _spread(values: Array) -> float:
+    apart = values - values[:1]  # equal values have no spread at all
+    return float(np.sqrt(apart.var(axis=0).sum()))
+
+
+def _cells(audit: Audit) -> list[list[str]]:
+    """What the table says of each agent."""
+    return [
+        [
+            " ".join(row["agent"].split()),
+            f"{row['weight']:.3f}",
+            f"{row['leads']:.0%}",
+            _told(row["influence"], ".3g"),
+            _told(row["relative_influence"], ".1%"),
+            _told(row["trusted"], ".3f"),
+            f"{row['alone']}",
+            "-" if np.isnan(row["loss"]) else loss,
+            "-" if np.isnan(row["loss"]) else "yes" if row["droppable"] else "no",
+        ]
+        for row, loss in zip(audit.rows(), _tell_losses(audit), strict=True)
+    ]
+
+
+def _tell_losses(audit: Audit) -> list[str]:
+    """Losses in percent of the error with everybody, unless that is next to nothing."""
+    small = np.nanmax(np.abs(audit.loss), initial=0.0) < BEYOND * audit.error
+    unit, sign = (audit.error / 100.0, " %") if small else (1.0, "")
+    return [_with_chance(*each) + sign for each in np.column_stack([audit.loss, audit.loss_error]) / unit]
+
+
+def _with_chance(value: float, chance: float) -> str:
+    """A value and its standard error, of which two digits are told."""
+    if not chance > 0.0:
+        return f"{value:.3g} ± {_told(chance, '.2g')}"
+    digits = min(max(1 - int(np.floor(np.log10(chance))), 0), 9)
+    return f"{value:z.{digits}f} ± {chance:.{digits}f}"
+
+
+def _counted(count: float, noun: str, form: str = "") -> str:
+    return f"{count:{form}} {noun}{'' if count == 1 else 's'}"
+
+
+def _told(value: float, form: str) -> str:
+    return "-" if np.isnan(value) else format(value, form)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]
+
+
+def _tell_regions(audit: Audit) -> list[str]:
+    count, much = int(audit.alone.sum()), f"depend on a single agent, with a weight of at least {NEARLY_ALL}"
+    if count == 0:
+        return [f"None of the points {much}."]
+    if not audit.regions:
+        return [f"{count} of {audit.points} points {much}; where they are has no short description."]
+    told = (f"  {each.where}: {each.agent}, {each.weight:.2f} at {each.points} points" for each in audit.regions)
+    return [f"{count} of {audit.points} points {much}. Regions:", *told]
