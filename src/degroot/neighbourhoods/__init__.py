@@ -1,6 +1,7 @@
-"""Neighbourhoods: exact means over the N nearest private rows."""
+"""Neighbourhoods: exact means and second moments over the N nearest private rows."""
 
+from degroot.neighbourhoods.distances import METRICS
 from degroot.neighbourhoods.index import Neighbourhoods
-from degroot.neighbourhoods.selection import KERNELS, METRICS
+from degroot.neighbourhoods.weights import KERNELS
 
 __all__ = ["KERNELS", "METRICS", "Neighbourhoods"]

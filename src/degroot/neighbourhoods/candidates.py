@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from degroot.neighbourhoods.distances import MANHATTAN, measure
 from degroot.neighbourhoods.lanes import below, how_many, lowest
-from degroot.neighbourhoods.selection import MANHATTAN, bracket, count_below, distance, settle
+from degroot.neighbourhoods.selection import bracket, count_below, settle
 from degroot.points import compiled
 
 WORD = 64  # rows whose fate is told by the bits of one number
@@ -136,8 +137,7 @@ def choose(
         for i in range(unsure):
             chosen[at + i] = band[i]
     elif sure < size:
-        distances = np.empty(unsure)
-        for i in range(unsure):
-            distances[i] = distance(rows, band[i], queries, m, metric)
-        settle(distances, band, unsure, size - sure, chosen, at)
+        gaps = np.empty(unsure + 3)
+        measure(rows, band, unsure, queries, m, metric, gaps)
+        settle(gaps, band, unsure, size - sure, chosen, at)
     return True

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from degroot.neighbourhoods.candidates import WORD, choose, compact, keep, keep_sample, slack_of
+from degroot.neighbourhoods.distances import MANHATTAN, measure
 from degroot.neighbourhoods.lanes import QUERIES, ROWS, difference, product
-from degroot.neighbourhoods.selection import MANHATTAN, UNIFORM, bracket, count_below, search_all, summarise
+from degroot.neighbourhoods.selection import bracket, count_below, search_all
+from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
 from degroot.points import Array, compiled
 
 SAMPLE = 2048  # rows from which the first threshold is taken
@@ -40,9 +42,9 @@ class DenseIndex:
         self.tiles = _tiles(centred * self.scale, norms=metric != MANHATTAN)
         self.rounding = (d + 8) * 2.0**-23  # twice the bound on d + 1 sums, a product and two conversions
 
-    def means(self, queries: Array, values: Array, out: Array, place: int) -> None:
-        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into ``out[:, place]``."""
-        _means(
+    def summarise(self, queries: Array, asked: Summaries) -> None:
+        """What is `asked` about the nearest rows of each query (m, d)."""
+        _summarise(
             queries,
             self.rows,
             self.tiles,
@@ -53,9 +55,7 @@ class DenseIndex:
             self.size,
             self.metric,
             self.kernel,
-            values,
-            out,
-            place,
+            asked,
         )
 
 
@@ -173,27 +173,25 @@ def _rank_in_sample(size: int, n: int, sample: int) -> int:
 
 
 @compiled
-def _means(
+def _summarise(
     queries: Any, rows: Any, tiles: Any, order: Any, centre: Any, scale: float, rounding: float, size: int,
-    metric: int, kernel: int, values: Any, out: Any, place: int,
+    metric: int, kernel: int, asked: Summaries,
 ) -> None:  # fmt: skip
     n, n_tiles, features = order.size, tiles.shape[0], tiles.shape[1]
+    size = reach(size, n, asked)
+    room, measured = room_for(size, asked), must_measure(kernel, asked)
     n_sample = min(n_tiles, SAMPLE // ROWS)
     rank = _rank_in_sample(size, n, n_sample * ROWS)
-    room = (min(2 * size + 512, n_tiles * ROWS) // WORD + 2) * WORD  # candidates kept for each query
-    width = min(BLOCK, (queries.shape[0] + QUERIES - 1) // QUERIES * QUERIES)
+    width = (min(2 * size + 512, n_tiles * ROWS) // WORD + 2) * WORD  # candidates kept for each query
+    block = min(BLOCK, (queries.shape[0] + QUERIES - 1) // QUERIES * QUERIES)
     flat = np.empty(QUERIES * n_sample * ROWS + WORD, np.float32)  # one word longer than is used, as in `scores`
     sample = flat[: QUERIES * n_sample * ROWS].reshape(QUERIES, n_sample * ROWS)
     minima = np.empty((1, (n_sample * ROWS // 16 + 63) // 64 * 64), np.float32)
     scores, found = np.empty((QUERIES + 1) * WORD, np.float32), np.empty(WORD // ROWS, np.uint64)
-    near, places = np.empty((width, room), np.float32), np.empty((width, room), np.int32)
-    counts, limits = np.zeros(width, np.int64), np.zeros(width, np.float32)
-    ready, lengths, floors = np.zeros((width, features), np.float32), np.zeros(width), np.zeros(width, np.float32)
-    chosen, band, weights = (
-        np.empty(size, np.int64),
-        np.empty(room, np.int64),
-        np.empty(0 if kernel == UNIFORM else size),
-    )
+    near, places = np.empty((block, width), np.float32), np.empty((block, width), np.int32)
+    counts, limits = np.zeros(block, np.int64), np.zeros(block, np.float32)
+    ready, lengths, floors = np.zeros((block, features), np.float32), np.zeros(block), np.zeros(block, np.float32)
+    chosen, band = np.empty(size, np.int64), np.empty(width, np.int64)
 
     for start in range(0, queries.shape[0], BLOCK):
         stop = min(start + BLOCK, queries.shape[0])
@@ -227,4 +225,6 @@ def _means(
                 queries, m, rows, order, metric, chosen, band,
             ):  # fmt: skip
                 search_all(rows, queries, m, metric, chosen)
-            summarise(chosen, rows, queries, m, metric, kernel, weights, values, out, place)
+            if measured:
+                measure(rows, chosen, size, queries, m, metric, room.gaps)
+            summarise(chosen, m, metric, kernel, asked, room)

@@ -1,15 +1,18 @@
 """The neighbourhoods of one agent's rows: which path computes them is decided here, from the rows alone."""
 
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, hstack, issparse
 
 from degroot.neighbourhoods.dense import DenseIndex
-from degroot.neighbourhoods.selection import COSINE, KERNELS, MANHATTAN, METRICS, UNIFORM
+from degroot.neighbourhoods.distances import COSINE, MANHATTAN, METRICS
 from degroot.neighbourhoods.sparse import SparseIndex
+from degroot.neighbourhoods.summaries import Summaries, moments_of_all
 from degroot.neighbourhoods.tree import LEAF, TreeIndex
+from degroot.neighbourhoods.weights import KERNELS, UNIFORM
 from degroot.points import Array, for_kernels, in_blocks, threads
 
 SPARSE_BELOW = 0.1  # share of stored entries below which the sparse search is the faster one
@@ -17,18 +20,20 @@ TRIAL = 32  # rows asked when a tree is tried
 EXPONENT = 50  # of 2: rows beyond it are taken in other units, so that their squares stay in range
 BLOCK = 1024  # queries a thread takes at once
 
+Rows = NDArray[np.intp]  # numbers of rows
+
 
 class Index(Protocol):
     """One way to find neighbourhoods."""
 
     path: str
 
-    def means(self, queries: Any, values: Array, out: Array, place: int) -> None:
-        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into ``out[:, place]``."""
+    def summarise(self, queries: Any, asked: Summaries) -> None:
+        """What is `asked` about the nearest rows of each query (m, d)."""
 
 
 class Neighbourhoods:
-    r"""Means over the `size` rows nearest to each query, without sorting or returning them.
+    r"""Means and second moments over the `size` rows nearest to each query, without sorting or returning them.
 
     Parameters
     ----------
@@ -64,17 +69,83 @@ class Neighbourhoods:
         """The search that was chosen: ``"dense"``, ``"tree"``, ``"sparse"`` or ``"everything"``."""
         return self._index.path
 
-    def means(self, queries: Any, values: ArrayLike) -> Array:
-        """Weighted mean of `values` (n, columns) over the neighbourhood of each of `queries` (m, d): (m, columns)."""
+    def means(self, queries: Any, values: ArrayLike, left_out: Rows | None = None) -> Array:
+        """Weighted mean of `values` (n, columns) over the neighbourhood of each of `queries` (m, d): (m, columns).
+
+        `left_out` is as in `means_into`.
+        """
         values = for_kernels(values)
         out = np.empty((queries.shape[0], 1, values.shape[1]))
-        block = min(BLOCK, max(64, -(-len(out) // threads())))
-        in_blocks(lambda start, stop: self.means_into(out[start:stop], 0, queries[start:stop], values), len(out), block)
+
+        def block(start: int, stop: int) -> None:
+            without = None if left_out is None else left_out[start:stop]
+            self.means_into(out[start:stop], 0, queries[start:stop], values, without)
+
+        in_blocks(block, len(out), min(BLOCK, max(64, -(-len(out) // threads()))))
         return out[:, 0]
 
-    def means_into(self, out: Array, place: int, queries: Any, values: Array) -> None:
-        """The same into ``out[:, place]``, of (m, places, columns), on one thread."""
-        self._index.means(self._prepared(queries), values, out, place)
+    def means_into(
+        self,
+        out: Array,
+        place: int,
+        queries: Any,
+        values: Array,
+        left_out: Rows | None = None,
+        spread: Array | None = None,
+        effective: Array | None = None,
+    ) -> None:
+        r"""The same into ``out[:, place]``, of (m, places, columns), on one thread.
+
+        Parameters
+        ----------
+        left_out : (m,) numbers of rows, one for each query
+            A neighbourhood is then the `size` nearest of the other rows, or all others where there are not so many.
+        spread : (m, places)
+            ``spread[:, place]`` becomes the mean squared distance, :math:`\sum_n k_n d_n^2 / \sum_n k_n`, with d the
+            distance in the metric and in the units of the rows.
+        effective : (m, places)
+            ``effective[:, place]`` becomes the effective number of rows, :math:`(\sum_n k_n)^2 / \sum_n k_n^2`.
+
+        If the only row is left out, no row is near: `effective` is 0, `spread` infinite, and means are 0.
+        """
+        self._summarise(queries, Summaries(values, 0, out, place, *_wanted(left_out, spread, effective)))
+
+    def moments_into(
+        self,
+        moments: Array,
+        place: int,
+        queries: Any,
+        residuals: Array,
+        left_out: Rows | None = None,
+        spread: Array | None = None,
+        effective: Array | None = None,
+    ) -> None:
+        r"""Weighted second moments of `residuals` (n, Q, K), summed over the Q outputs, into ``moments[:, place]``.
+
+        `moments` is (m, places, K (K + 1) / 2), packed lower triangles: the entry of models j and l <= j,
+        :math:`\sum_n k_n \sum_q r_{nqj} r_{nql} / \sum_n k_n` over the neighbourhood, is at j (j + 1) / 2 + l. All else
+        is as in `means_into`.
+
+        Examples
+        --------
+        >>> rows, residuals = np.array([[0.0], [1.0], [9.0]]), np.array([[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]]])
+        >>> moments, spread = np.empty((1, 1, 3)), np.empty((1, 1))
+        >>> near = Neighbourhoods(rows, size=2)
+        >>> near.moments_into(moments, 0, rows[:1], residuals, spread=spread)
+        >>> moments[0, 0], spread[0]
+        (array([ 5.,  7., 10.]), array([0.5]))
+        >>> near.moments_into(moments, 0, rows[:1], residuals, left_out=np.array([0]), spread=spread)
+        >>> moments[0, 0], spread[0]
+        (array([17., 21., 26.]), array([41.]))
+        """
+        n, outputs, models = residuals.shape
+        wanted = _wanted(left_out, spread, effective)
+        self._summarise(queries, Summaries(residuals.reshape(n, outputs * models), outputs, moments, place, *wanted))
+
+    def _summarise(self, queries: Any, asked: Summaries) -> None:
+        self._index.summarise(self._prepared(queries), asked)
+        if self._shift and asked.spread.size and METRICS[self.metric] != COSINE:
+            asked.spread[:, asked.place] = _shifted(asked.spread[:, asked.place], -2 * self._shift)
 
     def _prepared(self, rows: Any) -> Any:
         """Rows in the form that the search wants: for the cosine metric, unit rows."""
@@ -92,18 +163,34 @@ class Neighbourhoods:
 
 
 class Everything:
-    """All rows are everybody's neighbours, with equal weights: one mean serves every query."""
+    """All rows are everybody's neighbours, with equal weights: one summary serves every query.
+
+    Where it does not, because distances are asked for or a row is left out, each query looks at every row.
+    """
 
     path = "everything"
 
-    def means(self, _queries: Any, values: Array, out: Array, place: int) -> None:
-        """Mean of all `values` (n, columns), into ``out[:, place]``."""
-        out[:, place] = values.mean(axis=0)
+    def __init__(self, rows: Any, metric: int) -> None:
+        self.rows, self.metric = rows, metric
+
+    @cached_property
+    def _searched(self) -> Index:
+        kind = SparseIndex if issparse(self.rows) else DenseIndex
+        return kind(self.rows, self.rows.shape[0], self.metric, UNIFORM)
+
+    def summarise(self, queries: Any, asked: Summaries) -> None:
+        """What is `asked` about all rows, for each query (m, d)."""
+        if asked.spread.size or asked.left_out.size:
+            self._searched.summarise(queries, asked)
+            return
+        asked.out[:, asked.place] = moments_of_all(asked) if asked.outputs else asked.values.mean(axis=0)
+        if asked.effective.size:
+            asked.effective[:, asked.place] = len(asked.values)
 
 
 def _choose(rows: Any, size: int, metric: int, kernel: int) -> Index:
     if size == rows.shape[0] and kernel == UNIFORM:
-        return Everything()
+        return Everything(rows, metric)
     if issparse(rows):
         return SparseIndex(rows, size, metric, kernel)
     return _tree_if_faster(rows, size, metric, kernel) or DenseIndex(rows, size, metric, kernel)
@@ -140,6 +227,13 @@ def _leaves_met(index: TreeIndex) -> float:
         gap = np.maximum(low - row, 0.0) + np.maximum(row - high, 0.0)
         met += int(((gap**power).sum(axis=1) <= reach**power).sum())
     return met / len(asked)
+
+
+def _wanted(left_out: Rows | None, spread: Array | None, effective: Array | None) -> tuple[Rows, Array, Array]:
+    """Empty arrays for what is not wanted, so that kernels are compiled for one kind of arguments."""
+    rows = np.empty(0, np.intp) if left_out is None else np.require(left_out, np.intp, ["C", "A", "W"])
+    nothing = np.empty((0, 0))
+    return rows, nothing if spread is None else spread, nothing if effective is None else effective
 
 
 def _shifted(values: Array, exponent: int) -> Array:

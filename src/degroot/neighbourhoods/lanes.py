@@ -14,6 +14,7 @@ from degroot.instructions import data_of, int32, int64, loop, number, plus_produ
 
 ROWS = 16  # rows in a tile: one AVX-512 register
 QUERIES = 4  # queries compared with a tile at once: 64 sums, which fit the registers of AVX2 and NEON too
+CACHE = 1 << 19  # bytes: rows that take more are worth a `fetch` before they are needed
 
 _float = ir.FloatType()
 _rows = ir.VectorType(_float, ROWS)
@@ -128,3 +129,18 @@ def how_many(_context: Any, _bits: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fetch(_context: Any, values: Any, _at: Any) -> Any:
+    """``fetch(values, at)``: call what is stored around ``values[at]`` into the cache, and do not wait for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.bitcast(_address(context, builder, signature.args[0], *arguments), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [place.type, int32, int32, int32])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        to_read, soon, data = (ir.Constant(int32, choice) for choice in (0, 3, 1))
+        builder.call(prefetch, [place, to_read, soon, data])
+        return context.get_dummy_value()
+
+    return types.none(values, types.intp), generate

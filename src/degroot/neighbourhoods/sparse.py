@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from degroot.neighbourhoods.selection import EUCLIDEAN, MANHATTAN, UNIFORM, average, settle, weigh
-from degroot.points import Array, compiled
+from degroot.neighbourhoods.distances import MANHATTAN
+from degroot.neighbourhoods.selection import settle
+from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
+from degroot.points import compiled
 
 LANES = 8  # queries side by side
 
@@ -28,12 +30,12 @@ class SparseIndex:
         self.norms = np.asarray(power.sum(axis=1), dtype=np.float64).ravel()
         self.rounding = (int(np.diff(rows.indptr).max(initial=0)) + 8) * 2.0**-51
 
-    def means(self, queries: csr_array, values: Array, out: Array, place: int) -> None:
-        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into ``out[:, place]``."""
+    def summarise(self, queries: csr_array, asked: Summaries) -> None:
+        """What is `asked` about the nearest rows of each query (m, d)."""
         rows = self.rows
-        _means(
+        _summarise(
             queries.indptr, queries.indices, queries.data, rows.indptr, rows.indices, rows.data, rows.shape[1],
-            self.norms, self.rounding, self.size, self.metric, self.kernel, values, out, place,
+            self.norms, self.rounding, self.size, self.metric, self.kernel, asked,
         )  # fmt: skip
 
 
@@ -103,15 +105,17 @@ def _slack(score: float, norm: float, rounding: float, metric: int) -> float:
 
 
 @compiled
-def _means(
+def _summarise(
     q_indptr: Any, q_indices: Any, q_data: Any, indptr: Any, indices: Any, data: Any, d: int,
-    norms: Any, rounding: float, size: int, metric: int, kernel: int, values: Any, out: Any, place: int,
+    norms: Any, rounding: float, size: int, metric: int, kernel: int, asked: Summaries,
 ) -> None:  # fmt: skip
     n = norms.size
+    size = reach(size, n, asked)
+    room, measured = room_for(size, asked), must_measure(kernel, asked)
     table, scores = np.zeros((d, LANES)), np.empty((n, LANES))
     column, rows = np.empty(n), np.empty(n, np.int64)
     gaps, band = np.empty(n), np.empty(n, np.int64)
-    chosen, weights = np.empty(size, np.int64), np.empty(0 if kernel == UNIFORM else size)
+    chosen = np.empty(size, np.int64)
     for start in range(0, q_indptr.size - 1, LANES):
         stop = min(start + LANES, q_indptr.size - 1)
         for m in range(start, stop):
@@ -138,9 +142,9 @@ def _means(
                     gaps[unsure] = _distance(indptr, indices, data, rows[i], q_indptr, q_indices, q_data, m, metric)
                     unsure += 1
             settle(gaps, band, unsure, size - sure, chosen, sure)
-            if kernel != UNIFORM:
+            if measured:
                 for i in range(size):
-                    gap = _distance(indptr, indices, data, chosen[i], q_indptr, q_indices, q_data, m, metric)
-                    weights[i] = math.sqrt(gap) if metric == EUCLIDEAN else gap
-                weigh(weights, kernel)
-            average(chosen, weights, values, out, m, place)
+                    room.gaps[i] = _distance(
+                        indptr, indices, data, chosen[i], q_indptr, q_indices, q_data, m, metric
+                    )  # fmt: skip
+            summarise(chosen, m, metric, kernel, asked, room)

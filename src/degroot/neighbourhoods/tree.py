@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from degroot.neighbourhoods.selection import MANHATTAN, UNIFORM, search_all, summarise
+from degroot.neighbourhoods.distances import MANHATTAN, measure
+from degroot.neighbourhoods.selection import search_all
+from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
 from degroot.points import Array, compiled
 
 LEAF = 16
@@ -21,27 +23,27 @@ class TreeIndex:
         self.tree = KDTree(rows, leafsize=LEAF)
         self.rounding = (rows.shape[1] + 8) * 2.0**-52
 
-    def means(self, queries: Array, values: Array, out: Array, place: int) -> None:
-        """Mean of `values` (n, columns) over the nearest rows of each query (m, d), into ``out[:, place]``."""
-        order = 1 if self.metric == MANHATTAN else 2
-        distances, found = self.tree.query(queries, k=np.arange(1, self.size + 2), p=order)
-        _means(
-            queries, self.rows, found, distances, self.size, self.rounding, self.metric, self.kernel, values, out,
-            place,
-        )  # fmt: skip
+    def summarise(self, queries: Array, asked: Summaries) -> None:
+        """What is `asked` about the nearest rows of each query (m, d)."""
+        n, order = len(self.rows), 1 if self.metric == MANHATTAN else 2
+        size = reach(self.size, n, asked)
+        distances, found = self.tree.query(queries, k=np.arange(1, min(size + 1, n) + 1), p=order)
+        _summarise(queries, self.rows, found, distances, size, self.rounding, self.metric, self.kernel, asked)
 
 
 @compiled
-def _means(
+def _summarise(
     queries: Any, rows: Any, found: Any, distances: Any, size: int, rounding: float, metric: int, kernel: int,
-    values: Any, out: Any, place: int,
+    asked: Summaries,
 ) -> None:  # fmt: skip
-    chosen, weights = np.empty(size, np.int64), np.empty(0 if kernel == UNIFORM else size)
+    chosen, room, measured = np.empty(size, np.int64), room_for(size, asked), must_measure(kernel, asked)
     for m in range(queries.shape[0]):
-        within, beyond = distances[m, size - 1], distances[m, size]
+        within, beyond = distances[m, size - 1], distances[m, size] if size < rows.shape[0] else np.inf
         if not beyond - within > rounding * beyond:  # the tree may have taken any of the rows at the boundary, or none
             search_all(rows, queries, m, metric, chosen)
         else:
             for i in range(size):
                 chosen[i] = found[m, i]
-        summarise(chosen, rows, queries, m, metric, kernel, weights, values, out, place)
+        if measured:
+            measure(rows, chosen, size, queries, m, metric, room.gaps)
+        summarise(chosen, m, metric, kernel, asked, room)
