@@ -8,6 +8,7 @@ import numpy as np
 from degroot.agents import Agent
 from degroot.evidence import Evidence, Reach
 from degroot.judges import Judge
+from degroot.parts import chance, sums_over_parts
 from degroot.points import Array
 from degroot.progress import progress
 from degroot.rehearsal import rehearse, sampled
@@ -16,7 +17,6 @@ from degroot.stacking import RIDGE
 
 WIDE = Reach(0.2, "tricube", least=40)
 MANY = Reach(0.1, "uniform", least=30)
-BLOCKS = 10  # parts of an agent's rows, of which it tells the sums
 
 
 OPTIONS = (
@@ -55,20 +55,16 @@ def choose(agents: Sequence[Agent], judges: Sequence[Judge], options: Sequence[O
     when its mean squared error is below that of the first by more than one standard error of the difference, which
     the sums over parts give: sampling noise alone should not overturn a good default.
     """
-    sums, counts = [], []
+    told = []
     with progress("Choosing a rule", len(agents)) as advance:
-        for place, agent in enumerate(agents):
-            squares = _squared_errors(agents, judges, place, options, n_jobs)
-            parts = [part for part in np.array_split(np.arange(len(sampled(agent))), BLOCKS) if len(part)]
-            sums += [squares[:, part].sum(axis=1) for part in parts]
-            counts += [len(part) for part in parts]
+        for place in range(len(agents)):
+            told.append(sums_over_parts(_squared_errors(agents, judges, place, options, n_jobs).T))
             advance()
-    table, rows = np.array(sums), int(np.sum(counts))
-    errors = table.sum(axis=0) / rows
+    sums, rows = np.concatenate([each[0] for each in told]), int(sum(each[1].sum() for each in told))
+    errors = sums.sum(axis=0) / rows
     best = int(np.argmin(errors))
-    gains = table[:, 0] - table[:, best]
-    noise = np.sqrt(len(gains) * gains.var(ddof=1)) if len(gains) > 1 else np.inf
-    return Choice(options[best if gains.sum() > noise else 0], tuple(options), errors, rows)
+    gains = sums[:, 0] - sums[:, best]
+    return Choice(options[best if gains.sum() > chance(gains) else 0], tuple(options), errors, rows)
 
 
 def _squared_errors(

@@ -9,6 +9,7 @@ import numpy as np
 
 from degroot.agents import Agent
 from degroot.answers import FIELDS, Consensus, asked, blank, concluded, single
+from degroot.audit import Audit, audit
 from degroot.calibration import Calibration, calibrate
 from degroot.choice import OPTIONS, Choice, choose
 from degroot.evidence import Evidence, Reach, scored_by_peers
@@ -90,7 +91,7 @@ class Collective:
         self._settle(_agreeing(agents), None)
 
     def __repr__(self) -> str:
-        return f"Collective({', '.join(self.names)}; neighbours={self._option.reach.neighbours}, rule={self.rule!r})"
+        return f"Collective({', '.join(self.names)}; neighbours={self.option.reach.neighbours}, rule={self.rule!r})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -110,9 +111,14 @@ class Collective:
         return self._judges
 
     @property
+    def option(self) -> Option:
+        """The rule with its settings, chosen or given."""
+        return self.choice.option if self.choice is not None else self._options[0]
+
+    @property
     def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
         """Each agent's neighbourhoods, as far as the rule looks."""
-        reach = self._option.reach
+        reach = self.option.reach
         return tuple(judge.near[reach] for judge in _ready(self.judges, reach))
 
     def predict(self, X: Any) -> Array:
@@ -125,8 +131,8 @@ class Collective:
         Each agent sends a summary of how far off the answers are. Agents that join, leave or are replaced change the
         answers: calibrate again.
         """
-        judges = _ready(self.judges, self._option.reach)
-        self._calibration = calibrate(self.agents, judges, self._option, self.n_jobs)
+        judges = _ready(self.judges, self.option.reach)
+        self._calibration = calibrate(self.agents, judges, self.option, self.n_jobs)
         return self
 
     def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, coverage: float | None = None) -> Consensus:
@@ -156,6 +162,10 @@ class Collective:
         if "value" not in names:
             del known["value"]
         return Consensus(self.names, **known, choice=self.choice)
+
+    def audit(self, X: Any) -> Audit:
+        """Who carries the answers for the points `X`, who could be dropped, and where they depend on one agent."""
+        return audit(self, X)
 
     def replace(self, agent: Agent) -> "Collective":
         """Put `agent` in the place of the one with its name, and score anew only what it changes."""
@@ -214,12 +224,8 @@ class Collective:
         return replace(option, reach=reach)
 
     @property
-    def _option(self) -> Option:
-        return self.choice.option if self.choice is not None else self._options[0]
-
-    @property
     def _rule(self) -> Rule:
-        return self._option.made
+        return self.option.made
 
     def _place(self, name: str) -> int:
         if name not in self.names:
@@ -248,7 +254,7 @@ class Collective:
         M, K, outputs = X.shape[0], len(self.agents), self.agents[0].outputs
         answer = blank(names, M, K, outputs or 1)
         needs_errors = (self._rule.uses != NOTHING and set(answer) != {"beliefs"}) or "trust" in answer
-        judges = _ready(self.judges, self._option.reach) if needs_errors else ()
+        judges = _ready(self.judges, self.option.reach) if needs_errors else ()
         width = K + X.shape[1] * (1 + sum(judge.space is not None for judge in judges))
         step = max(1, BELIEFS_BYTES // (8 * width))
         for start in range(0, M, step):
@@ -260,7 +266,7 @@ class Collective:
 
     def _answer(self, X: Any, judges: Sequence[Judge], out: dict[str, Array]) -> None:
         """Answer for the points `X` into the arrays of `out`. Models and spaces are called from this thread only."""
-        M, K, rule, reach = X.shape[0], len(self.agents), self._rule, self._option.reach
+        M, K, rule, reach = X.shape[0], len(self.agents), self._rule, self.option.reach
         bare = self.space is None and any(agent.space is None for agent in self.agents)
         plain: Any = to_numbers(X) if bare else None
         beliefs = np.stack([agent.predict(X).reshape(M, -1) for agent in self.agents], axis=1)

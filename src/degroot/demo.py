@@ -58,7 +58,7 @@ def diabetes(seed: int) -> Comparison:
 
 
 def draw(path: Path, seed: int) -> None:
-    """A picture of the synthetic problem along the curve: who is trusted where, the prediction, its stability, and intervals."""
+    """A picture along the synthetic curve: who is trusted where, the prediction, its stability, and intervals."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

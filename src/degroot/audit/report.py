@@ -46,7 +46,7 @@ class Audited(Protocol):
         """The features' names, if they have any."""
 
     @property
-    def _option(self) -> Option:
+    def option(self) -> Option:
         """The rule with its settings."""
 
     def consult(self, X: Any, fields: Sequence[str] | str = ...) -> Consensus:
@@ -152,7 +152,7 @@ def audit(collective: Audited, X: Any) -> Audit:
             stability += float(_size(_by_outputs(answer.standard_error, 1)).sum())
             trust += np.asarray(answer.trust).sum(axis=0)
             advance()
-    option = collective._option
+    option = collective.option
     cost = losses(collective.agents, collective.judges, option, collective.n_jobs)
     most = weights.max(axis=1, keepdims=True)
     leading = weights >= (1.0 - TIED) * most
