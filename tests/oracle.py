@@ -161,7 +161,7 @@ def stacked_weights(parties, x, neighbours, ridge, left_out=None):
     share = trust_row(spread)
     gram = sum(c * moment for c, moment in zip(share, moments, strict=True))
     K = len(parties)
-    penalty = ridge * K * (share**2 / effective).sum() * np.trace(gram) / K
+    penalty = ridge * K * (share**2 / effective).sum() * np.diag(gram).min()
     return on_the_simplex(gram + penalty * np.eye(K))
 
 

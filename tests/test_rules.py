@@ -42,7 +42,7 @@ def test_stacking_is_what_its_definition_says(seed, honest):
     answer = Collective(agents, 12, "stacking").consult(X)
     parties = [Party(agent) for agent in agents]
     for m in range(len(X)):
-        expected = oracle.stacked_weights(parties, X[m : m + 1], 12, ridge=0.3)
+        expected = oracle.stacked_weights(parties, X[m : m + 1], 12, ridge=0.5)
         assert_allclose(answer.weights[m], expected, atol=1e-9)
     assert_allclose(answer.value, (answer.weights * answer.beliefs).sum(axis=1), rtol=1e-12)
 
@@ -105,13 +105,16 @@ def test_a_useless_agent_does_no_harm_beyond_noise():
 def test_a_perfect_agent_gets_all_the_weight_as_the_ridge_goes_to_0():
     agents, X = problem(3)
     agents = [Agent(agent.model, agent.X, np.sin(agent.X[:, 0]), agent.name) for agent in agents]
-    perfect = Agent(lambda rows: np.sin(rows[:, 0]), agents[0].X + 1, np.sin(agents[0].X[:, 0] + 1), "perfect")
-    weights = [
-        Collective([*agents, perfect], rule="stacking", ridge=ridge).consult(X).weights[:, -1]
-        for ridge in (0.3, 1e-3, 0)
-    ]
-    assert (weights[0] < weights[1]).all()
-    assert_allclose(weights[2], 1, atol=1e-9)
+
+    def weight(ridge, off):
+        rows = agents[0].X + 1
+        last = Agent(lambda X: np.sin(X[:, 0]) + off * np.cos(40 * X[:, 0]), rows, np.sin(rows[:, 0]), "last")
+        return Collective([*agents, last], rule="stacking", ridge=ridge).consult(X).weights[:, -1]
+
+    assert_allclose([weight(ridge, 0.0) for ridge in (10.0, 0.5, 0.0)], 1, atol=1e-9)
+    nearly = [weight(ridge, 0.02) for ridge in (100.0, 0.5, 0.0)]
+    assert (nearly[0] < nearly[2]).all()
+    assert (nearly[2] > 0.95).all()
 
 
 def test_large_ridges_average():
@@ -256,7 +259,7 @@ def test_with_honest_scores_trees_on_diabetes_are_no_worse_than_their_average(pa
 # -- choosing a rule ---------------------------------------------------------------------------------------------------
 
 
-def left_out_errors(agents, rule, neighbours, ridge=0.3):
+def left_out_errors(agents, rule, neighbours, ridge=0.5):
     """Squared errors on all agents' own rows: for each row, a collective whose agent does not have that row."""
     squares = []
     for i, agent in enumerate(agents):

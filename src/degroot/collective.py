@@ -48,8 +48,8 @@ class Collective:
         Applied before distances are taken, for agents that have no `space` of their own. (Rows that are not finite
         numbers need the agent's own.)
     ridge : float, optional
-        How far stacking holds on to equal weights; 0.3 by default. The penalty is this much of the mean error, times
-        the number of models over the effective number of neighbours.
+        How far stacking holds on to equal weights; 0.5 by default. The penalty is this much of the best model's error,
+        times the number of models over the effective number of neighbours.
     n_jobs : int, optional
         How many threads to use; all cores by default.
 

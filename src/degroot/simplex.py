@@ -33,9 +33,9 @@ FACTOR = 5  # K rows, one for each p, by j; then K rows, one for each p, by q: i
 
 
 def solve(gram: Array, shrinkage: ArrayLike) -> Array:
-    r"""The weights of least shrunk error, :math:`w'Gw + s\, \bar g\, |w|^2`, not negative, with sum 1: exactly.
+    r"""The weights of least shrunk error, :math:`w'Gw + s\, g\, |w|^2`, not negative, with sum 1: exactly.
 
-    Here s is the shrinkage and :math:`\bar g` the mean diagonal of G. Where that leaves a choice, as between two copies
+    Here s is the shrinkage and g the least of the diagonal of G, the error of the best model. Where that leaves a choice, as between two copies
     of a model without shrinkage, the weights are those for diagonals larger by what rounding may do to them.
 
     Parameters
@@ -79,7 +79,7 @@ def rooms(K: int) -> tuple[Array, Places]:
 def minimise(
     gram: Array, shrinkage: float, left_out: int, guess: int, room: Array, support: Places, weights: Array
 ) -> int:
-    r"""The weights for :math:`A = G / \bar g + s I`, with :math:`\bar g` the mean diagonal; the size of the support.
+    r"""The weights for :math:`A = G + s\, g\, I`, with g the least of the diagonal; the size of the support.
 
     One model may be left out, which then counts for nothing and gets no weight; -1 if none is. The search begins with
     the first `guess` models of the support. Where G does not tell models apart, for lack of any error or of any limit
@@ -97,19 +97,22 @@ def minimise(
 
 @compiled
 def _find_units(gram: Array, shrinkage: float, left_out: int, room: Array) -> float:
-    r"""Fill in the units; :math:`1 / \bar g`, or 0 where G does not tell models apart.
+    """Fill in the units; one over the mean diagonal, or 0 where G does not tell models apart.
 
     Models that err alike would leave their weights undetermined, so every diagonal grows by what rounding may do to it.
     """
-    K, mean = len(gram), 0.0
+    K, mean, least = len(gram), 0.0, np.inf
     part = 1.0 / (K - (left_out >= 0))
     for j in range(K):
-        mean += part * gram[j, j] if j != left_out else 0.0
+        if j != left_out:
+            mean += part * gram[j, j]
+            least = min(least, gram[j, j])
     if not TINY <= mean < np.inf or not shrinkage < np.inf:
         return 0.0
     scale, grown = 1.0 / mean, 1.0 + 8.0 * K * EPS
+    more = shrinkage * (least * scale)
     for j in range(K):
-        room[UNIT, j] = 1.0 / np.sqrt(max(gram[j, j] * scale * grown + shrinkage, LEAST))
+        room[UNIT, j] = 1.0 / np.sqrt(max(gram[j, j] * scale * grown + more, LEAST))
     if left_out >= 0:
         room[UNIT, left_out] = 0.0
     return scale

@@ -20,7 +20,7 @@ from degroot.simplex import minimise, rooms, solve
 
 __all__ = ["RIDGE", "coverage", "pool", "solve", "values_without", "weigh", "weights"]
 
-RIDGE = 0.3
+RIDGE = 0.5
 NEAREST, FARTHEST = 1e-150, 1e150  # bounds on what a spread counts for, so that all shares are positive
 ALIKE = 1e-8  # how far a matrix may be from symmetric and from positive semi-definite, over its diagonal
 
@@ -114,7 +114,7 @@ def weigh(moments: Array, spread: Array, effective: Array, ridge: float = RIDGE)
     >>> weigh(moments, np.ones((1, 2)), np.full((1, 2), 20.0), ridge=0.0)
     array([[0.8, 0.2]])
     >>> weigh(moments, np.ones((1, 2)), np.full((1, 2), 20.0)).round(3)
-    array([[0.796, 0.204]])
+    array([[0.797, 0.203]])
     """
     gram, n = pool(moments, spread, effective)
     with np.errstate(divide="ignore"):  # moments of no rows at all: no limit to the shrinkage
@@ -164,7 +164,7 @@ def weights(gram: ArrayLike, ridge: ArrayLike = 0.0) -> Array:
     gram : (..., K, K)
         Second moments of the residuals of K models.
     ridge : (...) or float
-        What is added to every diagonal, over the mean diagonal. Not negative.
+        What is added to every diagonal, over the least of them. Not negative.
 
     Returns
     -------
