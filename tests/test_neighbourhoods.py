@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import oracle
 import pytest
@@ -50,13 +52,17 @@ def gaps_to(rows, query, metric):
 
     In units in which nothing overflows or underflows.
     """
-    rows, query = rows.astype(float), query.astype(float)
-    unit = -int(np.frexp(max(np.abs(rows).max(), np.abs(query).max()))[1])
-    rows, query = np.ldexp(rows, unit), np.ldexp(query, unit)
+    unit = unit_of(rows, query)
+    rows, query = np.ldexp(rows.astype(float), unit), np.ldexp(query.astype(float), unit)
     if metric == "cosine":
         return oracle.cosine(rows, query)
     gaps = np.ascontiguousarray(rows - query)
     return np.abs(gaps).sum(axis=1) if metric == "manhattan" else (gaps**2).sum(axis=1)
+
+
+def unit_of(rows, query):
+    """The power of 2 that takes all numbers to between -1 and 1."""
+    return -int(np.frexp(max(float(np.abs(rows).max()), float(np.abs(query).max())))[1])
 
 
 def assert_means(neighbourhoods, rows, queries, seed=0, **tolerance):
@@ -482,3 +488,296 @@ def test_rows_that_are_equally_far_but_for_rounding_count_alike(kernel, form):
     query[0, 150] = 3.0
     found = Neighbourhoods(form(rows), 40, "cosine", kernel).means(form(query), values)
     np.testing.assert_allclose(found, values.mean(), rtol=1e-9)
+
+
+# --------------------------------------------------------------------- moments, spread, effective number, rows left out
+
+
+def told_near(rows, query, residuals, size, metric, kernel, left_out=None):
+    """Packed moments, spread and effective number of the nearest rows, by looking at all of them."""
+    gaps, unit = gaps_to(rows, query, metric), unit_of(rows, query) if metric != "cosine" else 0
+    nearest = np.array([i for i in np.argsort(gaps, kind="stable") if i != left_out][:size], int)
+    K = residuals.shape[2]
+    if len(nearest) == 0:
+        return np.zeros(K * (K + 1) // 2), np.inf, 0.0
+    distances = np.sqrt(gaps[nearest]) if metric == "euclidean" else gaps[nearest]
+    weights = oracle.kernel_weights(distances, kernel)
+    moments = [
+        [(weights * (residuals[nearest, :, j] * residuals[nearest, :, k]).sum(axis=1)).sum() / weights.sum()
+         for k in range(j + 1)] for j in range(K)
+    ]  # fmt: skip
+    with np.errstate(over="ignore", under="ignore"):
+        spread = np.ldexp(float((weights * distances**2).sum() / weights.sum()), -2 * unit)
+    return np.concatenate(moments).astype(float), spread, float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def told(neighbourhoods, queries, residuals, left_out=None):
+    """What `moments_into` tells, in the middle of three places, of which it must leave the others alone."""
+    m, K = queries.shape[0], residuals.shape[2]
+    moments, spread, effective = np.full((m, 3, K * (K + 1) // 2), 7.0), np.full((m, 3), 7.0), np.full((m, 3), 7.0)
+    asked = csr_array(queries) if neighbourhoods.sparse else queries
+    neighbourhoods.moments_into(moments, 1, asked, residuals, left_out, spread, effective)
+    for array in (moments, spread, effective):
+        assert (array[:, [0, 2]] == 7.0).all()
+    return moments[:, 1], spread[:, 1], effective[:, 1]
+
+
+def assert_told(neighbourhoods, rows, queries, left_out=None, shape=(2, 3), seed=0, rtol=1e-9, atol=1e-12):
+    residuals = np.random.default_rng(seed).normal(size=(len(rows), *shape))
+    found = told(neighbourhoods, queries, residuals, left_out)
+    settings = (residuals, neighbourhoods.size, neighbourhoods.metric, neighbourhoods.kernel)
+    left = [None] * len(queries) if left_out is None else left_out
+    expected = [told_near(rows, query, *settings, row) for query, row in zip(queries, left, strict=True)]
+    tiny = 1e-30 if neighbourhoods.metric == "cosine" else 0.0  # 1 - cosine of a row with itself is 0 but for rounding
+    for part, what, small in zip(found, zip(*expected, strict=True), (atol, tiny, 0.0), strict=True):
+        np.testing.assert_allclose(part, np.array(what), rtol=rtol, atol=small)
+
+
+def rows_and_strangers(rng, rows, queries, count=12):
+    """Some rows and some queries, and for each a row to leave out: itself, or any."""
+    own = rng.integers(len(rows), size=count)
+    points = np.vstack([rows[own], queries[:count]])
+    return points, np.r_[own, rng.integers(len(rows), size=len(points) - count)].astype(np.intp)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("size", [1, 2, 9, 149, 150])
+def test_moments_spread_and_effective_number_on_every_path(monkeypatch, path, metric, kernel, size):
+    rng = np.random.default_rng(size)
+    rows, queries = normal(rng, 150, 3)
+    queries, left_out = rows_and_strangers(rng, rows, queries)
+    neighbourhoods = forced(monkeypatch, path)(rows, size, metric, kernel)
+    for shape in [(1, 5), (3, 2)]:
+        assert_told(neighbourhoods, rows, queries, shape=shape)
+        assert_told(neighbourhoods, rows, queries, left_out, shape=shape)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("rows_of", KINDS)
+def test_moments_of_every_kind_of_rows_with_rows_left_out(monkeypatch, path, metric, rows_of):
+    if metric == "cosine" and rows_of in WITHOUT_DIRECTION:
+        rows_of = normal
+    build = forced(monkeypatch, path)
+    for n, d, size, kernel in [(700, 4, 35, "tricube"), (2500, 9, 125, "gaussian"), (300, 2, 300, "uniform")]:
+        rng = np.random.default_rng(n)
+        rows, queries = rows_of(rng, n, d)
+        points, left_out = rows_and_strangers(rng, rows, queries, 4)
+        assert_told(build(rows, size, metric, kernel), rows, points, left_out)
+
+
+@pytest.mark.parametrize("models", [*range(1, 34), 63, 64, 65])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_every_number_of_models_and_outputs(models, outputs):
+    """Few rows, so that the last ones, after which the memory ends, are among the neighbours."""
+    rng = np.random.default_rng(models)
+    for n in (1, 2, 9, 70):
+        rows, queries = rng.normal(size=(n, 2)), rng.normal(size=(3, 2))
+        neighbourhoods = Neighbourhoods(rows, max(1, n - 1), kernel="gaussian")
+        assert_told(neighbourhoods, rows, queries, shape=(outputs, models), seed=models)
+
+
+def test_moments_are_of_the_neighbours_alone(monkeypatch):
+    """Rows that stand beside the neighbours in memory may hold anything."""
+    rng = np.random.default_rng(0)
+    rows, queries, size = rng.normal(size=(200, 3)), rng.normal(size=(30, 3)), 6
+    for K in (1, 3, 5, 12, 17):
+        clean = rng.normal(size=(200, 2, K))
+        for query in queries:
+            near = np.argsort(((rows - query) ** 2).sum(axis=1))[:size]
+            residuals = np.full_like(clean, np.nan)
+            residuals[near] = clean[near]
+            for path in PATHS:
+                neighbourhoods = forced(monkeypatch, path)(rows, size)
+                found = told(neighbourhoods, query[None], residuals)[0]
+                np.testing.assert_array_equal(found, told(neighbourhoods, query[None], clean)[0])
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_row_that_is_left_out_might_as_well_not_be_there(monkeypatch, path, kernel):
+    rng = np.random.default_rng(0)
+    for n, size in [(40, 5), (40, 39), (2300, 60)]:
+        rows, residuals = rng.normal(size=(n, 3)), rng.normal(size=(n, 1, 4))
+        build = forced(monkeypatch, path)
+        found = told(build(rows, size, kernel=kernel), rows[:5], residuals, np.arange(5))
+        for i in range(5):
+            others, left = np.delete(rows, i, axis=0), np.delete(residuals, i, axis=0)
+            expected = told(build(others, size, kernel=kernel), rows[i : i + 1], left)
+            for part, what in zip(found, expected, strict=True):
+                np.testing.assert_allclose(part[i], what[0], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_means_with_more_asked_are_the_same_means(monkeypatch, path, kernel, metric):
+    """And the spread and the effective number do not depend on what else is asked, nor with what."""
+    rng = np.random.default_rng(1)
+    rows, queries, residuals = rng.normal(size=(400, 3)), rng.normal(size=(130, 3)), rng.normal(size=(400, 1, 3))
+    left_out, values = rng.integers(400, size=130), np.ascontiguousarray(residuals[:, 0] ** 2)
+    for size in (20, 400):
+        neighbourhoods = forced(monkeypatch, path)(rows, size, metric, kernel)
+        asked = csr_array(queries) if neighbourhoods.sparse else queries
+        for without in (None, left_out):
+            means, spread, effective = np.empty((130, 2, 3)), np.empty((130, 2)), np.empty((130, 2))
+            neighbourhoods.means_into(means, 1, asked, values, without, spread, effective)
+            if size < 400 or kernel != "uniform" or without is not None:
+                np.testing.assert_array_equal(means[:, 1], neighbourhoods.means(asked, values, without))
+            else:
+                np.testing.assert_allclose(means[:, 1], neighbourhoods.means(asked, values), rtol=1e-12)
+            moments, also_spread, also_effective = told(neighbourhoods, queries, residuals, without)
+            np.testing.assert_array_equal(spread[:, 1], also_spread)
+            np.testing.assert_array_equal(effective[:, 1], also_effective)
+            np.testing.assert_allclose(moments[:, [0, 2, 5]], means[:, 1], rtol=1e-12)
+            for m in (0, 64, 129):
+                row = None if without is None else without[m : m + 1]
+                alone = told(neighbourhoods, queries[m : m + 1], residuals, row)
+                for part, what in zip(alone, (moments, also_spread, also_effective), strict=True):
+                    np.testing.assert_array_equal(part[0], what[m])
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("unit", [1e-310, 1e-200, 1e-100, 1e100, 1e150, 1e200])
+def test_the_spread_is_in_the_units_of_the_rows(monkeypatch, path, metric, unit):
+    """Up to infinity, and down to 0."""
+    rng = np.random.default_rng(1)
+    rows, queries = (unit * part for part in normal(rng, 300, 3))
+    queries, left_out = rows_and_strangers(rng, rows, queries, 5)
+    for kernel in KERNELS:
+        assert_told(forced(monkeypatch, path)(rows, 12, metric, kernel), rows, queries[5:], left_out[5:])
+    spread = told(forced(monkeypatch, path)(rows, 300, metric), queries, np.ones((300, 1, 1)))[1]
+    expected = [told_near(rows, query, np.ones((300, 1, 1)), 300, metric, "uniform")[1] for query in queries]
+    np.testing.assert_allclose(spread, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("path", PATHS)
+def test_moments_of_single_precision_rows(monkeypatch, path, metric, unit):
+    rng = np.random.default_rng(1)
+    rows, queries = ((unit * part).astype(np.float32) for part in normal(rng, 500, 20))
+    queries, left_out = rows_and_strangers(rng, rows, queries, 5)
+    assert_told(forced(monkeypatch, path)(rows, 25, metric, "tricube"), rows, queries[5:], left_out[5:])
+    assert_told(forced(monkeypatch, path)(rows, 25, metric, "tricube"), rows, queries[5:].astype(float))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_moments_of_sparse_rows(metric, kernel):
+    rng = np.random.default_rng(3)
+    table = random_sparse(330, 120, density=0.03, random_state=rng, format="csr").toarray()
+    table[:, :2] = rng.normal(size=(330, 2))
+    rows, queries = table[:300], table[300:]
+    for size in (1, 20, 299, 300):
+        neighbourhoods = Neighbourhoods(csr_array(rows), size, metric, kernel)
+        assert neighbourhoods.sparse
+        assert_told(neighbourhoods, rows, queries, np.arange(30))
+
+
+@settings(max_examples=150)
+@given(
+    data=st.data(), n=st.integers(1, 120), d=st.integers(1, 9), side=st.integers(0, 4), seed=st.integers(0, 2**32 - 1)
+)
+def test_among_equals_the_earlier_of_the_other_rows_is_taken(data, n, d, side, seed):
+    """Whole numbers again: sums are exact, whatever their order."""
+    metric, path = data.draw(st.sampled_from(["euclidean", "manhattan"])), data.draw(st.sampled_from(PATHS))
+    size = data.draw(st.integers(1, n))
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-side, side + 1, size=(n, d)).astype(float)
+    queries = np.vstack([rows[rng.integers(n, size=5)], rng.integers(-side - 1, side + 2, size=(5, d))])
+    left_out = rng.integers(n, size=10)
+    residuals = rng.integers(-9, 10, size=(n, 2, 3)).astype(float)
+    with pytest.MonkeyPatch.context() as patch:
+        neighbourhoods = forced(patch, path)(rows, size, metric)
+    found = neighbourhoods.means(csr_array(queries) if path == "sparse" else queries, np.eye(n), left_out)
+    moments, spread, effective = told(neighbourhoods, queries, residuals, left_out)
+    for m, (query, left) in enumerate(zip(queries, left_out, strict=True)):
+        gaps = np.abs(rows - query).sum(axis=1) if metric == "manhattan" else ((rows - query) ** 2).sum(axis=1)
+        nearest = np.array([i for i in np.argsort(gaps, kind="stable") if i != left][:size], int)
+        np.testing.assert_array_equal(np.flatnonzero(found[m]), np.sort(nearest))
+        assert effective[m] == len(nearest)
+        if len(nearest):
+            sums = np.einsum("nqj,nqk->jk", residuals[nearest], residuals[nearest])[np.tril_indices(3)]
+            np.testing.assert_allclose(moments[m], sums / len(nearest), rtol=1e-14)
+            squares = gaps[nearest] ** (2 if metric == "manhattan" else 1)
+            np.testing.assert_allclose(spread[m], squares.mean(), rtol=1e-14)
+
+
+@settings(max_examples=60)
+@given(data=st.data(), n=st.integers(2, 90), K=st.integers(1, 20), seed=st.integers(0, 2**32 - 1))
+def test_laws_of_moments(data, n, K, seed):
+    """They are of a positive semidefinite matrix; rows count for at least one and at most as many as there are."""
+    size, kernel = data.draw(st.integers(1, n)), data.draw(st.sampled_from(list(KERNELS)))
+    metric, leaves_out = data.draw(st.sampled_from(list(METRICS))), data.draw(st.booleans())
+    rng = np.random.default_rng(seed)
+    rows, queries, residuals = rng.normal(size=(n, 4)), rng.normal(size=(7, 4)), rng.normal(size=(n, 2, K))
+    left_out = rng.integers(n, size=7) if leaves_out else None
+    neighbourhoods = Neighbourhoods(rows, size, metric, kernel)
+    moments, spread, effective = told(neighbourhoods, queries, residuals, left_out)
+    whole = np.zeros((7, K, K))
+    whole[:, *np.tril_indices(K)] = moments
+    diagonal = np.einsum("mjj->mj", whole)
+    symmetric = whole + np.swapaxes(whole, 1, 2) - np.eye(K) * diagonal[:, None]
+    assert (np.linalg.eigvalsh(symmetric) >= -1e-12 * diagonal.sum(axis=1, keepdims=True)).all()
+    most = min(size, n - leaves_out)
+    assert (effective >= 1 - 1e-12).all()
+    assert (effective <= most * (1 + 1e-12)).all()
+    assert (spread > 0).all()
+    if kernel == "uniform":
+        np.testing.assert_allclose(effective, most, rtol=1e-14)
+    scaled = told(neighbourhoods, queries, -3 * residuals, left_out)[0]
+    np.testing.assert_allclose(scaled, 9 * moments, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_leaving_out_the_only_row_leaves_nothing(monkeypatch, path, kernel, metric):
+    rows, queries, residuals = np.array([[1.0, 2.0]]), np.array([[1.0, 2.0], [3.0, 5.0]]), np.ones((1, 1, 3))
+    neighbourhoods = forced(monkeypatch, path)(rows, 1, metric, kernel)
+    moments, spread, effective = told(neighbourhoods, queries, residuals, np.zeros(2, np.intp))
+    assert (moments == 0).all()
+    assert (spread == np.inf).all()
+    assert (effective == 0).all()
+    assert (neighbourhoods.means(queries, np.ones((1, 2)), np.zeros(2, np.intp)) == 0).all()
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_what_is_left_of_everything_does_not_depend_on_what_was_left_out(form):
+    """No trace remains of a residual of 1e150, which a subtraction would leave."""
+    rng = np.random.default_rng(0)
+    rows, residuals = rng.normal(size=(60, 30)) * (rng.random((60, 30)) < 0.05), rng.normal(size=(60, 2, 5))
+    neighbourhoods = Neighbourhoods(form(rows), 60)
+    assert neighbourhoods.path == "everything"
+    residuals[7] = 1e150
+    moments = told(neighbourhoods, rows[:3], residuals, np.full(3, 7))[0]
+    others = np.delete(residuals, 7, axis=0)
+    expected = np.einsum("nqj,nqk->jk", others, others)[np.tril_indices(5)] / 59
+    np.testing.assert_allclose(moments, np.tile(expected, (3, 1)), rtol=1e-12, atol=1e-13)
+    means = neighbourhoods.means(rows[:3], residuals[:, 0], np.full(3, 7))
+    np.testing.assert_allclose(means, np.tile(others[:, 0].mean(axis=0), (3, 1)), rtol=1e-12, atol=1e-13)
+
+
+def test_moments_of_everything_without_distances():
+    rng = np.random.default_rng(0)
+    rows, residuals = rng.normal(size=(300, 2)), rng.normal(size=(300, 2, 9))
+    moments, effective = np.empty((4, 2, 45)), np.empty((4, 2))
+    Neighbourhoods(rows, 300).moments_into(moments, 1, rows[:4], residuals, effective=effective)
+    expected = np.einsum("nqj,nqk->jk", residuals, residuals)[np.tril_indices(9)] / 300
+    np.testing.assert_allclose(moments[:, 1], np.tile(expected, (4, 1)), rtol=1e-12, atol=1e-14)
+    assert (effective[:, 1] == 300).all()
+
+
+@pytest.mark.parametrize("size", [7, 40])
+def test_neighbourhoods_can_be_copied_and_kept(size):
+    rng = np.random.default_rng(0)
+    rows, queries, residuals = rng.normal(size=(40, 2)), rng.normal(size=(5, 2)), rng.normal(size=(40, 1, 3))
+    neighbourhoods = Neighbourhoods(rows, size)
+    expected = told(neighbourhoods, queries, residuals)
+    for again in (pickle.loads(pickle.dumps(neighbourhoods)), Neighbourhoods(rows, size)):
+        for part, what in zip(told(again, queries, residuals), expected, strict=True):
+            np.testing.assert_array_equal(part, what)
