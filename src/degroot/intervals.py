@@ -23,7 +23,7 @@ from degroot.points import Array
 from degroot.stacking import pool
 
 POINTS = 256  # scores in a summary, at most
-SHRINKAGE = 5.0  # rows' worth of the overall error in every local one
+SHRINKAGE = 2.0  # rows' worth of the overall error in every local one
 ROUNDING = 1e-9  # of a row: (n + 1) * coverage is often a whole number that floating point cannot tell
 
 
@@ -31,7 +31,7 @@ def local_error(near: Array, spread: Array, effective: Array, overall: ArrayLike
     r"""The collective's mean squared error near each point, :math:`l = \frac{n \sum_i c_i e_i + a o}{n + a}`.
 
     Agent i gives :math:`e_i`, the mean squared error of the collective on its rows near the point, and counts by its
-    coverage :math:`c_i`; n is how many rows that amounts to (`degroot.stacking.pool`), o the overall error and a = 5.
+    coverage :math:`c_i`; n is how many rows that amounts to (`degroot.stacking.pool`), o the overall error and a = 2.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def local_error(near: Array, spread: Array, effective: Array, overall: ArrayLike
     Examples
     --------
     >>> local_error(np.array([[1.0, 9.0]]), np.array([[1.0, 3.0]]), np.array([[10.0, 10.0]]), overall=5.0)
-    array([3.47619048])
+    array([3.22222222])
     """
     outputs = near if near.ndim == 3 else near[..., None]
     pooled = [pool(outputs[..., q, None], spread, effective) for q in range(outputs.shape[-1])]
