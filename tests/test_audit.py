@@ -257,6 +257,13 @@ def test_the_only_agent_with_rows_in_a_region_costs():
     assert not found.droppable[2]
 
 
+def test_many_agents_rehearse_with_fewer_rows_each(monkeypatch):
+    monkeypatch.setattr("degroot.audit.losses.WORK", 20 * 4**2)
+    monkeypatch.setattr("degroot.audit.losses.FEWEST", 5)
+    assert audit(Collective(some_agents(4), **OPTIONS), points(5)).rehearsed == 4 * 20
+    assert audit(Collective(some_agents(8), **OPTIONS), points(5)).rehearsed == 8 * 5
+
+
 def test_nobody_can_be_dropped_from_one():
     collective = Collective(some_agents(1), **OPTIONS)
     found = audit(collective, points(30))

@@ -1,15 +1,13 @@
 """Answers: the collective prediction for each point, with what lies behind it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from degroot.choice import Choice
 from degroot.exceptions import InvalidInput
-from degroot.jackknife import influence, standard_error
 from degroot.points import Array
 
 
@@ -57,37 +55,3 @@ def asked(fields: Sequence[str] | str, known: Sequence[str]) -> list[str]:
         if name not in known:
             raise InvalidInput(f"`fields` must be among {', '.join(map(repr, known))}; got {name!r}.")
     return names
-
-
-def blank(names: Iterable[str], M: int, K: int, Q: int) -> dict[str, Array]:
-    """Arrays to fill for M points, K agents and Q outputs."""
-    shapes: dict[str, tuple[int, ...]] = {
-        "value": (M, Q), "standard_error": (M, Q), "weights": (M, K), "beliefs": (M, K, Q), "trust": (M, K, K),
-        "influence": (M, K, Q), "half_width": (M, Q),
-    }  # fmt: skip
-    return {name: np.empty(shapes[name]) for name in names}
-
-
-def single(answer: dict[str, Array]) -> dict[str, Any]:
-    """The same without the axis of outputs, of which there is one."""
-    return {name: array if name in ("weights", "trust") else array[..., 0] for name, array in answer.items()}
-
-
-def concluded(
-    names: Iterable[str], weights: Array, beliefs: Array, values_without: Callable[[Array], Array]
-) -> dict[str, Array]:
-    """What follows from weights (M, K) and beliefs (M, K, Q): the fields in `names`, and those on the way to them."""
-    known: dict[str, Any] = {"weights": weights, "beliefs": beliefs, "value": _pooled(weights, beliefs)}
-    if {"standard_error", "influence"} & set(names):
-        apart = beliefs - beliefs[:, :1]  # what all have in common would cost the differences their digits
-        value = _pooled(weights, apart)
-        outputs = range(beliefs.shape[-1])
-        without = [values_without(np.ascontiguousarray(apart[..., q])) for q in outputs]
-        known["standard_error"] = np.stack([standard_error(each) for each in without], axis=-1)
-        known["influence"] = np.stack([influence(value[..., q], without[q]) for q in outputs], axis=-1)
-    return known
-
-
-def _pooled(weights: Array, beliefs: Array) -> Array:
-    value: Array = (weights[..., None] * beliefs).sum(axis=-2)
-    return value

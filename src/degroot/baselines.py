@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from degroot.agents import Agent
 from degroot.answers import FIELDS as ALL_FIELDS
-from degroot.answers import Consensus, asked, concluded, single
+from degroot.answers import Consensus, asked
 from degroot.collective import Collective
+from degroot.conclusions import concluded, single
 from degroot.evidence import Reach
 from degroot.judges import Judge, squared_errors
 from degroot.points import Array

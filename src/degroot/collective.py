@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from degroot.agents import Agent
-from degroot.answers import FIELDS, Consensus, asked, blank, concluded, single
+from degroot.answers import FIELDS, Consensus, asked
 from degroot.audit import Audit, audit
 from degroot.calibration import Calibration, calibrate
 from degroot.choice import OPTIONS, Choice, choose
+from degroot.conclusions import blank, conclude, single
 from degroot.evidence import Evidence, Reach, scored_by_peers
 from degroot.exceptions import InvalidInput
 from degroot.judges import Judge, check_choice, check_settings, gather
+from degroot.members import agreeing, an_agent, check_peers, feature_names
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.points import Array, in_blocks
 from degroot.progress import progress
@@ -88,7 +90,7 @@ class Collective:
         self._judges: tuple[Judge, ...] | None = None
         self.choice: Choice | None = None  # what the rule "auto" came to
         self._calibration: Calibration | None = None
-        self._settle(_agreeing(agents), None)
+        self._settle(agreeing(agents), None)
 
     def __repr__(self) -> str:
         return f"Collective({', '.join(self.names)}; neighbours={self.option.reach.neighbours}, rule={self.rule!r})"
@@ -101,7 +103,7 @@ class Collective:
     @property
     def feature_names(self) -> list[str] | None:
         """The names of the features, if the rows of any agent have them."""
-        return _feature_names(self.agents)
+        return feature_names(self.agents)
 
     @property
     def judges(self) -> tuple[Judge, ...]:
@@ -169,8 +171,8 @@ class Collective:
 
     def replace(self, agent: Agent) -> "Collective":
         """Put `agent` in the place of the one with its name, and score anew only what it changes."""
-        place = self._place(_agent(agent).name)
-        agents = _agreeing([*self.agents[:place], agent, *self.agents[place + 1 :]])
+        place = self._place(an_agent(agent).name)
+        agents = agreeing([*self.agents[:place], agent, *self.agents[place + 1 :]])
         judges = None
         if self._judges is not None:
             others = [other.with_model(place, agent) for k, other in enumerate(self._judges) if k != place]
@@ -179,7 +181,7 @@ class Collective:
 
     def join(self, agent: Agent) -> "Collective":
         """Add `agent`, and score only its model on others' rows and all models on its rows."""
-        agents = _agreeing([*self.agents, agent])
+        agents = agreeing([*self.agents, agent])
         judges = None
         if self._judges is not None:
             others = [judge.with_model(len(self.agents), agent) for judge in self._judges]
@@ -189,7 +191,7 @@ class Collective:
     def leave(self, name: str) -> "Collective":
         """Remove the agent called `name`; nothing has to be scored."""
         place = self._place(name)
-        agents = _agreeing([*self.agents[:place], *self.agents[place + 1 :]])
+        agents = agreeing([*self.agents[:place], *self.agents[place + 1 :]])
         judges = None
         if self._judges is not None:
             others = [*self._judges[:place], *self._judges[place + 1 :]]
@@ -198,7 +200,7 @@ class Collective:
 
     def _settle(self, agents: tuple[Agent, ...], judges: tuple[Judge, ...] | None) -> "Collective":
         """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
-        _check_peers(agents)
+        check_peers(agents)
         options, choice = self._options, None
         if self.rule == AUTO or options[0].made.uses != NOTHING:
             judges = judges or self._scored(agents)
@@ -281,7 +283,7 @@ class Collective:
             else:
                 evidence = Evidence(np.broadcast_to(1.0, (stop - start, K, K)))
             part = {name: array[start:stop] for name, array in out.items()}
-            _conclude(rule, evidence, beliefs[start:stop], part)
+            conclude(rule, evidence, beliefs[start:stop], part)
 
         in_blocks(block, M, block_size(M, K, moments and bool(judges), self.n_jobs), self.n_jobs)
 
@@ -294,68 +296,8 @@ def _ready(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:
     return judges
 
 
-def _conclude(rule: Rule, evidence: Evidence, beliefs: Array, out: dict[str, Array]) -> None:
-    """From evidence and beliefs (M, K, Q) to the asked fields, the arrays of `out`."""
-    known = {"beliefs": beliefs}
-    if "trust" in out:
-        known["trust"] = evidence.trust
-    if set(out) - {"beliefs", "trust"}:
-        weights = rule.weights(evidence)
-        known |= concluded(out, weights, beliefs, lambda apart: rule.values_without(evidence, apart))
-    for name, array in out.items():
-        array[:] = known[name]
-
-
 def _check_ridge(ridge: Any) -> None:
     if ridge is not None and (
         isinstance(ridge, bool) or not isinstance(ridge, Real) or not 0.0 <= float(ridge) < np.inf
     ):
         raise InvalidInput(f"`ridge` must be a finite number that is not negative; got {ridge!r}.")
-
-
-def _check_peers(agents: Sequence[Agent]) -> None:
-    if len(agents) == 1 and agents[0].scored_by_peers:
-        raise agents[0].error("its model must be scored by somebody: without peers it needs `own_predictions`.")
-
-
-def _agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
-    """The agents, if there are any, no two share a name, and all have the same features."""
-    if not isinstance(agents, Iterable):
-        raise InvalidInput(f"A collective must be made of agents; got a {type(agents).__name__}.")
-    agents = tuple(_agent(agent) for agent in agents)
-    if not agents:
-        raise InvalidInput("A collective must have at least one agent; it has none.")
-    first, names, seen = agents[0], _feature_names(agents), set[str]()
-    for agent in agents:
-        if agent.name in seen:
-            raise InvalidInput(f"Agents must have distinct names; two are called {agent.name!r}.")
-        seen.add(agent.name)
-        if agent.n_features != first.n_features:
-            raise agent.error(
-                f"it must have {first.n_features} features as {first.name!r} has; got {agent.n_features}."
-            )
-        _check_outputs(agent, first)
-        same_columns(agent.feature_names, names, "its rows", agent.error)
-    return agents
-
-
-def _check_outputs(agent: Agent, first: Agent) -> None:
-    """Refuse agents that do not predict the same thing."""
-    if _listed(agent) != _listed(first):
-        raise agent.error(f"it must have the classes of {first.name!r}, {_listed(first)}; it has {_listed(agent)}.")
-    if agent.outputs != first.outputs:
-        raise agent.error(f"it must have {first.outputs or 1} outputs as {first.name!r} has; got {agent.outputs or 1}.")
-
-
-def _listed(agent: Agent) -> str:
-    return "none" if agent.classes is None else ", ".join(map(repr, agent.classes.tolist()))
-
-
-def _agent(candidate: Any) -> Agent:
-    if not isinstance(candidate, Agent):
-        raise InvalidInput(f"A collective must be made of agents; got a {type(candidate).__name__}.")
-    return candidate
-
-
-def _feature_names(agents: Iterable[Agent]) -> list[str] | None:
-    return next((agent.feature_names for agent in agents if agent.feature_names is not None), None)

@@ -22,11 +22,11 @@ EVIDENCE_BYTES = 1 << 24  # held by a thread at once
 Heard: TypeAlias = Callable[[slice, Evidence, Array], None]  # points, what was found, residuals (m, K, Q)
 
 
-def sampled(agent: Agent) -> NDArray[np.intp]:
+def sampled(agent: Agent, most: int = ROWS) -> NDArray[np.intp]:
     """The numbers of the rows that an agent rehearses with."""
-    if agent.n_rows <= ROWS:
+    if agent.n_rows <= most:
         return np.arange(agent.n_rows)
-    chosen: NDArray[np.intp] = np.random.default_rng(SEED).choice(agent.n_rows, ROWS, replace=False)
+    chosen: NDArray[np.intp] = np.random.default_rng(SEED).choice(agent.n_rows, most, replace=False)
     return chosen
 
 
@@ -39,12 +39,13 @@ def rehearse(
     *,
     moments: bool = False,
     n_jobs: int | None = None,
+    most: int = ROWS,
 ) -> None:
     """Put rows of the agent at `place` to everybody, block by block, each left out of its own neighbourhood.
 
     Its own model takes part by its honest predictions. Where there are none, since peers score it, it does not.
     """
-    rows = sampled(agents[place])
+    rows = sampled(agents[place], most)
     X, K = take(agents[place].X, rows), len(agents)
     residuals = judges[place].residuals[rows].transpose(0, 2, 1)
     located = [judge.locate(X) for judge in judges]

@@ -42,6 +42,14 @@ def _average(errors: Array) -> Array:
     return np.full((len(errors), errors.shape[-1]), 1.0 / errors.shape[-1])
 
 
+def _averages_without(_evidence: Evidence, beliefs: Array) -> Array:
+    K = beliefs.shape[-1]
+    if K == 1:
+        return np.full_like(beliefs, np.nan)
+    values: Array = (beliefs.sum(axis=-1, keepdims=True) - beliefs) / (K - 1)
+    return values
+
+
 def _trust_average(errors: Array) -> Array:
     mean: Array = shares(errors).mean(axis=-2)
     return mean
@@ -51,7 +59,7 @@ def _error_average(errors: Array) -> Array:
     return shares(errors.mean(axis=-2))
 
 
-def _by(weigh: Callable[[Array], Array], uses: str = ERRORS) -> Rule:
+def _by(weigh: Callable[[Array], Array]) -> Rule:
     """The rule that `weigh` gives, also on what remains when an agent is left out."""
 
     def values_without(evidence: Evidence, beliefs: Array) -> Array:
@@ -61,7 +69,7 @@ def _by(weigh: Callable[[Array], Array], uses: str = ERRORS) -> Rule:
 
         return leaving_out(beliefs.shape[-1], value_of)
 
-    return Rule(lambda evidence: weigh(evidence.errors), values_without, uses)
+    return Rule(lambda evidence: weigh(evidence.errors), values_without)
 
 
 def _stacking(ridge: float) -> Rule:
@@ -82,7 +90,7 @@ RULES = {
         lambda evidence: consensus.solve(evidence.trust),
         lambda evidence, beliefs: jackknife.solve_without(evidence.trust, beliefs),
     ),
-    "average": _by(_average, NOTHING),  # M-avg: all models alike
+    "average": Rule(lambda evidence: _average(evidence.errors), _averages_without, NOTHING),  # M-avg: all models alike
     "trust-average": _by(_trust_average),  # tau-avg: the mean of the agents' trust, which is one round of pooling
     "error-average": _by(_error_average),  # MSE-avg: in inverse proportion to the mean of the agents' errors
     "stacking": _stacking(stacking.RIDGE),  # the least mean squared error of the weighted mean itself

@@ -35,8 +35,9 @@ FACTOR = 5  # K rows, one for each p, by j; then K rows, one for each p, by q: i
 def solve(gram: Array, shrinkage: ArrayLike) -> Array:
     r"""The weights of least shrunk error, :math:`w'Gw + s\, g\, |w|^2`, not negative, with sum 1: exactly.
 
-    Here s is the shrinkage and g the least of the diagonal of G, the error of the best model. Where that leaves a choice, as between two copies
-    of a model without shrinkage, the weights are those for diagonals larger by what rounding may do to them.
+    Here s is the shrinkage and g the least of the diagonal of G, the error of the best model. Where that leaves a
+    choice, as between two copies of a model without shrinkage, the weights are those for diagonals larger by what
+    rounding may do to them.
 
     Parameters
     ----------

@@ -12,8 +12,11 @@ from degroot.judges import Judge
 from degroot.parts import chance, sums_over_parts
 from degroot.points import Array
 from degroot.progress import progress
-from degroot.rehearsal import rehearse, sampled
+from degroot.rehearsal import ROWS, rehearse, sampled
 from degroot.rules import MOMENTS, Option
+
+FEWEST = 50  # rows of each agent, if it has so many
+WORK = 640_000  # rows of each agent times K²: leaving out each of many agents takes long
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ def _squared_errors(
 ) -> Array:
     """Squared errors on the rehearsed rows of one agent, (m, 1 + K): with everybody, and without each."""
     K, rule = len(agents), option.made
-    squares = np.full((len(sampled(agents[place])), 1 + K), np.nan)
+    most = min(ROWS, max(FEWEST, WORK // K**2))
+    squares = np.full((len(sampled(agents[place], most)), 1 + K), np.nan)
 
     def heard(points: slice, evidence: Evidence, residuals: Array) -> None:
         everybody = np.arange(K)
@@ -74,5 +78,5 @@ def _squared_errors(
         squares[points, 0] = (errors**2).sum(axis=1)
         squares[points, 1 + members] = sum(rule.values_without(evidence, output) ** 2 for output in outputs)
 
-    rehearse(agents, judges, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs)
+    rehearse(agents, judges, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs, most=most)
     return squares
