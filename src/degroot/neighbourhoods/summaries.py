@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +11,9 @@ from degroot.neighbourhoods.distances import COSINE, EUCLIDEAN
 from degroot.neighbourhoods.moments import addresses, edge_of, second_moments
 from degroot.neighbourhoods.weights import UNIFORM, sums_of, weigh
 from degroot.points import Array, compiled
+
+# To hand over so many arrays takes as long as to summarise a few rows: these functions become part of their callers.
+_inlined = numba.njit(nogil=True, error_model="numpy", forceinline=True)
 
 
 class Summaries(NamedTuple):
@@ -102,7 +106,7 @@ def _tell_nothing(m: int, asked: Summaries) -> None:
         asked.effective[m, asked.place] = 0.0
 
 
-@compiled
+@_inlined  # type: ignore[untyped-decorator]
 def summarise(chosen: Any, m: int, metric: int, kernel: int, asked: Summaries, room: Room) -> None:
     """Write what is asked about the neighbourhood of query m, the `chosen` rows, whose gaps are in `room`."""
     count = _leave_out(chosen, room.gaps, asked.left_out[m]) if asked.left_out.size else chosen.size
@@ -117,7 +121,7 @@ def summarise(chosen: Any, m: int, metric: int, kernel: int, asked: Summaries, r
         _tell_moments(chosen, count, m, metric, asked, room)
 
 
-@compiled
+@_inlined  # type: ignore[untyped-decorator]
 def _tell_moments(chosen: Any, count: int, m: int, metric: int, asked: Summaries, room: Room) -> None:
     """The second moments of residuals, the spread and the effective number, whichever are asked for."""
     gaps, place = room.gaps, asked.place
@@ -138,11 +142,15 @@ def _tell_moments(chosen: Any, count: int, m: int, metric: int, asked: Summaries
         asked.effective[m, place] = total * total / squares
 
 
+@compiled
+def _summarise_all(asked: Summaries) -> None:
+    every = np.arange(asked.values.shape[0])
+    summarise(every, 0, EUCLIDEAN, UNIFORM, asked, room_for(every.size, asked))
+
+
 def moments_of_all(asked: Summaries) -> Array:
     """The second moments of all rows, with equal weights, packed."""
-    nothing = np.empty((0, 0))
-    alone = asked._replace(out=np.empty((1, 1, asked.out.shape[2])), place=0, spread=nothing, effective=nothing)
-    every = np.arange(len(asked.values))
-    summarise(every, 0, EUCLIDEAN, UNIFORM, alone, room_for(every.size, alone))
-    moments: Array = alone.out[0, 0]
+    nothing, alone = np.empty((0, 0)), np.empty((1, 1, asked.out.shape[2]))
+    _summarise_all(asked._replace(out=alone, place=0, spread=nothing, effective=nothing))
+    moments: Array = alone[0, 0]
     return moments
