@@ -60,7 +60,7 @@ def local_error(near: Array, spread: Array, effective: Array, overall: ArrayLike
 
 
 def half_width(threshold: ArrayLike, local: ArrayLike, overall: ArrayLike) -> Array:
-    r"""How far an interval reaches to either side, :math:`h(t) = t \sqrt{\frac{o + 2 t^2 l}{1 + 2 t^2}}`.
+    r"""How far an interval reaches to either side, :math:`h(t) = t \sqrt{\frac{o + t^2 l}{1 + t^2}}`.
 
     Where the local error l equals the overall one o, that is t times its root. The farther out an interval reaches, the
     more it goes by the local error: at low coverage intervals are nearer to one width, since others are longer on
@@ -76,10 +76,10 @@ def half_width(threshold: ArrayLike, local: ArrayLike, overall: ArrayLike) -> Ar
     Examples
     --------
     >>> half_width(2.0, local=[0.25, 1.0, 4.0], overall=1.0)
-    array([1.15470054, 2.        , 3.82970843])
+    array([1.26491106, 2.        , 3.68781778])
     """
     t2 = np.square(np.asarray(threshold, np.float64))
-    width: Array = np.sqrt(t2 / (1.0 + 2.0 * t2) * (np.asarray(overall) + 2.0 * t2 * np.asarray(local)))
+    width: Array = np.sqrt(t2 / (1.0 + t2) * (np.asarray(overall) + t2 * np.asarray(local)))
     return width
 
 
@@ -87,7 +87,7 @@ def score(residuals: ArrayLike, local: ArrayLike, overall: ArrayLike) -> Array:
     r"""How far off an answer is, the t with :math:`h(t) = |r|` (`half_width`).
 
     With squares in units of the overall error, :math:`u = r^2 / o` and :math:`v = l / o`, it is the root of
-    :math:`2 v t^4 + (1 - 2 u) t^2 - u = 0`.
+    :math:`v t^4 + (1 - u) t^2 - u = 0`.
 
     Parameters
     ----------
@@ -96,16 +96,16 @@ def score(residuals: ArrayLike, local: ArrayLike, overall: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> score([0.0, -1.15470054, 3.0], local=0.25, overall=1.0).round(4)
-    array([0.    , 2.    , 5.8755])
+    >>> score([0.0, -1.26491106, 3.0], local=0.25, overall=1.0).round(4)
+    array([0.    , 2.    , 5.7522])
     """
     off, near, far = np.broadcast_arrays(*(np.asarray(each, np.float64) for each in (residuals, local, overall)))
     unit = np.where(far > 0.0, far, 1.0)
     u, v = np.square(off) / unit, near / unit
-    b = np.where(far > 0.0, 1.0, 0.0) - 2.0 * u
-    root = np.sqrt(b * b + 8.0 * v * u)
+    b = np.where(far > 0.0, 1.0, 0.0) - u
+    root = np.sqrt(b * b + 4.0 * v * u)
     with np.errstate(divide="ignore", invalid="ignore"):  # without local error nothing reaches that far
-        square = np.where(b > 0.0, 2.0 * u / (b + root), (root - b) / (4.0 * v))  # no differences of like numbers
+        square = np.where(b > 0.0, 2.0 * u / (b + root), (root - b) / (2.0 * v))  # no differences of like numbers
     result: Array = np.sqrt(np.where(u == 0.0, 0.0, square))
     return result
 
