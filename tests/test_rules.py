@@ -42,7 +42,7 @@ def test_stacking_is_what_its_definition_says(seed, honest):
     answer = Collective(agents, 12, "stacking").consult(X)
     parties = [Party(agent) for agent in agents]
     for m in range(len(X)):
-        expected = oracle.stacked_weights(parties, X[m : m + 1], 12, ridge=0.5)
+        expected = oracle.stacked_weights(parties, X[m : m + 1], 12, ridge=1.0)
         assert_allclose(answer.weights[m], expected, atol=1e-9)
     assert_allclose(answer.value, (answer.weights * answer.beliefs).sum(axis=1), rtol=1e-12)
 
@@ -77,7 +77,14 @@ def test_error_bars_call_no_model_again():
 
 @pytest.mark.parametrize(
     ("rule", "n", "size"),
-    [("degroot", 1000, 10), ("degroot", 100, 6), ("stacking", 1000, 50), ("stacking", 30, 20), ("stacking", 8, 8)],
+    [
+        ("degroot", 1000, 10),
+        ("degroot", 100, 6),
+        ("stacking", 1000, 50),
+        ("stacking", 20_000, 500),
+        ("stacking", 30, 20),
+        ("stacking", 8, 8),
+    ],
 )
 def test_every_rule_has_its_own_neighbourhood_unless_one_is_given(rule, n, size):
     X = np.random.default_rng(0).normal(size=(n, 2))
@@ -259,7 +266,7 @@ def test_with_honest_scores_trees_on_diabetes_are_no_worse_than_their_average(pa
 # -- choosing a rule ---------------------------------------------------------------------------------------------------
 
 
-def left_out_errors(agents, rule, neighbours, ridge=0.5):
+def left_out_errors(agents, rule, neighbours, ridge=1.0):
     """Squared errors on all agents' own rows: for each row, a collective whose agent does not have that row."""
     squares = []
     for i, agent in enumerate(agents):

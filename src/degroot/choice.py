@@ -15,7 +15,7 @@ from degroot.rehearsal import rehearse, sampled
 from degroot.rules import FEW, LOCAL, MOMENTS, Option
 from degroot.stacking import RIDGE
 
-WIDE = Reach(0.2, "tricube", least=40)
+WIDE = Reach(0.2, "tricube", least=40, most=2000)
 MANY = Reach(0.1, "uniform", least=30)
 
 

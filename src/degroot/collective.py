@@ -6,16 +6,18 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from degroot.agents import Agent
 from degroot.answers import FIELDS, Consensus, asked
 from degroot.audit import Audit, audit
 from degroot.calibration import Calibration, calibrate
+from degroot.checks import Checks, Codes, flags, malformed
 from degroot.choice import OPTIONS, Choice, choose
 from degroot.conclusions import blank, conclude, single
 from degroot.evidence import Evidence, Reach, scored_by_peers
 from degroot.exceptions import InvalidInput
-from degroot.judges import Judge, check_choice, check_settings, gather
+from degroot.judges import Judge, check_choice, check_settings, gather, gather_pooled
 from degroot.members import agreeing, an_agent, check_peers, feature_names
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.points import Array, in_blocks
@@ -37,7 +39,7 @@ class Collective:
     neighbours : int or float, optional
         How many of an agent's rows are the neighbourhood of a point: a number, or a fraction of each agent's rows
         (rounded down, at least 2). By default what suits the rule: 0.01, as in the paper, but at least
-        6 rows; for stacking 0.05, but at least 20 rows.
+        6 rows; for stacking 0.05, but 20 to 500 rows.
     rule : str
         ``"degroot"`` (the paper's), ``"stacking"``, ``"average"``, ``"trust-average"``, ``"error-average"``; or
         ``"auto"``, which tries average, degroot and stacking on the agents' own rows and takes the best.
@@ -50,8 +52,11 @@ class Collective:
         Applied before distances are taken, for agents that have no `space` of their own. (Rows that are not finite
         numbers need the agent's own.)
     ridge : float, optional
-        How far stacking holds on to equal weights; 0.5 by default. The penalty is this much of the best model's error,
+        How far stacking holds on to equal weights; 1 by default. The penalty is this much of the best model's error,
         times the number of models over the effective number of neighbours.
+    guard : bool, optional
+        Whether what agents say is checked against what the others know; see `degroot.guard`. By default if any agent is
+        remote. Who is left out, and who could not be checked, is in `flags`.
     n_jobs : int, optional
         How many threads to use; all cores by default.
 
@@ -79,17 +84,21 @@ class Collective:
         kernel: str | None = None,
         space: Any = None,
         ridge: float | None = None,
+        guard: bool | None = None,
         n_jobs: int | None = None,
     ) -> None:
         check_settings(neighbours, metric, kernel, n_jobs)
         check_choice("rule", rule, [*RULES, AUTO])
         _check_ridge(ridge)
+        if guard is not None and not isinstance(guard, bool | np.bool_):
+            raise InvalidInput(f"`guard` must be True, False or None; got {guard!r}.")
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
-        self.ridge, self.n_jobs = ridge, n_jobs
+        self.ridge, self.guard, self.n_jobs = ridge, guard, n_jobs
         self.agents: tuple[Agent, ...] = ()
         self._judges: tuple[Judge, ...] | None = None
         self.choice: Choice | None = None  # what the rule "auto" came to
         self._calibration: Calibration | None = None
+        self._checks: Checks | None = None
         self._settle(agreeing(agents), None)
 
     def __repr__(self) -> str:
@@ -206,7 +215,8 @@ class Collective:
             judges = judges or self._scored(agents)
             _ready(judges, *(option.reach for option in options))
             choice = choose(agents, judges, options, self.n_jobs) if self.rule == AUTO else None
-        self.agents, self._judges, self.choice, self._calibration = agents, judges, choice, None
+        self.agents, self._judges, self.choice = agents, judges, choice
+        self._calibration = self._checks = None
         return self
 
     @property
@@ -256,36 +266,68 @@ class Collective:
         M, K, outputs = X.shape[0], len(self.agents), self.agents[0].outputs
         answer = blank(names, M, K, outputs or 1)
         needs_errors = (self._rule.uses != NOTHING and set(answer) != {"beliefs"}) or "trust" in answer
-        judges = _ready(self.judges, self.option.reach) if needs_errors else ()
+        guarded = self._guarded and bool(answer)
+        judges = _ready(self.judges, self.option.reach) if needs_errors or guarded else ()
+        if guarded and self._checks is None:
+            self._checks = Checks.prepare(judges)
+        codes = np.zeros((M, K), np.uint8) if guarded else None
         width = K + X.shape[1] * (1 + sum(judge.space is not None for judge in judges))
         step = max(1, BELIEFS_BYTES // (8 * width))
         for start in range(0, M, step):
             stop = min(start + step, M)
-            self._answer(
-                take(X, slice(start, stop)), judges, {name: array[start:stop] for name, array in answer.items()}
-            )
-        return single(answer) if outputs is None else answer
+            part = {name: array[start:stop] for name, array in answer.items()}
+            self._answer(take(X, slice(start, stop)), judges, part, None if codes is None else codes[start:stop])
+        found: dict[str, Any] = {"flags": () if codes is None else tuple(flags(codes, self.names))}
+        return found | (single(answer) if outputs is None else answer)
 
-    def _answer(self, X: Any, judges: Sequence[Judge], out: dict[str, Array]) -> None:
-        """Answer for the points `X` into the arrays of `out`. Models and spaces are called from this thread only."""
+    @property
+    def _guarded(self) -> bool:
+        return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
+
+    def _answer(self, X: Any, judges: Sequence[Judge], out: dict[str, Array], codes: Codes | None) -> None:
+        """Answer for the points `X` into the arrays of `out`, and what is to be said of the agents into `codes`.
+
+        Models and spaces are called from this thread only.
+        """
         M, K, rule, reach = X.shape[0], len(self.agents), self._rule, self.option.reach
         bare = self.space is None and any(agent.space is None for agent in self.agents)
         plain: Any = to_numbers(X) if bare else None
         beliefs = np.stack([agent.predict(X).reshape(M, -1) for agent in self.agents], axis=1)
         located = [plain if judge.space is None else judge.locate(X) for judge in judges]
+        checks = self._checks
         moments, aside = rule.uses == MOMENTS, [k for k, agent in enumerate(self.agents) if agent.scored_by_peers]
+
+        pooled = (
+            moments and bool(judges) and not aside and codes is None and set(out) <= {"value", "weights", "beliefs"}
+        )
 
         def block(start: int, stop: int) -> None:
             if judges:
                 points = [each[start:stop] for each in located]
-                found = gather(judges, points, reach, moments=moments, spread=bool(aside))
-                evidence = scored_by_peers(found, aside)
+                if pooled:
+                    evidence = gather_pooled(judges, points, reach)
+                else:
+                    evidence = gather(judges, points, reach, moments=moments, spread=bool(aside))
+                evidence = scored_by_peers(evidence, aside)
             else:
                 evidence = Evidence(np.broadcast_to(1.0, (stop - start, K, K)))
             part = {name: array[start:stop] for name, array in out.items()}
-            conclude(rule, evidence, beliefs[start:stop], part)
+            kept = None
+            if codes is not None and checks is not None:
+                evidence, kept, codes[start:stop] = checks.examine(points, evidence, beliefs[start:stop])
+            elif judges and evidence.pooled is None:
+                self._refuse(malformed(evidence, moments=False))
+            conclude(rule, evidence, beliefs[start:stop], part, kept)
 
         in_blocks(block, M, block_size(M, K, moments and bool(judges), self.n_jobs), self.n_jobs)
+
+    def _refuse(self, wrong: NDArray[np.bool_]) -> None:
+        """Refuse opinions of which some are wrong, (M, K)."""
+        if wrong.any():
+            point, place = (int(k) for k in np.argwhere(wrong)[0])
+            raise self.agents[place].error(
+                f"its errors and distances must be numbers that are not negative; those near point {point} are not."
+            )
 
 
 def _ready(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:

@@ -18,7 +18,8 @@ class Reach:
 
     neighbours: float  # a number of rows, or a fraction of each agent's rows
     kernel: str
-    least: int = 2  # rows, where `neighbours` is a fraction
+    least: int = 2  # rows, where `neighbours` is a fraction, and
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Evidence:
     moments: Array | None = None  # (M, K, K (K + 1) / 2) second moments of the models' residuals, lower triangles
     spread: Array | None = None  # (M, K) mean squared distance from the point to agent i's neighbours
     effective: Array | None = None  # (M, K) how many equally near neighbours would count as much
+    pooled: tuple[Array, Array] | None = None  # moments (M, K, K) of all agents, and how many rows they amount to, (M,)
 
     @cached_property
     def trust(self) -> Array:

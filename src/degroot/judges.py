@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from degroot.evidence import Evidence, Reach, from_moments
 from degroot.exceptions import AgentError, InvalidInput
+from degroot.expectations import Expectations
 from degroot.neighbourhoods import KERNELS, METRICS, Neighbourhoods
 from degroot.points import Array, for_kernels
+from degroot.rules import LOCAL
+from degroot.stacking import Pool
 from degroot.tables import Complaint, to_numbers, told
 
 
@@ -38,7 +41,7 @@ class Holder(Predictor, Protocol):
         """An error that names it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Judge:
     """An agent's view of all models: how they do on its rows, and where those rows lie."""
 
@@ -84,6 +87,17 @@ class Judge:
         else:
             near.moments_into(into.moments, place, located, self.residuals, left_out, into.spread, into.effective)
 
+    def expectations(self) -> Expectations:
+        """What this judge expects every model to say near its rows."""
+        self.ready(LOCAL)
+        answers = self.residuals + self.agent.y.reshape(len(self.errors), -1, 1)
+        return Expectations(self.rows, answers, self.errors, self.near[LOCAL])
+
+    def label_range(self) -> tuple[Array, Array]:
+        """The least and the largest of its labels, for each output."""
+        labels = self.agent.y.reshape(len(self.errors), -1)
+        return labels.min(axis=0), labels.max(axis=0)
+
     def with_model(self, place: int, predictor: Predictor) -> "Judge":
         """The same judge, with `predictor` in the place of the model at `place`, or after the last."""
         return self._with_model(place, _residuals(self.agent, [predictor]))
@@ -122,6 +136,20 @@ def gather(
     return from_moments(packed, where, effective)
 
 
+def gather_pooled(judges: Sequence[Judge], located: Sequence[Any], reach: Reach) -> Evidence:
+    """The pooled moments alone, which is all that weights need: each judge's own are not kept."""
+    M, K = located[0].shape[0], len(judges)
+    pool, packed = Pool(M, K), np.empty((M, 1, K * (K + 1) // 2))
+    one = Evidence(np.empty((0, K, K)), packed, np.empty((M, 1)), np.empty((M, 1)))
+    for judge, points in zip(judges, located, strict=True):
+        judge.testify(one, 0, points, reach)
+        pool.add(packed[:, 0], np.asarray(one.spread)[:, 0], np.asarray(one.effective)[:, 0])
+    gram, n = pool.pooled()
+    if not (np.isfinite(gram).all() and (np.diagonal(gram, axis1=1, axis2=2) >= 0.0).all() and (n > 0.0).all()):
+        return gather(judges, located, reach, moments=True)  # to see who is to blame
+    return replace(one, moments=None, pooled=(gram, n))
+
+
 def squared_errors(agent: Holder, predictors: Sequence[Predictor]) -> Array:
     """Squared error of each of `predictors` on the rows of `agent`, (n, len(predictors)), summed over outputs."""
     return _squared(_residuals(agent, predictors))
@@ -146,7 +174,8 @@ def neighbourhood_size(reach: Reach, agent: Holder) -> int:
         if neighbours > agent.n_rows:
             raise agent.error(f"`neighbours` must be at most the number of rows, {agent.n_rows}; got {neighbours}.")
         return int(neighbours)
-    return min(agent.n_rows, max(reach.least, int(neighbours * agent.n_rows * (1 + 1e-12))))
+    share = int(neighbours * agent.n_rows * (1 + 1e-12))
+    return min(agent.n_rows, max(reach.least, share), reach.most or agent.n_rows)
 
 
 def check_settings(neighbours: Any, metric: str, kernel: Any, n_jobs: Any = None) -> None:

@@ -17,7 +17,7 @@ from degroot.trust import shares
 NOTHING, ERRORS, MOMENTS = "nothing", "errors", "moments"
 
 FEW = Reach(0.01, "uniform", least=6)  # the paper's 1 %; its two rows say little of models that err at random
-LOCAL = Reach(0.05, "tricube", least=20)  # second moments need more rows than errors do
+LOCAL = Reach(0.05, "tricube", least=20, most=500)  # second moments need more rows than errors do
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,13 @@ def _stacking(ridge: float) -> Rule:
     def parts(evidence: Evidence) -> tuple[Array, Array, Array]:
         return np.asarray(evidence.moments), np.asarray(evidence.spread), np.asarray(evidence.effective)
 
+    def weights(evidence: Evidence) -> Array:
+        if evidence.pooled is not None:
+            return stacking.weigh_pooled(*evidence.pooled, ridge)
+        return stacking.weigh(*parts(evidence), ridge)
+
     return Rule(
-        lambda evidence: stacking.weigh(*parts(evidence), ridge),
+        weights,
         lambda evidence, beliefs: stacking.values_without(*parts(evidence), beliefs, ridge),
         MOMENTS,
         LOCAL,

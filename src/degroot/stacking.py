@@ -18,9 +18,9 @@ from degroot.exceptions import InvalidInput
 from degroot.points import Array, compiled, for_kernels, over_points
 from degroot.simplex import minimise, rooms, solve
 
-__all__ = ["RIDGE", "coverage", "pool", "solve", "values_without", "weigh", "weights"]
+__all__ = ["RIDGE", "Pool", "coverage", "pool", "solve", "values_without", "weigh", "weigh_pooled", "weights"]
 
-RIDGE = 0.5
+RIDGE = 1.0
 NEAREST, FARTHEST = 1e-150, 1e150  # bounds on what a spread counts for, so that all shares are positive
 ALIKE = 1e-8  # how far a matrix may be from symmetric and from positive semi-definite, over its diagonal
 
@@ -114,11 +114,34 @@ def weigh(moments: Array, spread: Array, effective: Array, ridge: float = RIDGE)
     >>> weigh(moments, np.ones((1, 2)), np.full((1, 2), 20.0), ridge=0.0)
     array([[0.8, 0.2]])
     >>> weigh(moments, np.ones((1, 2)), np.full((1, 2), 20.0)).round(3)
-    array([[0.797, 0.203]])
+    array([[0.794, 0.206]])
     """
-    gram, n = pool(moments, spread, effective)
+    return weigh_pooled(*pool(moments, spread, effective), ridge)
+
+
+def weigh_pooled(gram: Array, n: Array, ridge: float = RIDGE) -> Array:
+    """As `weigh`, from what `pool` gives."""
     with np.errstate(divide="ignore"):  # moments of no rows at all: no limit to the shrinkage
         return solve(gram, ridge * gram.shape[-1] / n if ridge > 0.0 else 0.0)
+
+
+class Pool:
+    """What `pool` gives, from agents whose moments are there one after the other and need not be kept."""
+
+    def __init__(self, M: int, K: int) -> None:
+        self.K, self.total, self.sums = K, np.zeros((M, K * (K + 1) // 2)), np.zeros((M, 3))
+        self.sums[:, 2] = FARTHEST
+
+    def add(self, moments: Array, spread: Array, effective: Array) -> None:
+        """Add an agent's moments (M, K (K + 1) / 2), spread (M,) and effective number (M,)."""
+        _add_to_pool(moments, spread, effective, self.total, self.sums)
+
+    def pooled(self) -> tuple[Array, Array]:
+        """(M, K, K) and (M,); not numbers where nobody has rows."""
+        gram = np.empty((len(self.total), self.K, self.K))
+        _unpack_all(self.total, self.sums, gram)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return gram, self.sums[:, 0] ** 2 / self.sums[:, 1]
 
 
 def values_without(moments: Array, spread: Array, effective: Array, beliefs: Array, ridge: float = RIDGE) -> Array:
@@ -292,6 +315,31 @@ def _pool(moments: Array, spread: Array, effective: Array, gram: Array, n: Array
             _add(shares[i], moments[m, i], packed, packed)
         _unpack(packed, nothing, 1.0, gram[m])
         n[m] = _count_rows(shares, effective[m])
+
+
+@compiled
+def _add_to_pool(moments: Array, spread: Array, effective: Array, total: Array, sums: Array) -> None:
+    """In units of the least spread so far: `sums` are of shares and of shares squared over rows, and that spread."""
+    for m in range(len(moments)):
+        near = min(max(spread[m], NEAREST), FARTHEST)
+        if near < sums[m, 2]:
+            factor = near / sums[m, 2]
+            sums[m, 0], sums[m, 1], sums[m, 2] = sums[m, 0] * factor, sums[m, 1] * factor * factor, near
+            for at in range(total.shape[1]):
+                total[m, at] *= factor
+        if spread[m] < np.inf:
+            share = sums[m, 2] / near
+            sums[m, 0] += share
+            sums[m, 1] += share * share / effective[m]
+            for at in range(total.shape[1]):
+                total[m, at] += share * moments[m, at]
+
+
+@compiled
+def _unpack_all(total: Array, sums: Array, gram: Array) -> None:
+    nothing = np.zeros(total.shape[1])
+    for m in range(len(total)):
+        _unpack(total[m], nothing, sums[m, 0], gram[m])
 
 
 @compiled

@@ -1,0 +1,111 @@
+"""Checks: what agents say is held against what the others know, before a rule decides."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.answers import Flag
+from degroot.evidence import Evidence, with_errors
+from degroot.expectations import Expectations
+from degroot.guard import capped, consistent, plausible, remaining, stretch, tempered, verified
+from degroot.judges import Judge
+from degroot.points import Array
+
+Mask = NDArray[np.bool_]
+Codes = NDArray[np.uint8]  # (M, K) sums of the numbers below
+
+MALFORMED, INCONSISTENT, IMPLAUSIBLE, UNVERIFIED = 1, 2, 4, 8
+REASONS = {
+    MALFORMED: "malformed: its opinion is none that rows could give, and was refused",
+    INCONSISTENT: "inconsistent: its answer is far from what the others expect of its model, and was left out",
+    IMPLAUSIBLE: "implausible: its answer is far from all labels that the others have, and was left out",
+    UNVERIFIED: "unverified: too few others have rows nearby to check it",
+}
+CORRELATION = 1.0 + 1e-6  # that second moments may have at most
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What K agents have at hand to check each other with."""
+
+    expectations: tuple[Expectations, ...]
+    low: Array  # (K, Q) the least label of each agent, and
+    high: Array  # (K, Q) the largest
+
+    @classmethod
+    def prepare(cls, judges: Sequence[Judge]) -> "Checks":
+        """Let every judge learn what to expect of the models."""
+        ranges = [judge.label_range() for judge in judges]
+        low, high = (np.array([each[end] for each in ranges]) for end in (0, 1))
+        return cls(tuple(judge.expectations() for judge in judges), low, high)
+
+    def examine(self, located: Sequence[Any], evidence: Evidence, beliefs: Array) -> tuple[Evidence, Mask, Codes]:
+        """Evidence that liars cannot bend far, who is kept (M, K), and what is to be said of whom (M, K).
+
+        beliefs : (M, K, Q).  located : the points, as each agent sees them.
+        """
+        said = [each.at(points) for each, points in zip(self.expectations, located, strict=True)]
+        expected, tolerance, local = (
+            np.stack([getattr(each, name) for each in said], axis=1) for name in ("answers", "tolerance", "errors")
+        )
+        spread, reach = np.stack([each.spread for each in said], axis=1), [each.reach for each in self.expectations]
+        wrong = malformed(evidence) | malformed(Evidence(local, spread=spread))
+        evidence, local = _without_opinions(evidence, wrong), np.where(wrong[..., None], 1.0, local)
+        far = stretch(np.where(wrong, np.inf, spread), reach)
+        faults = {
+            MALFORMED: wrong,
+            INCONSISTENT: ~consistent(beliefs, expected, tolerance),
+            IMPLAUSIBLE: ~plausible(beliefs, self.low, self.high),
+        }
+        kept = remaining(~np.logical_or.reduce(list(faults.values())))
+        evidence = with_errors(evidence, tempered(evidence.errors, local, far, kept))
+        if evidence.spread is not None:
+            evidence = replace(evidence, spread=capped(evidence.spread, far, kept))
+        faults[UNVERIFIED] = ~verified(far, kept)
+        codes = sum(code * fault.astype(np.uint8) for code, fault in faults.items())
+        return evidence, kept, np.asarray(codes, np.uint8)
+
+
+def malformed(evidence: Evidence, moments: bool = True) -> Mask:
+    """Whose opinions no rows could give, (M, K): not numbers, negative or, by their `moments`, correlated too much."""
+    parts = [evidence.errors, *(each for each in (evidence.spread, evidence.effective) if each is not None)]
+    with np.errstate(invalid="ignore", over="ignore"):
+        wrong = ~np.logical_and.reduce([_each(part >= 0.0) for part in parts])
+        wrong |= ~_each(np.isfinite(evidence.errors))
+        if moments and evidence.moments is not None:
+            row, column = np.tril_indices(evidence.errors.shape[1])
+            root = np.sqrt(np.maximum(evidence.errors, 0.0))
+            bound = CORRELATION * root[:, :, row] * root[:, :, column] + np.finfo(float).tiny
+            wrong |= ~_each(np.abs(evidence.moments) <= bound)
+    return np.asarray(wrong)
+
+
+def flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:
+    """What there is to say of each agent, and at which points."""
+    for place, name in enumerate(names):
+        for code, reason in REASONS.items():
+            points = np.flatnonzero(codes[:, place] & code)
+            if len(points):
+                yield Flag(name, reason, points)
+
+
+def _each(fine: Mask) -> Mask:
+    """Whether all is fine with each agent, (M, K), of (M, K) or (M, K, ...)."""
+    return fine if fine.ndim == 2 else np.asarray(fine.all(axis=-1))
+
+
+def _without_opinions(evidence: Evidence, whose: Mask) -> Evidence:
+    """Evidence in which some agents say nothing: all models alike, and no rows nearby."""
+    if not whose.any():
+        return evidence
+    K = evidence.errors.shape[1]
+    row, column = np.tril_indices(K)
+    return Evidence(
+        np.where(whose[..., None], 1.0, evidence.errors),
+        None if evidence.moments is None else np.where(whose[..., None], 1.0 * (row == column), evidence.moments),
+        None if evidence.spread is None else np.where(whose, np.inf, evidence.spread),
+        None if evidence.effective is None else np.where(whose, 1.0, evidence.effective),
+    )

@@ -1,0 +1,173 @@
+"""Expectations: what an agent can tell of every model's answer at a point, from the answers on its own rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from degroot.guard import stretch
+from degroot.neighbourhoods import Neighbourhoods
+from degroot.points import Array, for_kernels
+
+DEVIATIONS = 5.0  # answers may be so many standard deviations from what is expected
+ERRORS = 2.0  # and so many times as far as the model is from the labels: smaller lies do little harm
+PRIOR = 5.0  # rows as which the mean over all rows counts, beside the neighbours
+RIDGE = 1e-6  # of the trend, in units of the variance of the features
+ROWS_PER_FEATURE = 3  # fewer rows have no trend
+USUAL = 0.99  # share of the agent's own rows that are near
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What one agent expects of K models with Q outputs at M points, and what it found there."""
+
+    answers: Array  # (M, K, Q)
+    tolerance: Array  # (M, K) how far from that they may be
+    errors: Array  # (M, K) mean squared error of every model near the point
+    spread: Array  # (M,) mean squared distance to the neighbours
+
+
+class Expectations:
+    r"""What one agent expects every model to say near its rows.
+
+    At calibration all models answered on all of its rows. It fits two forecasts of a model's answers: the weighted mean
+    of those on the neighbours; and a *trend*, linear in the features, plus the weighted mean of what it leaves over on
+    the neighbours. Each forecast is made for each row with the row itself left out, and errs by :math:`\epsilon`. Near
+    a point the forecast's variance is the weighted mean of :math:`\epsilon^2` over the neighbours, a little of the mean
+    over all rows, and for the trend :math:`1 + h` times that, with h the leverage of the point. With mean squared
+    error e of the model near the point, the tolerance is
+
+    .. math:: t = \sqrt{s} \left(5^2 \operatorname{mean} \epsilon^2 + 2^2 e\right)^{1/2},
+
+    s the point's `stretch`: it grows with the distance beyond the usual. The forecast of smaller tolerance counts; the
+    plain mean has to allow for what the trend says, by the square of their difference under the root.
+
+    Linear models are forecast exactly. Of others, lies beyond a few of their own errors are seen.
+
+    Parameters
+    ----------
+    rows : (n, d), dense or sparse
+        Where distances are taken.
+    answers : (n, Q, K)
+        Of every model on these rows.
+    errors : (n, K)
+        Squared errors of every model on these rows, summed over outputs.
+    near : Neighbourhoods
+        Of these rows.
+
+    Attributes
+    ----------
+    reach : float
+        The spread that 99 % of its own rows do not exceed, each left out. Of a single row, 0.
+
+    Examples
+    --------
+    >>> rows = np.arange(30.0)[:, None]
+    >>> answers = np.stack([2.0 * rows, rows > 14], axis=-1)
+    >>> expectations = Expectations(rows, answers, np.full((30, 2), 0.01), Neighbourhoods(rows, 10, kernel="tricube"))
+    >>> expected = expectations.at(np.array([[5.3], [14.5]]))
+    >>> expected.answers[..., 0].round(2)
+    array([[10.6,  0. ],
+           [29. ,  0.5]])
+    >>> expected.tolerance.round(1)
+    array([[0.2, 0.5],
+           [0.2, 1.5]])
+    """
+
+    def __init__(self, rows: Any, answers: Array, errors: Array, near: Neighbourhoods) -> None:
+        n, Q, K = answers.shape
+        self.shape, self.near, self.alone = (Q, K), near, n == 1
+        flat = answers.reshape(n, Q * K)
+        left_out = np.arange(n)
+        means, spread = np.empty((n, 1, 2 * Q * K)), np.empty((n, 1))
+        self.trend = _Trend.fitted(rows, flat)
+        left = flat if self.trend is None else flat - self.trend.at(rows)
+        near.means_into(means, 0, rows, for_kernels(np.hstack([flat, left])), left_out, spread)
+        plain = flat - means[:, 0, : Q * K]
+        own = left if self.trend is None else left / (1.0 - self.trend.leverage)[:, None]
+        misses = [self._summed(plain), self._summed(own - means[:, 0, Q * K :])]
+        floor = np.finfo(float).eps * (self._summed(flat).mean(axis=0) + np.finfo(float).tiny)
+        self.overall = [miss.mean(axis=0) + floor for miss in misses]
+        self.reach = 0.0 if self.alone else float(np.quantile(spread[:, 0], USUAL))
+        columns = [errors, flat, misses[0]] + ([] if self.trend is None else [left, misses[1]])
+        self.columns = for_kernels(np.hstack(columns))
+
+    def at(self, located: Any) -> Expected:
+        """What to expect at points (M, d), on one thread."""
+        (Q, K), M = self.shape, located.shape[0]
+        means, spread = np.empty((M, 1, self.columns.shape[1])), np.empty((M, 1))
+        self.near.means_into(means, 0, located, self.columns, None, spread)
+        errors, answers, miss, *rest = np.split(means[:, 0], np.cumsum([K, Q * K, K, Q * K])[: self._cuts], axis=1)
+        squared = DEVIATIONS**2 * self._shrunk(miss, 0)
+        if self.trend is not None:
+            trend = self.trend.at(located) + rest[0]
+            squared += self._summed(trend - answers)
+            other = DEVIATIONS**2 * self._shrunk(rest[1], 1) * (1.0 + self.trend.leverages(located))[:, None]
+            better = other < squared
+            squared = np.where(better, other, squared)
+            answers = np.where(np.tile(better, Q), trend, answers)
+        growth = stretch(spread[:, 0], self.reach)[:, None]
+        tolerance = np.sqrt(growth * (squared + ERRORS**2 * errors)) if not self.alone else np.full((M, K), np.inf)
+        return Expected(answers.reshape(M, Q, K).swapaxes(1, 2), tolerance, errors, spread[:, 0])
+
+    @property
+    def _cuts(self) -> int:
+        return 2 if self.trend is None else 4
+
+    def _summed(self, table: Array) -> Array:
+        """Squares of (n, Q K), summed over outputs: (n, K)."""
+        total: Array = (table**2).reshape(len(table), *self.shape).sum(axis=1)
+        return total
+
+    def _shrunk(self, local: Array, which: int) -> Array:
+        size = self.near.size
+        shrunk: Array = (size * local + PRIOR * self.overall[which]) / (size + PRIOR)
+        return shrunk
+
+
+@dataclass(frozen=True, slots=True)
+class _Trend:
+    """Least squares with an intercept, and next to no ridge."""
+
+    unit: Array  # (d,) the largest of each feature, so that squares stay in range
+    centre: Array  # (d,) and
+    scale: Array  # (d,) of the features, in these units
+    inverse: Array  # (d, d) of the ridged second moments
+    slopes: Array  # (d, columns)
+    level: Array  # (columns,)
+    leverage: Array  # (n,) of the rows
+
+    @classmethod
+    def fitted(cls, rows: Any, targets: Array) -> "_Trend | None":
+        n, d = rows.shape
+        if n < ROWS_PER_FEATURE * (d + 1):
+            return None
+        X = _dense(rows)
+        unit = np.abs(X).max(axis=0)
+        unit[unit == 0.0] = 1.0
+        centre, scale = (X / unit).mean(axis=0), (X / unit).std(axis=0)
+        scale[scale <= np.finfo(float).eps] = 1.0
+        Z = (X / unit - centre) / scale
+        inverse = np.linalg.inv(Z.T @ Z + n * RIDGE * np.eye(d))
+        level = targets.mean(axis=0)
+        leverage = np.minimum((Z @ inverse * Z).sum(axis=1) + 1.0 / n, 1.0 - RIDGE)
+        return cls(unit, centre, scale, inverse, inverse @ (Z.T @ (targets - level)), level, leverage)
+
+    def at(self, rows: Any) -> Array:
+        """(m, columns)"""
+        return self._standard(rows) @ self.slopes + self.level
+
+    def leverages(self, rows: Any) -> Array:
+        """(m,) how far out the rows are: the variance of the trend there, over that of what is left."""
+        Z = self._standard(rows)
+        far: Array = (Z @ self.inverse * Z).sum(axis=1)
+        return far
+
+    def _standard(self, rows: Any) -> Array:
+        return (_dense(rows) / self.unit - self.centre) / self.scale
+
+
+def _dense(rows: Any) -> NDArray[np.float64]:
+    return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
