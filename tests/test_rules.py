@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeRegressor
 
-from degroot import Agent, AgentError, Collective, DeGrootRegressor, InvalidInput
+from degroot import Agent, AgentError, Collective, DeGrootRegressor, InvalidInput, stacking
 from degroot.choice import OPTIONS
 
 RULES = ("average", "degroot", "stacking", "trust-average", "error-average")
@@ -346,3 +346,25 @@ def test_auto_chooses_anew_when_agents_change():
 def test_one_agent_is_all_there_is_to_choose():
     agents, X = problem(11, K=1)
     assert_array_equal(Collective(agents, rule="auto").predict(X), agents[0].predict(X))
+
+
+@pytest.mark.parametrize("K", [1, 2, 5, 40])
+def test_predictions_that_keep_no_moments_are_the_same(K):
+    agents, X = problem(12, K=K, n=25)
+    collective = Collective(agents, rule="stacking")
+    assert_allclose(collective.predict(X), collective.consult(X).value, rtol=1e-9)
+    assert_allclose(collective.consult(X, fields="weights").weights, collective.consult(X).weights, atol=1e-9)
+
+
+def test_pooling_one_after_the_other_is_pooling():
+    source = np.random.default_rng(0)
+    table = source.normal(size=(9, 6, 20, 4))
+    row, column = np.tril_indices(4)
+    moments = np.ascontiguousarray(np.einsum("minj,mink->mijk", table, table)[..., row, column])
+    spread, effective = 10.0 ** source.uniform(-200, 200, size=(9, 6)), source.uniform(1, 20, size=(9, 6))
+    spread[0], spread[1, 2], spread[2, 3] = 1.0, 0.0, np.inf
+    one_by_one = stacking.Pool(9, 4)
+    for i in range(6):
+        one_by_one.add(moments[:, i].copy(), spread[:, i].copy(), effective[:, i].copy())
+    for found, expected in zip(one_by_one.pooled(), stacking.pool(moments, spread, effective), strict=True):
+        assert_allclose(found, expected, rtol=1e-9)
