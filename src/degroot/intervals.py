@@ -22,7 +22,7 @@ from degroot.exceptions import InvalidInput
 from degroot.points import Array
 from degroot.stacking import pool
 
-POINTS = 256  # scores in a summary, at most
+POINTS = 512  # scores in a summary, at most
 SHRINKAGE = 2.0  # rows' worth of the overall error in every local one
 ROUNDING = 1e-9  # of a row: (n + 1) * coverage is often a whole number that floating point cannot tell
 
@@ -156,7 +156,7 @@ def threshold(summaries: Iterable[Summary], coverage: float) -> Array:
     With all n scores that is the :math:`k = \lceil (n + 1) \cdot \text{coverage} \rceil`-th smallest. A summary tells
     that at least r scores are at or below its score of rank r: the threshold is the least score at or below which there
     are k for sure. So it is never below the k-th smallest, is that when every score was told, and otherwise above at
-    most as many more scores as lie between those told: fewer than 1 in 128 of them.
+    most as many more scores as lie between those told: fewer than 1 in 256 of them.
 
     Parameters
     ----------
