@@ -27,8 +27,9 @@ check: $(STAMP) ## style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## measure speed
+bench: $(STAMP) ## measure speed and accuracy; DATA=DIR as for paper
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/accuracy.py $(if $(DATA),--data $(DATA))
 
 clean: ## remove the virtual environment, caches and builds
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

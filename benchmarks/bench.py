@@ -124,6 +124,17 @@ def standard_errors(scale: Scale, repeats: int) -> dict[str, str]:
     }
 
 
+def stacking_cost(scale: Scale, repeats: int) -> dict[str, str]:
+    made, X = make_collective(scale)
+    rules = {rule: Collective(made.agents, rule=rule) for rule in ("degroot", "stacking")}
+    times = best_times({rule: lambda c=collective: c.predict(X) for rule, collective in rules.items()}, repeats)
+    cells = {"scale (K, rows, features, M)": f"({scale.K}, {scale.rows}, {scale.features}, {scale.M})"}
+    for rule, collective in rules.items():
+        size = collective.neighbourhoods[0].size
+        cells[f"{rule}, us a point"] = f"{1e6 * times[rule] / scale.M:.2f} ({size} neighbours)"
+    return cells | {"ratio": f"{times['stacking'] / times['degroot']:.2f}"}
+
+
 def growth(scales: list[Scale], repeats: int) -> list[dict[str, str]]:
     seconds = []
     for scale in scales:
@@ -190,6 +201,9 @@ def main(repeats: int) -> None:
     say("## Standard errors")
     scales = [Scale(5, 700, 8, 7, 10000), Scale(32, 700, 8, 7, 4000), Scale(128, 30, 8, 2, 4000)]
     say(as_markdown([standard_errors(scale, repeats) for scale in scales]))
+    say("## Stacking against DeGroot, each with its defaults")
+    scales = [scale for scale in SCALES if scale.K <= 32] + [Scale(32, 700, 8, 7, 4000)]
+    say(as_markdown([stacking_cost(scale, repeats) for scale in scales]))
     say("## Growth")
     say(as_markdown(growth([Scale(5, 700, 8, 7, M) for M in (1000, 10000, 100000, 1000000)], 3)))
     say(as_markdown(growth([Scale(5, n, 8, max(2, n // 100), 2000) for n in (1000, 10000, 100000)], 3)))
