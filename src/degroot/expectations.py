@@ -9,7 +9,10 @@ from scipy.sparse import issparse
 
 from degroot.guard import stretch
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.points import Array, for_kernels
+from degroot.points import Array, for_kernels, in_blocks
+
+BLOCK = 1024  # rows a thread takes at once
+EPS = float(np.finfo(np.float64).eps)
 
 DEVIATIONS = 5.0  # answers may be so many standard deviations from what is expected
 ERRORS = 2.0  # and so many times as far as the model is from the labels: smaller lies do little harm
@@ -78,52 +81,59 @@ class Expectations:
 
     def __init__(self, rows: Any, answers: Array, errors: Array, near: Neighbourhoods) -> None:
         n, Q, K = answers.shape
-        self.shape, self.near, self.alone = (Q, K), near, n == 1
+        self.near, self.shape, self.alone = near, (Q, K), n == 1
         flat = answers.reshape(n, Q * K)
-        left_out = np.arange(n)
-        means, spread = np.empty((n, 1, 2 * Q * K)), np.empty((n, 1))
         self.trend = _Trend.fitted(rows, flat)
-        left = flat if self.trend is None else flat - self.trend.at(rows)
-        near.means_into(means, 0, rows, for_kernels(np.hstack([flat, left])), left_out, spread)
-        plain = flat - means[:, 0, : Q * K]
-        own = left if self.trend is None else left / (1.0 - self.trend.leverage)[:, None]
-        misses = [self._summed(plain), self._summed(own - means[:, 0, Q * K :])]
-        floor = np.finfo(float).eps * (self._summed(flat).mean(axis=0) + np.finfo(float).tiny)
-        self.overall = [miss.mean(axis=0) + floor for miss in misses]
-        self.reach = 0.0 if self.alone else float(np.quantile(spread[:, 0], USUAL))
-        columns = [errors, flat, misses[0]] + ([] if self.trend is None else [left, misses[1]])
-        self.columns = for_kernels(np.hstack(columns))
+        left, own = [flat], [flat]  # what neighbours tell of a row, and what they should have told
+        if self.trend is not None:
+            left.append(flat - self.trend.at(rows))
+            own.append(left[1] / (1.0 - self.trend.leverage)[:, None])
+        told, spread = self._left_out(rows, for_kernels(np.hstack(left)))
+        misses = [self._summed(each - said) for each, said in zip(own, np.split(told, len(own), axis=1), strict=True)]
+        rounding = EPS * self._summed(flat).mean(axis=0)
+        self.overall = [miss.mean(axis=0) + rounding for miss in misses]
+        self.reach = 0.0 if self.alone else float(np.quantile(spread, USUAL))
+        parts = [errors, *(part for pair in zip(left, misses, strict=True) for part in pair)]
+        self.columns, self.places = for_kernels(np.hstack(parts)), np.cumsum([part.shape[1] for part in parts])[:-1]
 
     def at(self, located: Any) -> Expected:
         """What to expect at points (M, d), on one thread."""
         (Q, K), M = self.shape, located.shape[0]
         means, spread = np.empty((M, 1, self.columns.shape[1])), np.empty((M, 1))
         self.near.means_into(means, 0, located, self.columns, None, spread)
-        errors, answers, miss, *rest = np.split(means[:, 0], np.cumsum([K, Q * K, K, Q * K])[: self._cuts], axis=1)
+        errors, answers, miss, *rest = np.split(means[:, 0], self.places, axis=1)
         squared = DEVIATIONS**2 * self._shrunk(miss, 0)
         if self.trend is not None:
             trend = self.trend.at(located) + rest[0]
-            squared += self._summed(trend - answers)
             other = DEVIATIONS**2 * self._shrunk(rest[1], 1) * (1.0 + self.trend.leverages(located))[:, None]
+            squared += self._summed(trend - answers)
             better = other < squared
-            squared = np.where(better, other, squared)
-            answers = np.where(np.tile(better, Q), trend, answers)
+            squared, answers = np.where(better, other, squared), np.where(np.tile(better, Q), trend, answers)
         growth = stretch(spread[:, 0], self.reach)[:, None]
-        tolerance = np.sqrt(growth * (squared + ERRORS**2 * errors)) if not self.alone else np.full((M, K), np.inf)
+        tolerance = np.full((M, K), np.inf) if self.alone else np.sqrt(growth * (squared + ERRORS**2 * errors))
         return Expected(answers.reshape(M, Q, K).swapaxes(1, 2), tolerance, errors, spread[:, 0])
 
-    @property
-    def _cuts(self) -> int:
-        return 2 if self.trend is None else 4
+    def _left_out(self, rows: Any, values: Array) -> tuple[Array, Array]:
+        """Means of `values` (n, columns) near every row, and the spread there, each row left out."""
+        n = len(values)
+        means, spread, places = np.empty((n, 1, values.shape[1])), np.empty((n, 1)), np.arange(n)
+
+        def block(start: int, stop: int) -> None:
+            here = slice(start, stop)
+            self.near.means_into(means[here], 0, rows[here], values, places[here], spread[here])
+
+        in_blocks(block, n, BLOCK)
+        return means[:, 0], spread[:, 0]
 
     def _summed(self, table: Array) -> Array:
         """Squares of (n, Q K), summed over outputs: (n, K)."""
         total: Array = (table**2).reshape(len(table), *self.shape).sum(axis=1)
         return total
 
-    def _shrunk(self, local: Array, which: int) -> Array:
+    def _shrunk(self, local: Array, forecast: int) -> Array:
+        """Mean squared misses near points, with a little of those of all rows."""
         size = self.near.size
-        shrunk: Array = (size * local + PRIOR * self.overall[which]) / (size + PRIOR)
+        shrunk: Array = (size * local + PRIOR * self.overall[forecast]) / (size + PRIOR)
         return shrunk
 
 

@@ -262,7 +262,8 @@ def _tempered(errors: Array, local: Array, stretch: Array, asked: Mask, f: int, 
     low, high, room = np.empty(K), np.empty(K), np.empty(K)
     for m in range(M):
         for j in range(K):
-            low[j], high[j] = _measured(local[m], stretch[m], asked[m], j, f)
+            low[j] = _measured(local[m], stretch[m], asked[m], j, f, -2.0, room)
+            high[j] = _measured(local[m], stretch[m], asked[m], j, f, 2.0, room)
         for i in range(K):
             level = _level(errors[m, i], low, high, room)
             for j in range(K):
@@ -271,18 +272,22 @@ def _tempered(errors: Array, local: Array, stretch: Array, asked: Mask, f: int, 
 
 
 @compiled
-def _measured(local: Array, stretch: Array, asked: Mask, j: int, f: int) -> tuple[float, float]:
-    """Between what the peers of agent j put the error of its model: 0 and infinity if there are too few of them."""
-    n, below, above = 0, np.empty(len(asked)), np.empty(len(asked))
+def _measured(local: Array, stretch: Array, asked: Mask, j: int, f: int, power: float, room: Array) -> float:
+    """What the peers of agent j say of its model from below, for a negative power of the stretch, or from above.
+
+    If there are too few of them it is 0 or infinity.
+    """
+    n = 0
     for k in range(len(asked)):
         if asked[k] and k != j:
-            discount = stretch[k] * stretch[k]
-            below[n], above[n] = local[k, j] / discount, local[k, j] * discount
+            room[n] = local[k, j] * stretch[k] ** power if stretch[k] > 1.0 else local[k, j]
             n += 1
     rank = min((n + 1) // 2, n - f)
     if rank < 1:
-        return 0.0, np.inf
-    return np.sort(below[:n])[rank - 1], np.sort(above[:n])[n - rank]
+        return 0.0 if power < 0.0 else np.inf
+    place = rank - 1 if power < 0.0 else n - rank
+    found: float = np.partition(room[:n], place)[place]
+    return found
 
 
 @compiled
@@ -309,5 +314,5 @@ def _capped(spread: Array, near: Mask, out: Array) -> None:
                 if near[m, k] and k != i:
                     others[n] = spread[m, k]
                     n += 1
-            least = np.sort(others[:n])[n // 2] if n else 0.0
+            least = np.partition(others[:n], n // 2)[n // 2] if n else 0.0
             out[m, i] = max(spread[m, i], least)
