@@ -398,10 +398,9 @@ def test_fractions_of_numpy_are_fractions(kind):
 @pytest.mark.parametrize("percent", [1, 5, 7, 10, 20, 29, 30, 57, 58, 70, 90, 100])
 @pytest.mark.parametrize("n", [100, 700, 1000, 30000])
 def test_a_fraction_is_what_it_is_written_as(percent, n):
-    whole = agent(X=np.zeros((n, 1)))
     expected = max(2, percent * n // 100)
     for kind in (float, np.float64, np.float32):
-        assert neighbourhood_size(Reach(kind(percent / 100), "uniform"), whole) == expected
+        assert neighbourhood_size(Reach(kind(percent / 100), "uniform"), n, InvalidInput) == expected
 
 
 @pytest.mark.parametrize(

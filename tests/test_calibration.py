@@ -54,7 +54,7 @@ def test_intervals_are_nested_and_hold_the_value():
     assert_allclose((answers[0].lower + answers[0].upper) / 2, answers[0].value)
     only = whole.consult(X, fields="weights", coverage=0.9)
     assert only.value is None
-    assert_array_equal(only.lower, answers[2].lower)
+    assert_allclose(only.lower, answers[2].lower)
 
 
 def test_an_interval_is_what_its_definition_says():

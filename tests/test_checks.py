@@ -219,3 +219,13 @@ def test_a_bent_judge_stays_bent_when_agents_change():
     judge = Collective(with_liar(agents, bend=stubborn)).judges[-1]
     assert isinstance(replace(judge), Bent)
     assert isinstance(judge.without_model(0), Bent)
+
+
+def test_where_everybody_fails_everybody_is_kept_and_suspect():
+    agents, X, _ = problem(K=3)
+    wild = [Liar(agent, lie=1e3 * (k + 1)) for k, agent in enumerate(agents)]
+    collective = Collective(wild[::-1], guard=True)  # the first judge to be made has all models scored honestly
+    answer = collective.consult(X)
+    assert {flag.agent for flag in answer.flags if flag.reason.startswith("suspect")} == set(collective.names)
+    assert not [flag for flag in answer.flags if "left out" in flag.reason]
+    assert_allclose(answer.weights.sum(axis=1), 1)

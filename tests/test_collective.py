@@ -15,6 +15,7 @@ from degroot import Agent, Collective
 from degroot.collective import FIELDS
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.neighbourhoods import KERNELS, METRICS
+from degroot.points import block_size
 
 RULES = ("degroot", "average", "trust-average", "error-average")
 
@@ -627,3 +628,10 @@ def test_what_all_labels_have_in_common_costs_error_bars_no_digits(offset):
     expected, found = answer(0.0), answer(offset)
     np.testing.assert_allclose(found.standard_error, expected.standard_error, rtol=1e-12)
     np.testing.assert_allclose(found.influence, expected.influence, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("n_jobs", [-1, -2, 1, 2, 7])
+def test_the_number_of_threads_changes_nothing_and_blocks_stay_large(n_jobs):
+    assert block_size(3000, 25, n_jobs) >= 100
+    collective, X = Collective(some_agents(0), 5, n_jobs=n_jobs), points(0, 300)
+    np.testing.assert_array_equal(collective.predict(X), Collective(some_agents(0), 5).predict(X))

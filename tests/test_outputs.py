@@ -220,9 +220,15 @@ def test_bad_classes_are_refused():
     with pytest.raises(AgentError, match=r"`y` must hold one label for each of 2 rows; its shape is \(3,\)"):
         Agent(lambda X: X, X, ["cat"] * 3, "vet", classes=["cat", "dog"])
     for answer, message in [
-        (np.full((2, 2), 0.7), "Probabilities must not be negative and sum to 1; row 0 is"),
-        (np.array([[1.0, 0.0], [np.nan, 1.0]]), "Probabilities must not be negative and sum to 1; row 1 is"),
-        (np.array([[2.0, -1.0], [0.0, 1.0]]), "Probabilities must not be negative and sum to 1; row 0 is"),
+        (np.full((2, 2), 0.7), r"`predict\(X\)` must hold probabilities that are not negative and sum to 1; row 0 is"),
+        (
+            np.array([[1.0, 0.0], [np.nan, 1.0]]),
+            r"`predict\(X\)` must hold probabilities that are not negative and sum to 1; row 1 is",
+        ),
+        (
+            np.array([[2.0, -1.0], [0.0, 1.0]]),
+            r"`predict\(X\)` must hold probabilities that are not negative and sum to 1; row 0 is",
+        ),
         (["cat", "cow"], r"`predict\(X\)` must hold labels among 'cat', 'dog'; got 'cow'"),
         (["cat"], r"`predict\(X\)` must hold one label for each of 2 rows"),
     ]:
@@ -233,3 +239,38 @@ def test_bad_classes_are_refused():
         DeGrootClassifier.from_agents([Agent(lambda X: X[:, 0], X, [0, 1], "plain")])
     with pytest.raises(InvalidInput):
         DeGrootClassifier(self_scoring="none").fit(np.arange(20.0).reshape(10, 2), [0, 1] * 5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"classes": ["a", None]}, "`classes` must hold labels that can be put in order"),
+        ({"classes": [["a"], ["b", "c"]]}, "`classes` must be distinct labels"),
+        ({"y": ["a", None]}, "`y` must hold labels that can be put in order"),
+        ({"y": [["a"], ["a", "b"]]}, "`y` must hold labels"),
+        ({"own_predictions": ["a", "b"]}, "`own_predictions` must hold 2 probabilities for each of 2 rows"),
+        ({"own_predictions": [["a", "b"], ["a", "b"]]}, "`own_predictions` must hold numbers"),
+        ({"own_predictions": [[1.0], [0.5, 0.5]]}, "`own_predictions` must hold probabilities"),
+        ({"own_predictions": [[1.0, 0.0], [np.nan, 0.5]]}, "`own_predictions` must hold probabilities that"),
+    ],
+)
+def test_labels_that_are_none_are_refused(settings, message):
+    y = settings.pop("y", ["a", "b"])
+    with pytest.raises(AgentError, match=f"Agent 'vet': {message}"):
+        Agent(lambda X: X, np.zeros((2, 1)), y, "vet", **{"classes": ["a", "b"], **settings})
+
+
+@pytest.mark.parametrize("answer", [[["a"], ["a", "b"]], [["x", "y"], ["x", "y"]], [[1.0, 0.0, 0.0]] * 2, "a"])
+def test_answers_that_are_no_probabilities_are_refused(answer):
+    class Model:
+        classes_ = np.array(["a", "b"])
+
+        def predict(self, X):
+            return answer
+
+        def predict_proba(self, X):
+            return answer
+
+    vet = Agent(Model(), np.zeros((2, 1)), ["a", "b"], "vet", classes=["a", "b"])
+    with pytest.raises(AgentError, match="Agent 'vet': "):
+        vet.predict(np.zeros((2, 1)))

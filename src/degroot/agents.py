@@ -79,7 +79,7 @@ class Agent:
         self.classes = None if classes is None else known_classes(classes, self.error)
         self.y = self._labels(y)
         self.scored_by_peers = isinstance(own_predictions, str) and own_predictions == PEERS
-        self.own_predictions = self._honest(own_predictions)
+        self.own_predictions = self._own(own_predictions)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, {type(self.model).__name__}, {self.n_rows} rows x {self.n_features} features)"
@@ -128,7 +128,7 @@ class Agent:
             return to_outputs(y, self.n_rows, self.error)
         return one_hot(y, self.classes, self.n_rows, self.error)
 
-    def _honest(self, own: Any) -> Array | None:
+    def _own(self, own: Any) -> Array | None:
         """Its own predictions in the form of its labels, if it has any."""
         if own is None or self.scored_by_peers:
             return None
@@ -136,4 +136,4 @@ class Agent:
             raise self.error(f"`own_predictions` must be numbers or {PEERS!r}; got {own!r}.")
         if self.classes is None:
             return to_outputs(own, self.n_rows, self.error, "own_predictions", self.outputs)
-        return as_probabilities(own, self.n_rows, self.classes, self.error)
+        return as_probabilities(own, self.n_rows, self.classes, self.error, "own_predictions")

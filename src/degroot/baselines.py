@@ -30,12 +30,12 @@ def average(agents: Iterable[Agent]) -> Collective:
     return Collective(agents, rule="average")
 
 
-def trust_average(agents: Iterable[Agent], neighbours: float = 0.01, **settings: Any) -> Collective:
+def trust_average(agents: Iterable[Agent], neighbours: float | None = None, **settings: Any) -> Collective:
     """tau-avg: weights are the mean of the agents' trust; one round of pooling."""
     return Collective(agents, neighbours, rule="trust-average", **settings)
 
 
-def error_average(agents: Iterable[Agent], neighbours: float = 0.01, **settings: Any) -> Collective:
+def error_average(agents: Iterable[Agent], neighbours: float | None = None, **settings: Any) -> Collective:
     """MSE-avg: weights in inverse proportion to the mean of the agents' local errors."""
     return Collective(agents, neighbours, rule="error-average", **settings)
 

@@ -27,7 +27,7 @@ class Calibration:
     overall: Array  # (Q,) their mean over all agents
     summaries: tuple[Summary, ...]  # of each agent's scores
 
-    def local(self, located: Sequence[Any], left_out: tuple[int, Any] | None = None) -> Array:
+    def local(self, located: Sequence[Any], n_jobs: int | None, left_out: tuple[int, Any] | None = None) -> Array:
         """The collective's mean squared error near points that each agent has located, (M, Q)."""
         M, K = located[0].shape[0], len(self.near)
         found, spread, effective = np.empty((M, K, len(self.overall))), np.empty((M, K)), np.empty((M, K))
@@ -38,12 +38,12 @@ class Calibration:
                 rows = left_out[1][part] if left_out is not None and left_out[0] == i else None
                 near.means_into(found[part], i, points[part], squares, rows, spread[part], effective[part])
 
-        in_blocks(block, M, 1024)
+        in_blocks(block, M, 1024, n_jobs)
         return local_error(found, spread, effective, self.overall)
 
-    def half_width(self, located: Sequence[Any], coverage: float) -> Array:
+    def half_width(self, located: Sequence[Any], coverage: float, n_jobs: int | None) -> Array:
         """How far intervals of that coverage reach to either side at points that each agent has located, (M, Q)."""
-        return half_width(threshold(self.summaries, coverage), self.local(located), self.overall)
+        return half_width(threshold(self.summaries, coverage), self.local(located, n_jobs), self.overall)
 
     def sets(self, probabilities: Array, coverage: float) -> Any:
         """The classes among which the outcome is with that coverage, (M, Q)."""
@@ -56,14 +56,13 @@ def calibrate(agents: Sequence[Agent], judges: Sequence[Judge], option: Option, 
     with progress("Calibrating", len(agents)) as advance:
         for place, (agent, judge) in enumerate(zip(agents, judges, strict=True)):
             rows = judge.rows[sampled(agent)]
-            near.append(
-                Neighbourhoods(rows, min(neighbourhood_size(LOCAL, agent), rows.shape[0]), judge.metric, LOCAL.kernel)
-            )
+            size = neighbourhood_size(LOCAL, rows.shape[0], agent.error)
+            near.append(Neighbourhoods(rows, size, judge.metric, LOCAL.kernel))
             errors.append(_errors(agents, judges, place, option, n_jobs))
             advance()
     squares = tuple(np.ascontiguousarray(each**2) for each in errors)
     bare = Calibration(tuple(near), squares, np.concatenate(squares).mean(axis=0), ())
-    summaries = [summary(_scores(bare, agents, judges, place, errors[place])) for place in range(len(agents))]
+    summaries = [summary(_scores(bare, agents, judges, place, errors[place], n_jobs)) for place in range(len(agents))]
     return Calibration(bare.near, squares, bare.overall, tuple(summaries))
 
 
@@ -78,11 +77,13 @@ def _errors(agents: Sequence[Agent], judges: Sequence[Judge], place: int, option
     return errors
 
 
-def _scores(bare: Calibration, agents: Sequence[Agent], judges: Sequence[Judge], place: int, errors: Array) -> Array:
+def _scores(
+    bare: Calibration, agents: Sequence[Agent], judges: Sequence[Judge], place: int, errors: Array, n_jobs: int | None
+) -> Array:
     """An agent's scores, (m,) or (m, Q)."""
     agent, rows = agents[place], sampled(agents[place])
     if agent.classes is not None:
         return class_scores(agent.y[rows] + errors, agent.y[rows])
     X = take(agent.X, rows)
-    local = bare.local([judge.locate(X) for judge in judges], (place, np.arange(len(rows))))
+    local = bare.local([judge.locate(X) for judge in judges], n_jobs, (place, np.arange(len(rows))))
     return score(errors, local, bare.overall)

@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from degroot.answers import Flag
 from degroot.evidence import Evidence, with_errors
 from degroot.expectations import Expectations
-from degroot.guard import capped, consistent, plausible, remaining, stretch, tempered, verified
+from degroot.guard import Mask, capped, consistent, plausible, remaining, stretch, tempered, verified
 from degroot.judges import Judge
+from degroot.opinions import malformed
 from degroot.points import Array
 
-Mask = NDArray[np.bool_]
 Codes = NDArray[np.uint8]  # (M, K) sums of the numbers below
 
-MALFORMED, INCONSISTENT, IMPLAUSIBLE, UNVERIFIED = 1, 2, 4, 8
+MALFORMED, INCONSISTENT, IMPLAUSIBLE, UNVERIFIED, SUSPECT = 1, 2, 4, 8, 16
 REASONS = {
     MALFORMED: "malformed: its opinion is none that rows could give, and was refused",
     INCONSISTENT: "inconsistent: its answer is far from what the others expect of its model, and was left out",
     IMPLAUSIBLE: "implausible: its answer is far from all labels that the others have, and was left out",
     UNVERIFIED: "unverified: too few others have rows nearby to check it",
+    SUSPECT: "suspect: it failed the checks, as everybody did, and was kept since nobody would be left",
 }
-CORRELATION = 1.0 + 1e-6  # that second moments may have at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +60,15 @@ class Checks:
             INCONSISTENT: ~consistent(beliefs, expected, tolerance),
             IMPLAUSIBLE: ~plausible(beliefs, self.low, self.high),
         }
-        kept = remaining(~np.logical_or.reduce(list(faults.values())))
+        failed = np.logical_or.reduce(list(faults.values()))
+        kept = remaining(~failed)
+        faults = {code: fault & ~kept for code, fault in faults.items()} | {SUSPECT: failed & kept}
         evidence = with_errors(evidence, tempered(evidence.errors, local, far, kept))
         if evidence.spread is not None:
             evidence = replace(evidence, spread=capped(evidence.spread, far, kept))
         faults[UNVERIFIED] = ~verified(far, kept)
         codes = sum(code * fault.astype(np.uint8) for code, fault in faults.items())
         return evidence, kept, np.asarray(codes, np.uint8)
-
-
-def malformed(evidence: Evidence, moments: bool = True) -> Mask:
-    """Whose opinions no rows could give, (M, K): not numbers, negative or, by their `moments`, correlated too much."""
-    parts = [evidence.errors, *(each for each in (evidence.spread, evidence.effective) if each is not None)]
-    with np.errstate(invalid="ignore", over="ignore"):
-        wrong = ~np.logical_and.reduce([_each(part >= 0.0) for part in parts])
-        wrong |= ~_each(np.isfinite(evidence.errors))
-        if moments and evidence.moments is not None:
-            row, column = np.tril_indices(evidence.errors.shape[1])
-            root = np.sqrt(np.maximum(evidence.errors, 0.0))
-            bound = CORRELATION * root[:, :, row] * root[:, :, column] + np.finfo(float).tiny
-            wrong |= ~_each(np.abs(evidence.moments) <= bound)
-    return np.asarray(wrong)
 
 
 def flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:
@@ -90,11 +78,6 @@ def flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:
             points = np.flatnonzero(codes[:, place] & code)
             if len(points):
                 yield Flag(name, reason, points)
-
-
-def _each(fine: Mask) -> Mask:
-    """Whether all is fine with each agent, (M, K), of (M, K) or (M, K, ...)."""
-    return fine if fine.ndim == 2 else np.asarray(fine.all(axis=-1))
 
 
 def _without_opinions(evidence: Evidence, whose: Mask) -> Evidence:

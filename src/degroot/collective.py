@@ -6,25 +6,23 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from degroot.agents import Agent
 from degroot.answers import FIELDS, Consensus, asked
 from degroot.audit import Audit, audit
 from degroot.calibration import Calibration, calibrate
-from degroot.checks import Checks, Codes, flags, malformed
+from degroot.checks import Checks
 from degroot.choice import OPTIONS, Choice, choose
-from degroot.conclusions import blank, conclude, single
-from degroot.evidence import Evidence, Reach, scored_by_peers
+from degroot.evidence import Reach
 from degroot.exceptions import InvalidInput
-from degroot.judges import Judge, check_choice, check_settings, gather, gather_pooled
+from degroot.judges import Judge, check_choice, check_settings
 from degroot.members import agreeing, an_agent, check_peers, feature_names
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.points import Array, in_blocks
+from degroot.panel import Panel
+from degroot.points import Array
 from degroot.progress import progress
-from degroot.rehearsal import block_size
-from degroot.rules import MOMENTS, NOTHING, RULES, Option, Rule
-from degroot.tables import as_table, column_names, same_columns, take, to_numbers
+from degroot.rules import NOTHING, RULES, Option
+from degroot.tables import as_table, column_names, same_columns
 
 BELIEFS_BYTES = 1 << 25  # of points and predictions, held at once
 AUTO = "auto"
@@ -130,11 +128,11 @@ class Collective:
     def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
         """Each agent's neighbourhoods, as far as the rule looks."""
         reach = self.option.reach
-        return tuple(judge.near[reach] for judge in _ready(self.judges, reach))
+        return tuple(judge.near[reach] for judge in _prepared(self.judges, reach))
 
     def predict(self, X: Any) -> Array:
         """The collective prediction for each row of `X`, (M,)."""
-        return np.asarray(self._fields(self._checked(X), ["value"])["value"])
+        return np.asarray(self._panel(["value"]).answer(self._checked(X), ["value"])["value"])
 
     def calibrate(self) -> "Collective":
         """Get ready for intervals: put the agents' own rows to the collective, each left out of its own neighbourhood.
@@ -142,7 +140,7 @@ class Collective:
         Each agent sends a summary of how far off the answers are. Agents that join, leave or are replaced change the
         answers: calibrate again.
         """
-        judges = _ready(self.judges, self.option.reach)
+        judges = _prepared(self.judges, self.option.reach)
         self._calibration = calibrate(self.agents, judges, self.option, self.n_jobs)
         return self
 
@@ -159,17 +157,16 @@ class Collective:
         """
         names, X = asked(fields, FIELDS), self._checked(X)
         if coverage is None:
-            return Consensus(self.names, **self._fields(X, names), choice=self.choice)
+            return Consensus(self.names, **self._panel(names).answer(X, names), choice=self.choice)
         if self._calibration is None:
             raise InvalidInput("Intervals must be calibrated: call calibrate() before asking for a coverage.")
-        calibration = self._calibration
-        known = self._fields(X, dict.fromkeys([*names, "value"]))
-        if self.agents[0].classes is None:
-            half = calibration.half_width([judge.locate(X) for judge in self.judges], coverage)
-            half = half.reshape(known["value"].shape)
-            known |= {"lower": known["value"] - half, "upper": known["value"] + half}
+        known = self._panel(names).answer(X, dict.fromkeys([*names, "value"]))
+        value = known["value"]
+        if self.agents[0].classes is not None:
+            known["sets"] = self._calibration.sets(value, coverage)
         else:
-            known["sets"] = calibration.sets(known["value"], coverage)
+            half = self._panel(["trust"]).half_width(X, self._calibration, coverage)
+            known |= {"lower": value - half, "upper": value + half}
         if "value" not in names:
             del known["value"]
         return Consensus(self.names, **known, choice=self.choice)
@@ -213,7 +210,7 @@ class Collective:
         options, choice = self._options, None
         if self.rule == AUTO or options[0].made.uses != NOTHING:
             judges = judges or self._scored(agents)
-            _ready(judges, *(option.reach for option in options))
+            _prepared(judges, *(option.reach for option in options))
             choice = choose(agents, judges, options, self.n_jobs) if self.rule == AUTO else None
         self.agents, self._judges, self.choice = agents, judges, choice
         self._calibration = self._checks = None
@@ -234,10 +231,6 @@ class Collective:
         if self.ridge is not None and option.rule == "stacking":
             option = replace(option, ridge=self.ridge)
         return replace(option, reach=reach)
-
-    @property
-    def _rule(self) -> Rule:
-        return self.option.made
 
     def _place(self, name: str) -> int:
         if name not in self.names:
@@ -262,75 +255,19 @@ class Collective:
         same_columns(column_names(X), self.feature_names)
         return X
 
-    def _fields(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
-        M, K, outputs = X.shape[0], len(self.agents), self.agents[0].outputs
-        answer = blank(names, M, K, outputs or 1)
-        needs_errors = (self._rule.uses != NOTHING and set(answer) != {"beliefs"}) or "trust" in answer
-        guarded = self._guarded and bool(answer)
-        judges = _ready(self.judges, self.option.reach) if needs_errors or guarded else ()
+    def _panel(self, fields: Iterable[str]) -> Panel:
+        """Agents, and judges where these fields take any."""
+        option, asked_for = self.option, set(fields)
+        guarded = any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
+        needed = guarded or "trust" in asked_for or (option.made.uses != NOTHING and asked_for != {"beliefs"})
+        judges = _prepared(self.judges, option.reach) if needed else ()
         if guarded and self._checks is None:
             self._checks = Checks.prepare(judges)
-        codes = np.zeros((M, K), np.uint8) if guarded else None
-        width = K + X.shape[1] * (1 + sum(judge.space is not None for judge in judges))
-        step = max(1, BELIEFS_BYTES // (8 * width))
-        for start in range(0, M, step):
-            stop = min(start + step, M)
-            part = {name: array[start:stop] for name, array in answer.items()}
-            self._answer(take(X, slice(start, stop)), judges, part, None if codes is None else codes[start:stop])
-        found: dict[str, Any] = {"flags": () if codes is None else tuple(flags(codes, self.names))}
-        return found | (single(answer) if outputs is None else answer)
-
-    @property
-    def _guarded(self) -> bool:
-        return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
-
-    def _answer(self, X: Any, judges: Sequence[Judge], out: dict[str, Array], codes: Codes | None) -> None:
-        """Answer for the points `X` into the arrays of `out`, and what is to be said of the agents into `codes`.
-
-        Models and spaces are called from this thread only.
-        """
-        M, K, rule, reach = X.shape[0], len(self.agents), self._rule, self.option.reach
         bare = self.space is None and any(agent.space is None for agent in self.agents)
-        plain: Any = to_numbers(X) if bare else None
-        beliefs = np.stack([agent.predict(X).reshape(M, -1) for agent in self.agents], axis=1)
-        located = [plain if judge.space is None else judge.locate(X) for judge in judges]
-        checks = self._checks
-        moments, aside = rule.uses == MOMENTS, [k for k, agent in enumerate(self.agents) if agent.scored_by_peers]
-
-        pooled = (
-            moments and bool(judges) and not aside and codes is None and set(out) <= {"value", "weights", "beliefs"}
-        )
-
-        def block(start: int, stop: int) -> None:
-            if judges:
-                points = [each[start:stop] for each in located]
-                if pooled:
-                    evidence = gather_pooled(judges, points, reach)
-                else:
-                    evidence = gather(judges, points, reach, moments=moments, spread=bool(aside))
-                evidence = scored_by_peers(evidence, aside)
-            else:
-                evidence = Evidence(np.broadcast_to(1.0, (stop - start, K, K)))
-            part = {name: array[start:stop] for name, array in out.items()}
-            kept = None
-            if codes is not None and checks is not None:
-                evidence, kept, codes[start:stop] = checks.examine(points, evidence, beliefs[start:stop])
-            elif judges and evidence.pooled is None:
-                self._refuse(malformed(evidence, moments=False))
-            conclude(rule, evidence, beliefs[start:stop], part, kept)
-
-        in_blocks(block, M, block_size(M, K, moments and bool(judges), self.n_jobs), self.n_jobs)
-
-    def _refuse(self, wrong: NDArray[np.bool_]) -> None:
-        """Refuse opinions of which some are wrong, (M, K)."""
-        if wrong.any():
-            point, place = (int(k) for k in np.argwhere(wrong)[0])
-            raise self.agents[place].error(
-                f"its errors and distances must be numbers that are not negative; those near point {point} are not."
-            )
+        return Panel(self.agents, judges, option, self._checks if guarded else None, bare, self.n_jobs)
 
 
-def _ready(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:
+def _prepared(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:
     """The judges, with neighbourhoods of these reaches."""
     for judge in judges:
         for reach in reaches:

@@ -55,7 +55,7 @@ def scored_by_peers(evidence: Evidence, places: Sequence[int]) -> Evidence:
     Agent i's error of its own model becomes :math:`\sum_{k \ne i} c_k e_{ki} / \sum_{k \ne i} c_k`, with coverage
     :math:`c_k` the inverse of the mean squared distance to its neighbours.
     """
-    if not places or evidence.errors.shape[1] == 1:
+    if not places:
         return evidence
     errors = evidence.errors.copy()
     for i in places:
@@ -84,8 +84,13 @@ def with_errors(evidence: Evidence, errors: Array) -> Evidence:
 
 def from_moments(moments: Array, spread: Array, effective: Array) -> Evidence:
     """Evidence with the errors that are in the moments, on their diagonals."""
-    diagonal = np.cumsum(np.arange(1, moments.shape[1] + 1)) - 1
-    return Evidence(np.ascontiguousarray(moments[:, :, diagonal]), moments, spread, effective)
+    return Evidence(np.ascontiguousarray(moments[:, :, diagonal(moments.shape[1])]), moments, spread, effective)
+
+
+def diagonal(K: int) -> NDArray[np.intp]:
+    """Where the diagonal is in a packed lower triangle of K rows."""
+    places: NDArray[np.intp] = np.cumsum(np.arange(1, K + 1)) - 1
+    return places
 
 
 def pairs(members: NDArray[np.intp]) -> NDArray[np.intp]:

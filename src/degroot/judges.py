@@ -1,6 +1,6 @@
 """Judges: an agent's view of all models, how well they do on its own rows near a point."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.evidence import Evidence, Reach, from_moments
+from degroot.evidence import Evidence, Reach, diagonal, from_moments
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.expectations import Expectations
 from degroot.neighbourhoods import KERNELS, METRICS, Neighbourhoods
@@ -56,7 +56,7 @@ class Judge:
     @classmethod
     def appoint(cls, agent: Holder, predictors: Sequence[Predictor], metric: str, space: Any = None) -> "Judge":
         """Make `agent` the judge of all `predictors`. Its own space goes before `space`."""
-        space = _ready(agent.space if agent.space is not None else space, agent)
+        space = _fitted_space(agent.space if agent.space is not None else space, agent)
         rows = _located(agent.X, space, agent.error)
         residuals = _residuals(agent, predictors)
         return cls(agent, space, rows, metric, residuals, _squared(residuals))
@@ -64,7 +64,7 @@ class Judge:
     def ready(self, reach: Reach) -> None:
         """Make neighbourhoods of that reach."""
         if reach not in self.near:
-            size = neighbourhood_size(reach, self.agent)
+            size = neighbourhood_size(reach, self.agent.n_rows, self.agent.error)
             self.near[reach] = Neighbourhoods(self.rows, size, self.metric, reach.kernel)
 
     def locate(self, X: Any) -> Any:
@@ -119,11 +119,13 @@ def gather(
     *,
     moments: bool = False,
     spread: bool = False,
+    refuse: bool = True,
     own: tuple[int, NDArray[np.intp]] | None = None,
 ) -> Evidence:
     """What all judges find near M points, each `located` by each judge.
 
-    With `own` the points are rows of one of them, its place and their numbers: it leaves each out.
+    With `own` the points are rows of one of them, its place and their numbers: it leaves each out. Unless told not to
+    `refuse`, nobody's errors and distances may be negative or not numbers.
     """
     M, K = located[0].shape[0], len(judges)
     where, effective = (np.empty((M, K)), np.empty((M, K))) if moments or spread else (None, None)
@@ -131,6 +133,8 @@ def gather(
     found = Evidence(np.empty((0 if moments else M, K, K)), packed, where, effective)
     for i, (judge, points) in enumerate(zip(judges, located, strict=True)):
         judge.testify(found, i, points, reach, own[1] if own is not None and own[0] == i else None)
+        if refuse:
+            _refuse(judge, found, i)
     if packed is None or where is None or effective is None:
         return found
     return from_moments(packed, where, effective)
@@ -143,11 +147,22 @@ def gather_pooled(judges: Sequence[Judge], located: Sequence[Any], reach: Reach)
     one = Evidence(np.empty((0, K, K)), packed, np.empty((M, 1)), np.empty((M, 1)))
     for judge, points in zip(judges, located, strict=True):
         judge.testify(one, 0, points, reach)
+        _refuse(judge, one, 0)
         pool.add(packed[:, 0], np.asarray(one.spread)[:, 0], np.asarray(one.effective)[:, 0])
-    gram, n = pool.pooled()
-    if not (np.isfinite(gram).all() and (np.diagonal(gram, axis1=1, axis2=2) >= 0.0).all() and (n > 0.0).all()):
-        return gather(judges, located, reach, moments=True)  # to see who is to blame
-    return replace(one, moments=None, pooled=(gram, n))
+    if not pool.complete:
+        return gather(judges, located, reach, moments=True)
+    return replace(one, moments=None, pooled=pool.pooled())
+
+
+def _refuse(judge: Judge, found: Evidence, place: int) -> None:
+    """Refuse a judge's errors, or distances, that no rows could give."""
+    if found.moments is None:
+        errors = found.errors[:, place]
+    else:
+        errors = found.moments[:, place, diagonal(found.errors.shape[-1])]
+    distances = () if found.spread is None or found.effective is None else (found.spread, found.effective)
+    if not ((errors >= 0.0) & (errors < np.inf)).all() or any(not (each[:, place] >= 0.0).all() for each in distances):
+        raise judge.agent.error("its errors and distances must be numbers that are not negative; some are not.")
 
 
 def squared_errors(agent: Holder, predictors: Sequence[Predictor]) -> Array:
@@ -157,8 +172,8 @@ def squared_errors(agent: Holder, predictors: Sequence[Predictor]) -> Array:
 
 def _residuals(agent: Holder, predictors: Sequence[Predictor]) -> Array:
     """Residuals (n, Q, K); of its own model by its own predictions, where it has any."""
-    honest: Callable[[Predictor], Array | None] = lambda each: agent.own_predictions if each is agent else None  # noqa: E731
-    answers = [own if (own := honest(each)) is not None else each.predict(agent.X) for each in predictors]
+    own = agent.own_predictions
+    answers = [own if own is not None and each is agent else each.predict(agent.X) for each in predictors]
     residuals = np.stack([answer - agent.y for answer in answers], axis=-1)
     return for_kernels(residuals if residuals.ndim == 3 else residuals[:, None])
 
@@ -167,15 +182,14 @@ def _squared(residuals: Array) -> Array:
     return for_kernels((residuals**2).sum(axis=1))
 
 
-def neighbourhood_size(reach: Reach, agent: Holder) -> int:
-    """How many of the agent's rows are a neighbourhood: an integer as it is, a fraction rounded down, but no less."""
+def neighbourhood_size(reach: Reach, n_rows: int, complaint: Complaint) -> int:
+    """How many of n rows are a neighbourhood: an integer as it is; a fraction rounded down, in bounds."""
     neighbours = reach.neighbours
     if isinstance(neighbours, Integral):
-        if neighbours > agent.n_rows:
-            raise agent.error(f"`neighbours` must be at most the number of rows, {agent.n_rows}; got {neighbours}.")
+        if neighbours > n_rows:
+            raise complaint(f"`neighbours` must be at most the number of rows, {n_rows}; got {neighbours}.")
         return int(neighbours)
-    share = int(neighbours * agent.n_rows * (1 + 1e-12))
-    return min(agent.n_rows, max(reach.least, share), reach.most or agent.n_rows)
+    return min(n_rows, max(reach.least, int(neighbours * n_rows * (1 + 1e-12))), reach.most or n_rows)
 
 
 def check_settings(neighbours: Any, metric: str, kernel: Any, n_jobs: Any = None) -> None:
@@ -205,7 +219,7 @@ def check_choice(name: str, value: object, known: Iterable[str]) -> None:
         raise InvalidInput(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.")
 
 
-def _ready(space: Any, agent: Holder) -> Any:
+def _fitted_space(space: Any, agent: Holder) -> Any:
     """`space`, fitted on the agent's rows where it needs that and has not been."""
     if space is None or not hasattr(space, "transform"):
         if space is None or callable(space):

@@ -1,92 +1,30 @@
-"""Opinions: what agents send for M points, and what is wrong with it."""
+"""Opinions: what agents say of models near points, and whether any rows could say so."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.evidence import Evidence
 from degroot.points import Array, compiled, for_kernels, over_points
 
-ALIKE = 1e-6  # rounding that is let pass, in rows that should sum to 1
-SEMI = 1e-8  # and, for each model, in second moments with a diagonal of 1
+SEMI = 1e-8  # rounding that is let pass in second moments with a diagonal of 1, for each model
 
 
-def malformed(
-    *,
-    beliefs: Array | None = None,
-    errors: Array | None = None,
-    moments: Array | None = None,
-    spread: Array | None = None,
-    effective: Array | None = None,
-    trust: Array | None = None,
-    expected: Array | None = None,
-    tolerance: Array | None = None,
-) -> dict[int, str]:
-    """What is wrong with the opinions of each agent that could not have come from rows and models.
-
-    Parameters
-    ----------
-    beliefs : (M, K) or (M, K, Q)
-        Finite.
-    errors : (M, K, K)
-        Finite and not negative; row i is agent i's, here and in what follows.
-    moments : (M, K, K (K + 1) / 2)
-        Packed lower triangles, finite and positive semi-definite.
-    spread : (M, K)
-        Not negative; infinite for an agent without rows.
-    effective : (M, K)
-        Finite; at least 1, or 0 where the spread is infinite.
-    trust : (M, K, K)
-        Not negative; rows sum to 1.
-    expected : (M, K, K) or (M, K, K, Q)
-        Finite.
-    tolerance : (M, K, K)
-        Not negative; it may be infinite.
-
-    Returns
-    -------
-    dict
-        From the place of an agent to the first thing that is wrong with it: a requirement, then what came.
+def malformed(evidence: Evidence) -> NDArray[np.bool_]:
+    """Whose opinions no rows could give, (M, K): not numbers, negative, or moments that are not semi-definite.
 
     Examples
     --------
-    >>> malformed(errors=np.array([[[1.0, 2.0], [np.nan, 1.0]]]), spread=np.array([[0.5, 0.5]]))
-    {1: 'its errors must be finite and not negative; at point 0 one is nan.'}
+    >>> malformed(Evidence(np.array([[[1.0, 2.0], [np.nan, 1.0]]])))
+    array([[False,  True]])
     """
-    found: dict[int, str] = {}
-    for requirement, values, wrong in _checks(beliefs, errors, moments, spread, effective, trust, expected, tolerance):
-        for place in np.flatnonzero(wrong.any(axis=(0, *range(2, wrong.ndim)))):
-            at = tuple(int(k) for k in np.argwhere(wrong[:, place])[0])
-            told = "" if values is None else f" one is {values[(at[0], place, *at[1:])]:.6g}."
-            found.setdefault(int(place), f"{requirement}; at point {at[0]}{told or ' they are not.'}")
-    return dict(sorted(found.items()))
-
-
-def _checks(
-    beliefs: Any, errors: Any, moments: Any, spread: Any, effective: Any, trust: Any, expected: Any, tolerance: Any
-) -> Iterator[tuple[str, Array | None, NDArray[np.bool_]]]:
-    """A requirement, the values to tell of, and where they do not meet it, (M, K, ...)."""
-    for name, values in (("beliefs", beliefs), ("expected answers", expected)):
-        if values is not None:
-            yield f"its {name} must be finite", values, ~np.isfinite(values)
-    if errors is not None:
-        yield "its errors must be finite and not negative", errors, ~(np.isfinite(errors) & (errors >= 0.0))
-    for name, values in (("spreads", spread), ("tolerances", tolerance)):
-        if values is not None:
-            yield f"its {name} must not be negative", values, ~(values >= 0.0)
-    if effective is not None:
-        alone = np.isinf(spread) if spread is not None else False
-        right = np.isfinite(effective) & ((effective >= 1.0 - ALIKE) | (alone & (effective == 0.0)))
-        yield "its effective numbers of rows must be at least 1", effective, ~right
-    if trust is not None:
-        yield "its trust must not be negative", trust, ~(trust >= 0.0)
-        sums = trust.sum(axis=-1)
-        yield "each row of its trust must sum to 1", sums, ~(np.abs(sums - 1.0) <= ALIKE)
-    if moments is not None:
-        yield "its second moments must be finite", moments, ~np.isfinite(moments)
-        yield "its second moments must be positive semi-definite", None, ~semidefinite(moments)
+    fine = ((evidence.errors >= 0.0) & (evidence.errors < np.inf)).all(axis=-1)
+    for each in (evidence.spread, evidence.effective):
+        fine &= True if each is None else each >= 0.0
+    if evidence.moments is not None:
+        fine &= semidefinite(evidence.moments)
+    return np.asarray(~fine)
 
 
 def semidefinite(moments: Array) -> NDArray[np.bool_]:

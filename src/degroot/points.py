@@ -18,6 +18,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _BLOCK_BYTES = 1 << 20  # what a thread takes at least: enough to forget the cost of handing it over
 
+_HELD_BYTES = 1 << 24  # what a thread holds at once
+
 _worker = threading.local()
 
 
@@ -47,6 +49,17 @@ def over_points(kernel: Callable[..., None], *arrays: NDArray[Any]) -> None:
     in_blocks(lambda start, stop: kernel(*(array[start:stop] for array in arrays)), len(arrays[0]), block)
 
 
+def allowed(n_jobs: int | None) -> int:
+    """How many threads to use: as many as asked for; all for None or a negative number."""
+    return n_jobs if n_jobs and n_jobs > 0 else threads()
+
+
+def block_size(M: int, floats: int, n_jobs: int | None) -> int:
+    """How many of M points a thread takes at once: enough to be quick, few enough to hold `floats` for each."""
+    size = min(4096, max(4, _HELD_BYTES // (8 * floats)), -(-M // (4 * allowed(n_jobs))))
+    return size if size < 64 else -(-size // 64) * 64
+
+
 def in_blocks(work: Callable[[int, int], object], count: int, block: int, n_threads: int | None = None) -> None:
     """Call ``work(start, stop)`` for consecutive blocks of at most `block` of `count` points, on all threads.
 
@@ -55,21 +68,21 @@ def in_blocks(work: Callable[[int, int], object], count: int, block: int, n_thre
     """
     block = max(1, block)
     starts = range(0, count, block)
-    allowed = n_threads if n_threads and n_threads > 0 else threads()
+    most = allowed(n_threads)
     busy = getattr(_worker, "busy", False)
 
     def run(start: int) -> None:
-        before, _worker.busy = getattr(_worker, "busy", False), busy or len(starts) > 1 or allowed == 1
+        before, _worker.busy = getattr(_worker, "busy", False), busy or len(starts) > 1 or most == 1
         try:
             work(start, min(start + block, count))
         finally:
             _worker.busy = before
 
-    if busy or allowed == 1 or len(starts) <= 1:
+    if busy or most == 1 or len(starts) <= 1:
         for start in starts:
             run(start)
         return
-    with ThreadPoolExecutor(min(len(starts), allowed)) as pool:
+    with ThreadPoolExecutor(min(len(starts), most)) as pool:
         tasks = [pool.submit(run, start) for start in starts]
         try:
             for task in tasks:

@@ -4,20 +4,20 @@ What comes out stays with the agent: only sums or quantiles of it are pooled.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from degroot.agents import Agent
 from degroot.evidence import Evidence, Reach, scored_by_peers
+from degroot.exceptions import InvalidInput
 from degroot.judges import Judge, gather
-from degroot.points import Array, in_blocks, threads
+from degroot.points import Array, block_size, in_blocks
 from degroot.tables import take
 
 ROWS = 2000  # of each agent, at most: a sample of them settles what they are asked for
 SEED = 0
-EVIDENCE_BYTES = 1 << 24  # held by a thread at once
 
 Heard: TypeAlias = Callable[[slice, Evidence, Array], None]  # points, what was found, residuals (m, K, Q)
 
@@ -48,9 +48,9 @@ def rehearse(
     rows = sampled(agents[place], most)
     X, K = take(agents[place].X, rows), len(agents)
     residuals = judges[place].residuals[rows].transpose(0, 2, 1)
-    located = [judge.locate(X) for judge in judges]
+    located = [_located(judge, X, agents[place]) for judge in judges]
     aside = [k for k, agent in enumerate(agents) if agent.scored_by_peers]
-    members = np.array([k for k in range(K) if k != place or k not in aside or K == 1])
+    members = np.array([k for k in range(K) if k != place or k not in aside])
 
     def block(start: int, stop: int) -> None:
         points = [each[start:stop] for each in located]
@@ -60,11 +60,12 @@ def rehearse(
             evidence = evidence.among(np.arange(stop - start), members)
         heard(slice(start, stop), evidence, residuals[start:stop, members])
 
-    in_blocks(block, len(rows), block_size(len(rows), K, moments, n_jobs), n_jobs)
+    held = K * (K * (K + 1) // 2 if moments else K)
+    in_blocks(block, len(rows), block_size(len(rows), held, n_jobs), n_jobs)
 
 
-def block_size(M: int, K: int, moments: bool, n_jobs: int | None) -> int:
-    """How many of M points a thread takes at once: enough to be quick, few enough to hold the evidence."""
-    held = 8 * K * (K * (K + 1) // 2 if moments else K)
-    size = min(4096, max(4 if moments else 128, EVIDENCE_BYTES // held), -(-M // (4 * (n_jobs or threads()))))
-    return size if size < 64 else -(-size // 64) * 64
+def _located(judge: Judge, X: Any, owner: Agent) -> Any:
+    try:
+        return judge.locate(X)
+    except InvalidInput as error:
+        raise judge.agent.error(f"it must be able to locate the rows of {owner.name!r}; {error}") from error

@@ -1,6 +1,6 @@
 """Rules: from what the agents found near each point to one weight for each model, with everybody and without each.
 
-Weights are (M, K). Values without each agent in turn are (M, K), and are all that error bars need.
+Weights are (M, K). Values without each agent in turn are (M, K), and are all that stability takes.
 """
 
 from collections.abc import Callable

@@ -136,12 +136,16 @@ class Pool:
         """Add an agent's moments (M, K (K + 1) / 2), spread (M,) and effective number (M,)."""
         _add_to_pool(moments, spread, effective, self.total, self.sums)
 
+    @property
+    def complete(self) -> bool:
+        """Whether somebody has rows at every point."""
+        return bool((self.sums[:, 0] > 0.0).all())
+
     def pooled(self) -> tuple[Array, Array]:
-        """(M, K, K) and (M,); not numbers where nobody has rows."""
+        """(M, K, K) and (M,)"""
         gram = np.empty((len(self.total), self.K, self.K))
         _unpack_all(self.total, self.sums, gram)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return gram, self.sums[:, 0] ** 2 / self.sums[:, 1]
+        return gram, self.sums[:, 0] ** 2 / self.sums[:, 1]
 
 
 def values_without(moments: Array, spread: Array, effective: Array, beliefs: Array, ridge: float = RIDGE) -> Array:

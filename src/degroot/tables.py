@@ -24,7 +24,7 @@ def as_table(X: Any, complaint: Complaint = InvalidInput, name: str = "X") -> An
     if is_frame(X):
         return X
     table: Any = (
-        X if issparse(X) else _as_array(X, lambda why: complaint(f"`{name}` must be a table of numbers; {why}."))
+        X if issparse(X) else as_array(X, lambda why: complaint(f"`{name}` must be a table of numbers; {why}."))
     )
     if table.ndim != 2:
         raise complaint(f"`{name}` must be 2-dimensional, (rows, features); its shape is {table.shape}.")
@@ -62,7 +62,7 @@ def to_numbers(X: Any, complaint: Complaint = InvalidInput, name: str = "X") -> 
     """`X` as a finite dense array or CSR of float32 or float64."""
     values = as_table(X if issparse(X) else np.asarray(X), complaint, name)
     if values.dtype not in (np.float32, np.float64):
-        values = _as_floats(values, lambda why: complaint(f"{why} A `space` can turn it into numbers."), name)
+        values = as_floats(values, lambda why: complaint(f"{why} A `space` can turn it into numbers."), name)
     if issparse(values):
         if not np.isfinite(values.data).all():
             raise complaint(f"`{name}` must be finite; it holds NaN or infinity. A `space` of the agent can fill gaps.")
@@ -75,11 +75,6 @@ def to_numbers(X: Any, complaint: Complaint = InvalidInput, name: str = "X") -> 
     return values
 
 
-def to_vector(y: ArrayLike, length: int, complaint: Complaint = InvalidInput, name: str = "y") -> Array:
-    """`y` as `length` finite numbers."""
-    return to_outputs(y, length, complaint, name, outputs=None)
-
-
 def to_outputs(
     y: ArrayLike, length: int, complaint: Complaint = InvalidInput, name: str = "y", outputs: int | None = -1
 ) -> Array:
@@ -87,7 +82,7 @@ def to_outputs(
 
     `outputs` says what it has to be: Q columns, or None for (length,); -1: either.
     """
-    values = _as_array(y, lambda why: complaint(f"`{name}` must hold numbers; {why}."))
+    values = as_array(y, lambda why: complaint(f"`{name}` must hold numbers; {why}."))
     if values.ndim == 2 and values.shape[1] == 1 and outputs in (None, -1):
         values = values[:, 0]
     several = values.ndim == 2 and values.shape[1] > 0 and outputs in (values.shape[1], -1)
@@ -95,7 +90,7 @@ def to_outputs(
         wanted = "one number" if outputs is None else f"{outputs} numbers" if outputs > 0 else "numbers"
         form = ", (n,) or (n, Q)" if outputs == -1 else ""
         raise complaint(f"`{name}` must hold {wanted} for each of {length} rows{form}; its shape is {values.shape}.")
-    numbers: Array = _as_floats(values, complaint, name)
+    numbers: Array = as_floats(values, complaint, name)
     if not np.isfinite(numbers).all():
         row = int(np.argwhere(~np.isfinite(numbers))[0][0])
         raise complaint(f"`{name}` must be finite; row {row} is {numbers[row]}.")
@@ -117,7 +112,8 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(".: ")
 
 
-def _as_array(values: Any, complaint: Complaint) -> NDArray[Any]:
+def as_array(values: Any, complaint: Complaint) -> NDArray[Any]:
+    """`values` as an array, if they can be one; whatever is wrong is a complaint."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise complaint("some of it is masked")
     try:
@@ -126,7 +122,7 @@ def _as_array(values: Any, complaint: Complaint) -> NDArray[Any]:
         raise complaint(told(error)) from error
 
 
-def _as_floats(values: Any, complaint: Complaint, name: str) -> Any:
+def as_floats(values: Any, complaint: Complaint, name: str) -> Any:
     """Numbers of any kind as float64. A text that looks like a number is none."""
     kind = values.dtype.kind
     if kind not in "fiubO":

@@ -29,7 +29,7 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
         whose rows are all of one class gives that class, as most classifiers cannot learn from one.
     agents, n_agents, partition, fraction, self_scoring, random_state, n_jobs
         As in `DeGrootRegressor`.
-    neighbours, rule, metric, kernel, space, ridge
+    neighbours, rule, metric, kernel, space, ridge, guard
         As in `Collective`.
 
     Attributes

@@ -41,6 +41,7 @@ class Dealing(BaseEstimator):  # type: ignore[misc]
         kernel: str | None = None,
         space: Any = None,
         ridge: float | None = None,
+        guard: bool | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -56,6 +57,7 @@ class Dealing(BaseEstimator):  # type: ignore[misc]
         self.kernel = kernel
         self.space = space
         self.ridge = ridge
+        self.guard = guard
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -106,7 +108,8 @@ class Dealing(BaseEstimator):  # type: ignore[misc]
     def _pooled(self, agents: Iterable[Agent]) -> None:
         self.collective_ = Collective(
             agents, self.neighbours, self.rule,
-            metric=self.metric, kernel=self.kernel, space=self.space, ridge=self.ridge, n_jobs=self.n_jobs,
+            metric=self.metric, kernel=self.kernel, space=self.space, ridge=self.ridge, guard=self.guard,
+            n_jobs=self.n_jobs,
         )  # fmt: skip
 
     def _consulted(self, X: Any, *fields: str) -> Consensus:

@@ -34,8 +34,8 @@ class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
     self_scoring : ``"cross"``, ``"train"`` or ``"peers"``
         How an agent scores its own model: on rows that it was not trained on, by cross-fitting, which takes five
         further fits; on its training rows, as in the paper, which flatters it; or not at all, so that what the other
-        agents measured of it stands in.
-    neighbours, rule, metric, kernel, space, ridge
+        agents measured of it stands in (a single agent is not scored at all).
+    neighbours, rule, metric, kernel, space, ridge, guard
         As in `Collective`.
     random_state : int, RandomState or None
         For dealing the rows and cross-fitting, and for the agents' models where they want one.
