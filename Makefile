@@ -27,9 +27,10 @@ check: $(STAMP) ## style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## measure speed and accuracy; DATA=DIR as for paper
+bench: $(STAMP) ## measure speed, accuracy, intervals and attacks; DATA=DIR as for paper
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/accuracy.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/attacks.py
 
 clean: ## remove the virtual environment, caches and builds
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

@@ -221,11 +221,14 @@ def test_a_bent_judge_stays_bent_when_agents_change():
     assert isinstance(judge.without_model(0), Bent)
 
 
-def test_where_everybody_fails_everybody_is_kept_and_suspect():
+def test_where_everybody_fails_those_with_the_fewest_objections_are_kept_as_suspects():
     agents, X, _ = problem(K=3)
     wild = [Liar(agent, lie=1e3 * (k + 1)) for k, agent in enumerate(agents)]
-    collective = Collective(wild[::-1], guard=True)  # the first judge to be made has all models scored honestly
-    answer = collective.consult(X)
-    assert {flag.agent for flag in answer.flags if flag.reason.startswith("suspect")} == set(collective.names)
-    assert not [flag for flag in answer.flags if "left out" in flag.reason]
+    answer = Collective(wild[::-1], guard=True).consult(X)  # the last to be made a judge has had all models scored
+    assert {flag.agent for flag in answer.flags if flag.reason.startswith("suspect")}
     assert_allclose(answer.weights.sum(axis=1), 1)
+    kept = answer.weights > 0
+    for flag in answer.flags:
+        place = answer.names.index(flag.agent)
+        if "left out" in flag.reason:
+            assert not kept[flag.points, place].any()

@@ -593,7 +593,7 @@ def test_bad_settings_are_refused_in_one_line(options, message):
 def test_agents_must_be_agents_and_some():
     with pytest.raises(InvalidInput, match="at least one agent; it has none"):
         Collective([])
-    with pytest.raises(InvalidInput, match="made of agents; got a Linear"):
+    with pytest.raises(InvalidInput, match="made of agents; got Linear"):
         Collective([Linear(np.ones(2))])
 
 

@@ -73,7 +73,7 @@ def test_answers_fall_just_when_more_peers_object_than_liars_are_withstood(K, se
     random = np.random.default_rng(seed)
     beliefs, expected = random.normal(size=(4, K, *tail)), random.normal(size=(4, K, K, *tail))
     tolerance = 2.0 * random.exponential(size=(4, K, K))
-    verdict = guard.consistent(beliefs, expected, tolerance)
+    verdict = guard.consistent(guard.objections(beliefs, expected, tolerance))
     for p, m in np.ndindex(4, K):
         count = sum(objecting(beliefs[p], expected[p], tolerance[p], m, k) for k in range(K) if k != m)
         assert verdict[p, m] == (count <= guard.withstood(K))
@@ -89,20 +89,20 @@ def test_what_liars_say_neither_fells_an_answer_nor_saves_it_against_enough_hone
     tolerance = np.full((1, K, K), 0.1)
     expected[:, liars] = data.draw(st.floats(-1e6, 1e6))
     tolerance[:, liars] = data.draw(anything)
-    assert guard.consistent(beliefs, expected, tolerance)[:, honest].all()
+    assert guard.consistent(guard.objections(beliefs, expected, tolerance))[:, honest].all()
     beliefs[:, liars[0]] += 1.0
-    assert not guard.consistent(beliefs, expected, tolerance)[0, liars[0]]
+    assert not guard.consistent(guard.objections(beliefs, expected, tolerance))[0, liars[0]]
 
 
 def test_agents_without_an_opinion_and_opinions_of_oneself_do_not_count():
     beliefs, expected = np.zeros((1, 4)), np.ones((1, 4, 4))
-    assert guard.consistent(beliefs, expected, np.full((1, 4, 4), np.inf)).all()
+    assert guard.consistent(guard.objections(beliefs, expected, np.full((1, 4, 4), np.inf))).all()
     tolerance = np.where(np.eye(4, dtype=bool), 0.0, np.inf)[None]
-    assert guard.consistent(beliefs, expected, tolerance).all()
+    assert guard.consistent(guard.objections(beliefs, expected, tolerance)).all()
 
 
 def test_two_agents_cannot_leave_each_other_out():
-    assert guard.consistent(np.zeros((1, 2)), np.ones((1, 2, 2)), np.zeros((1, 2, 2))).all()
+    assert guard.consistent(guard.objections(np.zeros((1, 2)), np.ones((1, 2, 2)), np.zeros((1, 2, 2)))).all()
     assert guard.plausible([[0.0, 9.0]], low=[0.0, 9.0], high=[0.0, 9.0]).all()
 
 
@@ -110,14 +110,14 @@ def test_two_agents_cannot_leave_each_other_out():
 
 
 @given(st.integers(3, 12), seeds)
-def test_the_plausible_range_is_what_more_agents_than_liars_have_seen_and_half_its_width_more(K, seed):
+def test_the_plausible_range_is_what_more_agents_than_liars_have_seen_and_its_width_more(K, seed):
     random, f = np.random.default_rng(seed), guard.withstood(K)
     low = random.normal(size=K)
     high = low + random.exponential(size=K)
     first = min(x for x in low if (low <= x).sum() > f)
     last = max(x for x in high if (high >= x).sum() > f)
     beliefs = 3.0 * random.normal(size=(20, K))
-    margin = 0.5 * (last - first)
+    margin = guard.MARGIN * (last - first)
     expected = (beliefs >= first - margin) & (beliefs <= last + margin)
     np.testing.assert_array_equal(guard.plausible(beliefs, low, high), expected)
 
@@ -127,7 +127,7 @@ def test_liars_cannot_widen_the_range_nor_leave_out_what_all_honest_agents_have_
     random, f = np.random.default_rng(seed), guard.withstood(K)
     low, high = random.uniform(-2, -1, size=K), random.uniform(1, 2, size=K)
     low[:f], high[:f] = min(claim, other), max(claim, other)
-    beliefs = np.array([[-1.0], [1.0], [4.01], [-4.01]]) * np.ones(K)
+    beliefs = np.array([[-1.0], [1.0], [2 + 4 * guard.MARGIN + 0.01], [-2 - 4 * guard.MARGIN - 0.01]]) * np.ones(K)
     verdict = guard.plausible(beliefs, low, high)
     assert verdict[:2].all()
     assert not verdict[2:].any()
@@ -141,7 +141,9 @@ def test_every_output_has_to_be_plausible():
 
 def test_somebody_always_remains():
     kept = np.array([[False, False], [True, False], [True, True]])
-    np.testing.assert_array_equal(guard.remaining(kept), [[True, True], [True, False], [True, True]])
+    objections = np.array([[2, 2], [5, 0], [0, 0]])
+    np.testing.assert_array_equal(guard.remaining(kept, objections), [[True, True], [True, False], [True, True]])
+    np.testing.assert_array_equal(guard.remaining(kept[:1], np.array([[3, 2]])), [[False, True]])
 
 
 # verification

@@ -120,7 +120,7 @@ def test_the_regressor_takes_several_outputs(self_scoring):
 def test_agents_predict_the_same_thing():
     agents, _ = problem(5)
     one = problem(5, Q=1)[0][0]
-    with pytest.raises(AgentError, match="Agent 'one': it must have 3 outputs as 'agent 0' has; got 1"):
+    with pytest.raises(AgentError, match="Agent 'one': its outputs must be 3 as those of 'agent 0' are; got 1"):
         Collective([*agents, Agent(one.model, one.X, one.y, "one")])
     wrong = Agent(lambda X: X[:, 0], agents[0].X, agents[0].y, "wrong")
     with pytest.raises(
@@ -128,7 +128,9 @@ def test_agents_predict_the_same_thing():
     ):
         Collective([*agents, wrong])
     vets, _ = classified()
-    with pytest.raises(AgentError, match="it must have the classes of 'agent 0', none; it has 'cat', 'cow', 'dog'"):
+    with pytest.raises(
+        AgentError, match="it must have the classes of 'agent 0', in the same order, none; it has 'cat', 'cow', 'dog'"
+    ):
         Collective([agents[0], vets[1]])
 
 

@@ -15,7 +15,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 import degroot
 from degroot import Agent, Collective
 
-NAMES = ["Agent", "AgentError", "Collective", "Consensus", "DeGrootError", "DeGrootRegressor", "InvalidInput"]
+NAMES = [
+    "Agent",
+    "AgentError",
+    "Collective",
+    "Consensus",
+    "DeGrootClassifier",
+    "DeGrootError",
+    "DeGrootRegressor",
+    "InvalidInput",
+]
 
 
 def python(code, **environment):

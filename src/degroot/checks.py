@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from degroot.answers import Flag
 from degroot.evidence import Evidence, with_errors
 from degroot.expectations import Expectations
-from degroot.guard import Mask, capped, consistent, plausible, remaining, stretch, tempered, verified
+from degroot.guard import Mask, capped, consistent, objections, plausible, remaining, stretch, tempered, verified
 from degroot.judges import Judge
 from degroot.opinions import malformed
 from degroot.points import Array
@@ -23,7 +23,7 @@ REASONS = {
     INCONSISTENT: "inconsistent: its answer is far from what the others expect of its model, and was left out",
     IMPLAUSIBLE: "implausible: its answer is far from all labels that the others have, and was left out",
     UNVERIFIED: "unverified: too few others have rows nearby to check it",
-    SUSPECT: "suspect: it failed the checks, as everybody did, and was kept since nobody would be left",
+    SUSPECT: "suspect: it failed the checks, as everybody did, and was kept since the fewest object to it",
 }
 
 
@@ -55,13 +55,14 @@ class Checks:
         wrong = malformed(evidence) | malformed(Evidence(local, spread=spread))
         evidence, local = _without_opinions(evidence, wrong), np.where(wrong[..., None], 1.0, local)
         far = stretch(np.where(wrong, np.inf, spread), reach)
+        against = objections(beliefs, expected, tolerance)
         faults = {
             MALFORMED: wrong,
-            INCONSISTENT: ~consistent(beliefs, expected, tolerance),
+            INCONSISTENT: ~consistent(against),
             IMPLAUSIBLE: ~plausible(beliefs, self.low, self.high),
         }
         failed = np.logical_or.reduce(list(faults.values()))
-        kept = remaining(~failed)
+        kept = remaining(~failed, against + len(said) * wrong)
         faults = {code: fault & ~kept for code, fault in faults.items()} | {SUSPECT: failed & kept}
         evidence = with_errors(evidence, tempered(evidence.errors, local, far, kept))
         if evidence.spread is not None:

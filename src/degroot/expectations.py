@@ -18,7 +18,7 @@ DEVIATIONS = 5.0  # answers may be so many standard deviations from what is expe
 ERRORS = 2.0  # and so many times as far as the model is from the labels: smaller lies do little harm
 PRIOR = 5.0  # rows as which the mean over all rows counts, beside the neighbours
 RIDGE = 1e-6  # of the trend, in units of the variance of the features
-ROWS_PER_FEATURE = 3  # fewer rows have no trend
+ROWS_PER_FEATURE = 2  # fewer rows have no trend
 USUAL = 0.99  # share of the agent's own rows that are near
 
 

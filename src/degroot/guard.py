@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 
 LEEWAY = 2.0  # how far errors may be from what the peers measured, as a factor
 FARTHEST = 1e100  # stretch: beyond it all is the same
-MARGIN = 0.5  # how far answers may be from the range of the labels, in units of its width
+MARGIN = 1.0  # how far answers may be from the range of the labels, in units of its width
 
 
 def withstood(K: int) -> int:
@@ -66,12 +66,11 @@ def stretch(spread: ArrayLike, reach: ArrayLike) -> Array:
     return bounded
 
 
-def consistent(beliefs: ArrayLike, expected: ArrayLike, tolerance: ArrayLike) -> Mask:
-    r"""Whether answers are what the peers expect of the models.
+def objections(beliefs: ArrayLike, expected: ArrayLike, tolerance: ArrayLike) -> NDArray[np.intp]:
+    r"""How many peers say that an answer is not what they expect of the model.
 
     Peer k objects to the answer of agent m if :math:`|p_m - \hat p_{km}| > t_{km}`, with the Euclidean norm over
-    outputs. An answer is consistent unless more than `withstood` (K) peers object. So an answer that all honest peers
-    expect stands, whatever the liars say, and one to which more than f honest peers object falls.
+    outputs. What an agent thinks of its own model is not looked at.
 
     Parameters
     ----------
@@ -79,8 +78,7 @@ def consistent(beliefs: ArrayLike, expected: ArrayLike, tolerance: ArrayLike) ->
     expected : (M, K, K) or (M, K, K, Q)
         Row k: what agent k expects of every model.
     tolerance : (M, K, K)
-        How far from that each may be; infinite where agent k has no opinion. What an agent thinks of its own model is
-        not looked at.
+        How far from that each may be; infinite where agent k has no opinion.
 
     Returns
     -------
@@ -89,17 +87,29 @@ def consistent(beliefs: ArrayLike, expected: ArrayLike, tolerance: ArrayLike) ->
     Examples
     --------
     >>> beliefs, expected = np.array([[1.0, 2.0, 9.0]]), np.broadcast_to([1.0, 2.0, 3.0], (1, 3, 3))
-    >>> consistent(beliefs, expected, np.full((1, 3, 3), 0.5))
-    array([[ True,  True, False]])
+    >>> objections(beliefs, expected, np.full((1, 3, 3), 0.5))
+    array([[0, 0, 2]])
     """
     beliefs, expected = np.asarray(beliefs, np.float64), np.asarray(expected, np.float64)
     apart = np.abs(beliefs[:, None] - expected)
     if apart.ndim == 4:
         apart = np.sqrt((apart**2).sum(axis=-1))
-    K = beliefs.shape[1]
-    objections = (apart > np.asarray(tolerance)) & ~np.eye(K, dtype=bool)
-    verdict: Mask = objections.sum(axis=1) <= withstood(K)
-    return verdict
+    objects = (apart > np.asarray(tolerance)) & ~np.eye(beliefs.shape[1], dtype=bool)
+    return np.asarray(objects.sum(axis=1))
+
+
+def consistent(objections: NDArray[np.intp]) -> Mask:
+    """Whether no more than `withstood` (K) peers object, (M, K).
+
+    So an answer that all honest peers expect stands, whatever the liars say, and one to which more than f honest peers
+    object falls.
+
+    Examples
+    --------
+    >>> consistent(np.array([[0, 1, 2]]))
+    array([[ True,  True, False]])
+    """
+    return np.asarray(objections <= withstood(objections.shape[1]))
 
 
 def plausible(beliefs: ArrayLike, low: ArrayLike, high: ArrayLike) -> Mask:
@@ -135,16 +145,17 @@ def plausible(beliefs: ArrayLike, low: ArrayLike, high: ArrayLike) -> Mask:
     return verdict
 
 
-def remaining(kept: Mask) -> Mask:
-    """Who is kept, (M, K): everybody where nobody would be left.
+def remaining(kept: Mask, objections: NDArray[np.intp]) -> Mask:
+    """Who is kept, (M, K): where nobody would be left, those to whom the fewest object.
 
     Examples
     --------
-    >>> remaining(np.array([[True, False], [False, False]]))
+    >>> remaining(np.array([[True, False], [False, False]]), np.array([[0, 1], [3, 2]]))
     array([[ True, False],
-           [ True,  True]])
+           [False,  True]])
     """
-    return kept | ~kept.any(axis=1, keepdims=True)
+    fewest = objections == objections.min(axis=1, keepdims=True)
+    return np.where(kept.any(axis=1, keepdims=True), kept, fewest)
 
 
 def verified(stretch: Array, kept: Mask | None = None) -> Mask:

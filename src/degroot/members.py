@@ -11,7 +11,7 @@ from degroot.tables import same_columns
 def agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
     """The agents, if there are any, no two share a name, and all have the same features."""
     if not isinstance(agents, Iterable):
-        raise InvalidInput(f"A collective must be made of agents; got a {type(agents).__name__}.")
+        raise InvalidInput(f"A collective must be made of agents; got {type(agents).__name__}.")
     agents = tuple(an_agent(agent) for agent in agents)
     if not agents:
         raise InvalidInput("A collective must have at least one agent; it has none.")
@@ -32,9 +32,13 @@ def agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
 def _check_outputs(agent: Agent, first: Agent) -> None:
     """Refuse agents that do not predict the same thing."""
     if _listed(agent) != _listed(first):
-        raise agent.error(f"it must have the classes of {first.name!r}, {_listed(first)}; it has {_listed(agent)}.")
+        raise agent.error(
+            f"it must have the classes of {first.name!r}, in the same order, {_listed(first)}; it has {_listed(agent)}."
+        )
     if agent.outputs != first.outputs:
-        raise agent.error(f"it must have {first.outputs or 1} outputs as {first.name!r} has; got {agent.outputs or 1}.")
+        raise agent.error(
+            f"its outputs must be {first.outputs or 1} as those of {first.name!r} are; got {agent.outputs or 1}."
+        )
 
 
 def _listed(agent: Agent) -> str:
@@ -44,7 +48,7 @@ def _listed(agent: Agent) -> str:
 def an_agent(candidate: Any) -> Agent:
     """`candidate`, if it is an agent."""
     if not isinstance(candidate, Agent):
-        raise InvalidInput(f"A collective must be made of agents; got a {type(candidate).__name__}.")
+        raise InvalidInput(f"A collective must be made of agents; got {type(candidate).__name__}.")
     return candidate
 
 

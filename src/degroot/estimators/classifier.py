@@ -13,7 +13,7 @@ from degroot.agents import Agent
 from degroot.estimators.dealing import Dealing
 from degroot.exceptions import InvalidInput
 from degroot.points import Array
-from degroot.tables import is_frame, to_numbers
+from degroot.tables import is_frame, to_numbers, told
 
 
 class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
@@ -89,5 +89,9 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
                 to_numbers(X)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
-        check_classification_targets(y)
+        try:
+            check_classification_targets(y)
+            np.unique(y)
+        except TypeError as error:
+            raise InvalidInput(f"`y` must hold labels that can be put in order; {told(error)}.") from error
         return X, y
