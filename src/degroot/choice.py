@@ -17,6 +17,7 @@ from degroot.stacking import RIDGE
 
 WIDE = Reach(0.2, "tricube", least=40, most=2000)
 MANY = Reach(0.1, "uniform", least=30)
+CLEARLY = 1.5  # standard errors by which an option has to be better than the first
 
 
 OPTIONS = (
@@ -52,7 +53,7 @@ def choose(agents: Sequence[Agent], judges: Sequence[Judge], options: Sequence[O
     r"""The option with the least mean squared error on the agents' own rows; the first, unless that is clearly better.
 
     Each agent tells, for every option, the sums of squared errors over ten parts of its rows. The best option is taken
-    when its mean squared error is below that of the first by more than one standard error of the difference, which
+    when its mean squared error is below that of the first by more than 1.5 standard errors of the difference, which
     the sums over parts give: sampling noise alone should not overturn a good default.
     """
     told = []
@@ -64,7 +65,7 @@ def choose(agents: Sequence[Agent], judges: Sequence[Judge], options: Sequence[O
     errors = sums.sum(axis=0) / rows
     best = int(np.argmin(errors))
     gains = sums[:, 0] - sums[:, best]
-    return Choice(options[best if gains.sum() > chance(gains) else 0], tuple(options), errors, rows)
+    return Choice(options[best if gains.sum() > CLEARLY * chance(gains) else 0], tuple(options), errors, rows)
 
 
 def _squared_errors(
