@@ -31,6 +31,7 @@ bench: $(STAMP) ## measure speed, accuracy, intervals and attacks; DATA=DIR as f
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/accuracy.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/attacks.py
+	$(BIN)/python benchmarks/intervals.py $(if $(DATA),--data $(DATA))
 
 clean: ## remove the virtual environment, caches and builds
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
