@@ -53,6 +53,8 @@ ATTACKS = (
     Attack("infinite coverage and no error of its own, model off by 3 sd", praises=True, covers=True, offset=3.0),
     Attack("collusion, honest answers", colludes=True),
     Attack("collusion, models off by 3 sd", colludes=True, offset=3.0),
+    Attack("collusion, infinite coverage, models off by 3 sd", colludes=True, covers=True, offset=3.0),
+    Attack("collusion, infinite coverage, off by 0.5 sd at the point", colludes=True, covers=True, lie=0.5),
     Attack("collusion, infinite coverage, off by 10 sd at the point", colludes=True, covers=True, lie=10.0),
 )
 ALL_OF_IT = Attack("stubborn self-trust, infinite coverage, off by 2 sd", praises=True, covers=True, lie=2.0)

@@ -167,20 +167,26 @@ def literal(errors, local, stretch, kept):
     """`tempered` for one point, word for word."""
     K, f = len(errors), guard.withstood(len(errors))
     ranked = sorted(stretch[k] for k in range(K) if kept[k])
-    reach = max(1.0, ranked[min(f + 1, len(ranked) - 1)]) if ranked else 1.0
+    reach = max(1.0, ranked[min(max(f + 1, 2 * f), len(ranked) - 1)]) if ranked else 1.0
     low, high = np.zeros(K), np.full(K, np.inf)
     for j in range(K):
         peers = [k for k in range(K) if k != j and kept[k] and stretch[k] <= reach]
         rank = min(-(-len(peers) // 2), len(peers) - f)
         if rank >= 1:
             low[j] = sorted(local[k, j] / stretch[k] ** 2 for k in peers)[rank - 1]
-            high[j] = sorted(local[k, j] * stretch[k] ** 2 for k in peers)[-rank]
+        heard = [*peers, j] if len(peers) <= 2 * f and kept[j] and stretch[j] <= reach else peers
+        rank = min(-(-len(heard) // 2), len(heard) - f)
+        if rank >= 1:
+            high[j] = sorted(local[k, j] * stretch[k] ** 2 for k in heard)[-rank]
     out = np.empty((K, K))
     for i in range(K):
         factors = [e / min(max(e, lo), hi) for e, lo, hi in zip(errors[i], low, high, strict=True) if hi < np.inf]
         level = np.median(factors) if factors else 1.0
         for j in range(K):
             floor = low[j] if i == j else low[j] / guard.LEEWAY
+            near = sorted(local[k, j] for k in range(K) if k != j and kept[k] and stretch[k] <= 1.0)
+            if i == j and stretch[i] > 1.0 and near:
+                floor = max(floor, near[max(0, min(-(-len(near) // 2), len(near) - f) - 1)])
             out[i, j] = min(max(errors[i, j] / level, floor), high[j] * guard.LEEWAY)
     return out
 

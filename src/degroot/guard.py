@@ -184,11 +184,13 @@ def verified(stretch: Array, kept: Mask | None = None) -> Mask:
 def tempered(errors: Array, local: Array, stretch: Array, kept: Mask | None = None) -> Array:
     r"""Errors that do not differ much from what the peers measured, and of one's own model are not better at all.
 
-    For each model j the peers are all other agents that are near, or the nearest f + 1 if that is more. What agent k
+    For each model j the peers are all other agents that are near, and the nearest 2 f + 1 in any case. What agent k
     measured, :math:`e_{kj}`, counts for less the farther away it is: :math:`e_{kj} / s_k^2` from below,
     :math:`e_{kj} s_k^2` from above, s its stretch. Of n peers, :math:`L_j` is the r-th smallest from below and
     :math:`U_j` the r-th largest from above, :math:`r = \min(\lceil n / 2 \rceil, n - f)`: the median, or nearer to the
-    ends where liars could make up the median. Agent i's level :math:`v_i` is the median over all models of how many
+    ends where liars could make up the median. Of 2 f peers or fewer a liar could make up :math:`U_j` alone: there the
+    model's owner is heard too. Who is not near itself cannot say less of its own model than those who are, by the same
+    rank. Agent i's level :math:`v_i` is the median over all models of how many
     times too large or too small its errors are for :math:`[L_j, U_j]`. What it says of model j becomes
 
     .. math:: \min(\max(a_{ij} / v_i, L_j / c), c\, U_j), \qquad c = \text{LEEWAY}; \quad c = 1
@@ -260,9 +262,10 @@ def capped(spread: Array, stretch: Array, kept: Mask | None = None) -> Array:
 
 
 def _asked(stretch: Array, kept: Mask | None) -> Mask:
-    """Who is near, or among the nearest f + 2, so that everybody has f + 1 others to answer to."""
+    """Who is near, or among the nearest 2 f + 1 (three at least), of whom at most f lie."""
     distance = np.where(True if kept is None else kept, stretch, np.inf)
-    place = min(withstood(stretch.shape[1]) + 1, stretch.shape[1] - 1)
+    f = withstood(stretch.shape[1])
+    place = min(max(f + 1, 2 * f), stretch.shape[1] - 1)
     enough = np.sort(distance, axis=1)[:, place : place + 1]
     return np.ascontiguousarray((distance <= np.maximum(enough, 1.0)) & (distance < np.inf))
 
@@ -279,6 +282,8 @@ def _tempered(errors: Array, local: Array, stretch: Array, asked: Mask, f: int, 
             level = _level(errors[m, i], low, high, room)
             for j in range(K):
                 least = low[j] if i == j else low[j] / leeway
+                if i == j and stretch[m, i] > 1.0:
+                    least = max(least, _nearby(local[m], stretch[m], asked[m], j, f, room))
                 out[m, i, j] = min(max(errors[m, i, j] / level, least), leeway * high[j])
 
 
@@ -293,10 +298,28 @@ def _measured(local: Array, stretch: Array, asked: Mask, j: int, f: int, power: 
         if asked[k] and k != j:
             room[n] = local[k, j] * stretch[k] ** power if stretch[k] > 1.0 else local[k, j]
             n += 1
+    if power > 0.0 and asked[j] and n <= 2 * f:  # too few to tell blame from truth: its owner is heard too
+        room[n] = local[j, j] * stretch[j] ** power if stretch[j] > 1.0 else local[j, j]
+        n += 1
     rank = min((n + 1) // 2, n - f)
     if rank < 1:
         return 0.0 if power < 0.0 else np.inf
     place = rank - 1 if power < 0.0 else n - rank
+    found: float = np.partition(room[:n], place)[place]
+    return found
+
+
+@compiled
+def _nearby(local: Array, stretch: Array, asked: Mask, j: int, f: int, room: Array) -> float:
+    """What those who are near say of the model of agent j, which is not: the least of it, or what is in the middle."""
+    n = 0
+    for k in range(len(asked)):
+        if asked[k] and k != j and stretch[k] <= 1.0:
+            room[n] = local[k, j]
+            n += 1
+    if n == 0:
+        return 0.0
+    place = max(0, min((n + 1) // 2, n - f) - 1)
     found: float = np.partition(room[:n], place)[place]
     return found
 
