@@ -277,6 +277,12 @@ def far_rows(found: dict[Pair, list[dict[tuple[Attack, str], Outcome]]]) -> list
     return rows
 
 
+def mean_of_some(values: list[float]) -> str:
+    """The mean of those that are numbers, if any are."""
+    known = [value for value in values if not np.isnan(value)]
+    return f"{np.mean(known):.2f}" if known else "none"
+
+
 def still_rows(found: Found) -> list[dict[str, str]]:
     """Where the guarded error is beyond the target."""
     rows = []
@@ -285,7 +291,7 @@ def still_rows(found: Found) -> list[dict[str, str]]:
             splits = [each[attack, rule] for each in outcomes]
             if attack is not NOBODY and mean_ratio(splits, "guarded") > MOST:
                 checked, unchecked = (
-                    f"{np.nanmean([getattr(each, name) for each in splits]):.2f}" for name in ("checked", "unchecked")
+                    mean_of_some([getattr(each, name) for each in splits]) for name in ("checked", "unchecked")
                 )
                 rows.append(
                     {

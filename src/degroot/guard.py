@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 
 LEEWAY = 2.0  # how far errors may be from what the peers measured, as a factor
 FARTHEST = 1e100  # stretch: beyond it all is the same
-MARGIN = 1.0  # how far answers may be from the range of the labels, in units of its width
+MARGIN = 0.5  # how far answers may be from the range of the labels, in units of its width
 
 
 def withstood(K: int) -> int:
