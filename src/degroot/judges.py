@@ -155,7 +155,9 @@ def gather_pooled(judges: Sequence[Judge], located: Sequence[Any], reach: Reach)
 
 
 def _refuse(judge: Judge, found: Evidence, place: int) -> None:
-    """Refuse a judge's errors, or distances, that no rows could give."""
+    """Refuse a judge's errors, or distances, that no rows could give; those made here come from rows."""
+    if type(judge) is Judge:
+        return
     if found.moments is None:
         errors = found.errors[:, place]
     else:
