@@ -81,15 +81,14 @@ class Panel:
                 self.option.made, evidence, beliefs[part], {name: array[part] for name, array in out.items()}, kept
             )
 
-        held = K * (K + 1) // 2 if self.option.made.uses == MOMENTS and self.judges else K
-        in_blocks(block, M, block_size(M, K * (held + (K * (self.Q + 4) if checks else 0)), self.n_jobs), self.n_jobs)
+        in_blocks(block, M, block_size(M, self._held(set(out)), self.n_jobs), self.n_jobs)
 
     def _route(self, fields: set[str]) -> Callable[[Sequence[Any]], Evidence]:
         """How evidence near points is gathered: no more of it than the fields take."""
         reach, moments = self.option.reach, self.option.made.uses == MOMENTS
-        aside = [k for k, agent in enumerate(self.agents) if agent.scored_by_peers]
-        if moments and not aside and self.checks is None and fields <= WITHOUT_MOMENTS:
+        if self._pools(fields):
             return lambda points: gather_pooled(self.judges, points, reach)
+        aside = [k for k, agent in enumerate(self.agents) if agent.scored_by_peers]
         guarded = self.checks is not None
 
         def whole(points: Sequence[Any]) -> Evidence:
@@ -97,3 +96,16 @@ class Panel:
             return scored_by_peers(found, aside)
 
         return whole
+
+    def _pools(self, fields: set[str]) -> bool:
+        """Whether moments can be pooled as they come."""
+        alone = self.checks is None and not any(agent.scored_by_peers for agent in self.agents)
+        return self.option.made.uses == MOMENTS and alone and fields <= WITHOUT_MOMENTS
+
+    def _held(self, fields: set[str]) -> int:
+        """How many numbers a block holds for each point."""
+        K = len(self.agents)
+        packed = K * (K + 1) // 2 if self.option.made.uses == MOMENTS and self.judges else K
+        if self._pools(fields):
+            return 2 * packed + K * K
+        return K * (packed + (K * (self.Q + 4) if self.checks is not None else 0))
