@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
-from degroot import consensus, guard
+from degroot import consensus, guard, tempering
 from degroot.evidence import from_moments, with_errors
 from degroot.expectations import DEVIATIONS, ERRORS, Expectations
 from degroot.neighbourhoods import Neighbourhoods
@@ -183,11 +183,11 @@ def literal(errors, local, stretch, kept):
         factors = [e / min(max(e, lo), hi) for e, lo, hi in zip(errors[i], low, high, strict=True) if hi < np.inf]
         level = np.median(factors) if factors else 1.0
         for j in range(K):
-            floor = low[j] if i == j else low[j] / guard.LEEWAY
+            floor = low[j] if i == j else low[j] / tempering.LEEWAY
             near = sorted(local[k, j] for k in range(K) if k != j and kept[k] and stretch[k] <= 1.0)
             if i == j and stretch[i] > 1.0 and near:
                 floor = max(floor, near[max(0, min(-(-len(near) // 2), len(near) - f) - 1)])
-            out[i, j] = min(max(errors[i, j] / level, floor), high[j] * guard.LEEWAY)
+            out[i, j] = min(max(errors[i, j] / level, floor), high[j] * tempering.LEEWAY)
     return out
 
 
@@ -197,14 +197,14 @@ def test_tempered_errors_are_those_of_the_literal_version(K, seed):
     kept = np.random.default_rng(seed).random((3, K)) < 0.8
     for mask in (kept, np.ones((3, K), bool)):
         expected = [literal(errors[p], local[p], stretch[p], mask[p]) for p in range(3)]
-        np.testing.assert_allclose(guard.tempered(errors, local, stretch, mask), expected, rtol=1e-12)
-    np.testing.assert_allclose(guard.tempered(errors, local, stretch), expected, rtol=1e-12)
+        np.testing.assert_allclose(tempering.tempered(errors, local, stretch, mask), expected, rtol=1e-12)
+    np.testing.assert_allclose(tempering.tempered(errors, local, stretch), expected, rtol=1e-12)
 
 
 @given(sizes, seeds)
 def test_agents_that_agree_are_left_alone(K, seed):
     errors = np.repeat(some(seed, 4, 1, K), K, axis=1)
-    np.testing.assert_allclose(guard.tempered(errors, errors, stretches(seed, 4, K)), errors, rtol=1e-12)
+    np.testing.assert_allclose(tempering.tempered(errors, errors, stretches(seed, 4, K)), errors, rtol=1e-12)
 
 
 @given(st.integers(4, 12), seeds, st.floats(1e-6, 1e6))
@@ -212,15 +212,15 @@ def test_an_honest_agent_in_a_noisier_place_counts_as_before(K, seed, noise):
     errors = np.repeat(some(seed, 4, 1, K), K, axis=1)
     louder = errors.copy()
     louder[:, 0] *= noise
-    tempered = guard.tempered(louder, louder, np.ones((4, K)))
+    tempered = tempering.tempered(louder, louder, np.ones((4, K)))
     np.testing.assert_allclose(shares(tempered), shares(errors), rtol=1e-9)
 
 
 @given(st.integers(2, 12), seeds, st.floats(1e-100, 1e100))
 def test_tempered_errors_are_in_the_unit_of_the_errors(K, seed, unit):
     errors, local, stretch = some(seed, 2, K, K), some(seed + 1, 2, K, K), stretches(seed, 2, K)
-    tempered = guard.tempered(errors, local, stretch)
-    np.testing.assert_allclose(guard.tempered(errors * unit, local * unit, stretch), tempered * unit, rtol=1e-9)
+    tempered = tempering.tempered(errors, local, stretch)
+    np.testing.assert_allclose(tempering.tempered(errors * unit, local * unit, stretch), tempered * unit, rtol=1e-9)
 
 
 @given(st.integers(2, 12), seeds)
@@ -233,10 +233,10 @@ def test_the_order_of_the_agents_does_not_matter(K, seed):
     )
     order = np.random.default_rng(seed).permutation(K)
     swapped = (errors[:, order][:, :, order], local[:, order][:, :, order], stretch[:, order])
-    tempered = guard.tempered(errors, local, stretch)[:, order][:, :, order]
-    np.testing.assert_allclose(guard.tempered(*swapped), tempered, rtol=1e-12)
-    capped = guard.capped(spread, stretch)[:, order]
-    np.testing.assert_array_equal(guard.capped(spread[:, order], stretch[:, order]), capped)
+    tempered = tempering.tempered(errors, local, stretch)[:, order][:, :, order]
+    np.testing.assert_allclose(tempering.tempered(*swapped), tempered, rtol=1e-12)
+    capped = tempering.capped(spread, stretch)[:, order]
+    np.testing.assert_array_equal(tempering.capped(spread[:, order], stretch[:, order]), capped)
 
 
 def attacked(K, seed, claims):
@@ -257,10 +257,10 @@ claims_of_liars = st.integers(4, 9).flatmap(
 def test_whatever_liars_say_their_claims_stay_within_the_leeway_of_what_honest_peers_measured(drawn, seed):
     K, claims = drawn
     truth, errors, f = attacked(K, seed, claims)
-    tempered = guard.tempered(errors, errors, np.ones((1, K)))[0]
+    tempered = tempering.tempered(errors, errors, np.ones((1, K)))[0]
     np.testing.assert_allclose(tempered[f:], np.tile(truth, (K - f, 1)), rtol=1e-12)
-    assert (tempered[:f] <= guard.LEEWAY * truth * (1 + 1e-12)).all()
-    assert (tempered[:f] >= truth / guard.LEEWAY * (1 - 1e-12)).all()
+    assert (tempered[:f] <= tempering.LEEWAY * truth * (1 + 1e-12)).all()
+    assert (tempered[:f] >= truth / tempering.LEEWAY * (1 - 1e-12)).all()
     assert (np.diag(tempered)[:f] >= truth[:f] * (1 - 1e-12)).all()
 
 
@@ -270,10 +270,12 @@ def test_whatever_liars_say_their_weight_is_bounded(drawn, seed):
     truth, errors, f = attacked(K, seed, claims)
     liars = np.arange(K) < f
     deserved = shares(truth[None])[0, liars].sum()
-    best = np.where(liars, truth / guard.LEEWAY, truth * guard.LEEWAY)  # the most that they could say for each other
+    best = np.where(
+        liars, truth / tempering.LEEWAY, truth * tempering.LEEWAY
+    )  # the most that they could say for each other
     most = max(shares(np.where(np.arange(K) == i, truth, best)[None])[0, liars].sum() for i in range(f))
     bound = deserved / (deserved + 1.0 - most)  # stationary: what comes in from the honest balances what leaves
-    weights = consensus.solve(shares(guard.tempered(errors, errors, np.ones((1, K)))))
+    weights = consensus.solve(shares(tempering.tempered(errors, errors, np.ones((1, K)))))
     assert weights[0, liars].sum() <= bound * (1 + 1e-9)
 
 
@@ -285,7 +287,7 @@ def test_praise_of_itself_gains_a_liar_nothing(K, seed):
     stubborn[0, 0, 0] = 0.0
     honest = consensus.solve(shares(plain))
     np.testing.assert_allclose(
-        consensus.solve(shares(guard.tempered(stubborn, stubborn, np.ones((1, K))))), honest, rtol=1e-9
+        consensus.solve(shares(tempering.tempered(stubborn, stubborn, np.ones((1, K))))), honest, rtol=1e-9
     )
     assert consensus.solve(shares(stubborn))[0, 0] > 0.99
 
@@ -295,7 +297,7 @@ def test_far_peers_bound_less():
     errors[0, 3, 3] = 0.0
     for s in (1.0, 2.0, 10.0):
         stretch = np.array([[s, s, s, 1.0]])
-        assert guard.tempered(errors, errors, stretch)[0, 3, 3] == pytest.approx(s**-2)
+        assert tempering.tempered(errors, errors, stretch)[0, 3, 3] == pytest.approx(s**-2)
 
 
 def test_those_left_out_are_not_asked():
@@ -303,9 +305,9 @@ def test_those_left_out_are_not_asked():
     errors[0, :2] = 100.0
     kept = np.array([[False, False, True, True, True]])
     errors[0, 4, 4] = 0.0
-    assert guard.tempered(errors, errors, np.ones((1, 5)), kept)[0, 4, 4] == 1.0
-    assert guard.tempered(errors, errors, np.ones((1, 5)))[0, 4, 4] == 1.0
-    assert guard.tempered(errors, errors, np.ones((1, 5)), ~kept)[0, 4, 4] == 100.0
+    assert tempering.tempered(errors, errors, np.ones((1, 5)), kept)[0, 4, 4] == 1.0
+    assert tempering.tempered(errors, errors, np.ones((1, 5)))[0, 4, 4] == 1.0
+    assert tempering.tempered(errors, errors, np.ones((1, 5)), ~kept)[0, 4, 4] == 100.0
 
 
 @given(st.integers(2, 6), seeds)
@@ -314,7 +316,7 @@ def test_tempered_moments_stay_positive_semidefinite(K, seed):
     low = np.tril_indices(K)
     moments = np.einsum("minj,mink->mijk", residuals, residuals)[..., low[0], low[1]]
     evidence = from_moments(moments, np.ones((2, K)), np.full((2, K), 9.0))
-    other = with_errors(evidence, guard.tempered(evidence.errors, evidence.errors, np.ones((2, K))))
+    other = with_errors(evidence, tempering.tempered(evidence.errors, evidence.errors, np.ones((2, K))))
     assert semidefinite(np.asarray(other.moments)).all()
 
 
@@ -325,7 +327,7 @@ def test_tempered_moments_stay_positive_semidefinite(K, seed):
 def test_spreads_are_at_least_the_median_of_the_others_that_are_near(K, seed):
     spread, stretch = some(seed, 4, K), stretches(seed, 4, K)
     kept = np.random.default_rng(seed).random((4, K)) < 0.8
-    capped = guard.capped(spread, stretch, kept)
+    capped = tempering.capped(spread, stretch, kept)
     for p, i in np.ndindex(4, K):
         near = sorted(spread[p, k] for k in range(K) if k != i and kept[p, k] and stretch[p, k] <= 1.0)
         assert capped[p, i] == max(spread[p, i], near[len(near) // 2] if near else 0.0)
@@ -335,7 +337,7 @@ def test_spreads_are_at_least_the_median_of_the_others_that_are_near(K, seed):
 def test_a_claim_to_be_infinitely_near_counts_for_no_more_than_half_of_the_honest_peers_nearby(K, seed):
     f, spread = guard.withstood(K), some(seed, 1, K)
     spread[0, :f] = 0.0
-    capped = guard.capped(spread, np.ones((1, K)))
+    capped = tempering.capped(spread, np.ones((1, K)))
     honest = np.sort(spread[0, f:])
     assert (capped[0, :f] >= honest[: (K - 1) // 2 - (f - 1) + 1].max()).all()
 

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from degroot.answers import Flag
 from degroot.evidence import Evidence, with_errors
-from degroot.expectations import Expectations
-from degroot.guard import Mask, capped, consistent, objections, plausible, remaining, stretch, tempered, verified
+from degroot.expectations import Expectations, Expected
+from degroot.guard import Mask, consistent, objections, plausible, remaining, stretch, verified
 from degroot.judges import Judge
 from degroot.opinions import malformed
 from degroot.points import Array
+from degroot.tempering import Bounds, bounds, capped, within
 
 Codes = NDArray[np.uint8]  # (M, K) sums of the numbers below
 
@@ -25,6 +26,58 @@ REASONS = {
     UNVERIFIED: "unverified: too few others have rows nearby to check it",
     SUSPECT: "suspect: it failed the checks, as everybody did, and was kept since the fewest object to it",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What comes of holding what agents say against each other, at M points."""
+
+    kept: Mask  # (M, K) who takes part
+    codes: Codes  # (M, K) what is to be said of whom
+    wrong: Mask  # (M, K) whose opinion is none that rows could give
+    far: Array  # (M, K) the stretch of each agent
+    bounds: Bounds  # of what may be said of every model
+
+    def applied(self, evidence: Evidence) -> Evidence:
+        """Evidence that liars cannot bend far."""
+        evidence = _without_opinions(evidence, self.wrong)
+        places = np.arange(evidence.errors.shape[1])
+        evidence = with_errors(evidence, within(evidence.errors, self.bounds, places))
+        if evidence.spread is None:
+            return evidence
+        return replace(evidence, spread=capped(evidence.spread, self.far, self.kept))
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What K agents say at M points for others to be held against."""
+
+    said: Sequence[Expected]
+    reach: Sequence[float]  # what is usual for the spread at each agent's rows
+    low: Array  # (K, Q) the least label of each agent, and
+    high: Array  # (K, Q) the largest
+
+    def verdict(self, beliefs: Array, wrong: Mask | bool = False) -> Verdict:
+        """Who is believed, (M, K, Q), and how far. `wrong`: whose opinions, (M, K), are known to be none."""
+        expected, tolerance, local = (
+            np.stack([getattr(each, name) for each in self.said], axis=1) for name in ("answers", "tolerance", "errors")
+        )
+        spread = np.stack([each.spread for each in self.said], axis=1)
+        wrong = wrong | malformed(Evidence(local, spread=spread))
+        far = stretch(np.where(wrong, np.inf, spread), self.reach)
+        against = objections(beliefs, expected, tolerance)
+        faults = {
+            MALFORMED: wrong,
+            INCONSISTENT: ~consistent(against),
+            IMPLAUSIBLE: ~plausible(beliefs, self.low, self.high),
+        }
+        failed = np.logical_or.reduce(list(faults.values()))
+        kept = remaining(~failed, against + len(self.said) * wrong)
+        faults = {code: fault & ~kept for code, fault in faults.items()} | {SUSPECT: failed & kept}
+        faults[UNVERIFIED] = ~verified(far, kept)
+        codes = sum(code * fault.astype(np.uint8) for code, fault in faults.items())
+        found = bounds(np.where(wrong[..., None], 1.0, local), far, kept)
+        return Verdict(kept, np.asarray(codes, np.uint8), wrong, far, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +95,11 @@ class Checks:
         low, high = (np.array([each[end] for each in ranges]) for end in (0, 1))
         return cls(tuple(judge.expectations() for judge in judges), low, high)
 
-    def examine(self, located: Sequence[Any], evidence: Evidence, beliefs: Array) -> tuple[Evidence, Mask, Codes]:
-        """Evidence that liars cannot bend far, who is kept (M, K), and what is to be said of whom (M, K).
-
-        beliefs : (M, K, Q).  located : the points, as each agent sees them.
-        """
+    def examine(self, located: Sequence[Any], evidence: Evidence, beliefs: Array) -> Verdict:
+        """What is to be believed of evidence and beliefs (M, K, Q) at points, as each agent has `located` them."""
         said = [each.at(points) for each, points in zip(self.expectations, located, strict=True)]
-        expected, tolerance, local = (
-            np.stack([getattr(each, name) for each in said], axis=1) for name in ("answers", "tolerance", "errors")
-        )
-        spread, reach = np.stack([each.spread for each in said], axis=1), [each.reach for each in self.expectations]
-        wrong = malformed(evidence) | malformed(Evidence(local, spread=spread))
-        evidence, local = _without_opinions(evidence, wrong), np.where(wrong[..., None], 1.0, local)
-        far = stretch(np.where(wrong, np.inf, spread), reach)
-        against = objections(beliefs, expected, tolerance)
-        faults = {
-            MALFORMED: wrong,
-            INCONSISTENT: ~consistent(against),
-            IMPLAUSIBLE: ~plausible(beliefs, self.low, self.high),
-        }
-        failed = np.logical_or.reduce(list(faults.values()))
-        kept = remaining(~failed, against + len(said) * wrong)
-        faults = {code: fault & ~kept for code, fault in faults.items()} | {SUSPECT: failed & kept}
-        evidence = with_errors(evidence, tempered(evidence.errors, local, far, kept))
-        if evidence.spread is not None:
-            evidence = replace(evidence, spread=capped(evidence.spread, far, kept))
-        faults[UNVERIFIED] = ~verified(far, kept)
-        codes = sum(code * fault.astype(np.uint8) for code, fault in faults.items())
-        return evidence, kept, np.asarray(codes, np.uint8)
+        grounds = Grounds(said, [each.reach for each in self.expectations], self.low, self.high)
+        return grounds.verdict(beliefs, malformed(evidence))
 
 
 def flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:

@@ -94,9 +94,9 @@ class Judge:
         return Expectations(self.rows, answers, self.errors, self.near[LOCAL])
 
     def label_range(self) -> tuple[Array, Array]:
-        """The least and the largest of its labels, for each output."""
+        """Where its labels lie, for each output, in round numbers: no single label is told."""
         labels = self.agent.y.reshape(len(self.errors), -1)
-        return labels.min(axis=0), labels.max(axis=0)
+        return rounded(labels.min(axis=0), labels.max(axis=0))
 
     def with_model(self, place: int, predictor: Predictor) -> "Judge":
         """The same judge, with `predictor` in the place of the model at `place`, or after the last."""
@@ -165,6 +165,20 @@ def _refuse(judge: Judge, found: Evidence, place: int) -> None:
     distances = () if found.spread is None or found.effective is None else (found.spread, found.effective)
     if not ((errors >= 0.0) & (errors < np.inf)).all() or any(not (each[:, place] >= 0.0).all() for each in distances):
         raise judge.agent.error("its errors and distances must be numbers that are not negative; some are not.")
+
+
+def rounded(low: Array, high: Array) -> tuple[Array, Array]:
+    """A range, each end at the next multiple outside of a power of ten that is 1 to 10 % of its width.
+
+    Examples
+    --------
+    >>> rounded(np.array([-0.123, 7.0]), np.array([3.21, 7.0]))
+    (array([-0.2,  7. ]), array([3.3, 7. ]))
+    """
+    width = high - low
+    step = 10.0 ** (np.floor(np.log10(width, out=np.zeros_like(width), where=width > 0.0)) - 1.0)
+    wide = width > 0.0
+    return np.where(wide, np.floor(low / step) * step, low), np.where(wide, np.ceil(high / step) * step, high)
 
 
 def squared_errors(agent: Holder, predictors: Sequence[Predictor]) -> Array:

@@ -76,7 +76,8 @@ class Panel:
             points = [each[part] for each in located]
             evidence = evidence_near(points) if points else Evidence(np.broadcast_to(1.0, (stop - start, K, K)))
             if checks is not None and codes is not None:
-                evidence, kept, codes[part] = checks.examine(points, evidence, beliefs[part])
+                verdict = checks.examine(points, evidence, beliefs[part])
+                evidence, kept, codes[part] = verdict.applied(evidence), verdict.kept, verdict.codes
             conclude(
                 self.option.made, evidence, beliefs[part], {name: array[part] for name, array in out.items()}, kept
             )

@@ -1,0 +1,293 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Guard(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GUARD_AS_SET: _ClassVar[Guard]
+    GUARD_ON: _ClassVar[Guard]
+    GUARD_OFF: _ClassVar[Guard]
+GUARD_AS_SET: Guard
+GUARD_ON: Guard
+GUARD_OFF: Guard
+
+class Tensor(_message.Message):
+    __slots__ = ("shape", "data")
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    data: bytes
+    def __init__(self, shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class DescribeRequest(_message.Message):
+    __slots__ = ("protocol",)
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    def __init__(self, protocol: _Optional[int] = ...) -> None: ...
+
+class Settings(_message.Message):
+    __slots__ = ("rule", "neighbours", "metric", "kernel", "ridge", "guard")
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    NEIGHBOURS_FIELD_NUMBER: _ClassVar[int]
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_FIELD_NUMBER: _ClassVar[int]
+    RIDGE_FIELD_NUMBER: _ClassVar[int]
+    GUARD_FIELD_NUMBER: _ClassVar[int]
+    rule: str
+    neighbours: str
+    metric: str
+    kernel: str
+    ridge: str
+    guard: bool
+    def __init__(self, rule: _Optional[str] = ..., neighbours: _Optional[str] = ..., metric: _Optional[str] = ..., kernel: _Optional[str] = ..., ridge: _Optional[str] = ..., guard: bool = ...) -> None: ...
+
+class Model(_message.Message):
+    __slots__ = ("name", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class Description(_message.Message):
+    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    N_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
+    SCORED_BY_PEERS_FIELD_NUMBER: _ClassVar[int]
+    SCORED_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    name: str
+    model_version: str
+    settings: Settings
+    n_features: int
+    feature_names: _containers.RepeatedScalarFieldContainer[str]
+    outputs: int
+    classes: _containers.RepeatedScalarFieldContainer[str]
+    scored_by_peers: bool
+    scored: _containers.RepeatedCompositeFieldContainer[Model]
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("name", "state", "reason", "progress")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    state: str
+    reason: str
+    progress: float
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., progress: _Optional[float] = ...) -> None: ...
+
+class Question(_message.Message):
+    __slots__ = ("protocol", "id", "points", "guard")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    GUARD_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    id: int
+    points: Tensor
+    guard: bool
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., guard: bool = ...) -> None: ...
+
+class OpinionReply(_message.Message):
+    __slots__ = ("id", "fault", "model_version", "beliefs", "scored", "errors", "moments", "spread", "effective", "expectation")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    BELIEFS_FIELD_NUMBER: _ClassVar[int]
+    SCORED_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    MOMENTS_FIELD_NUMBER: _ClassVar[int]
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
+    EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTATION_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    fault: str
+    model_version: str
+    beliefs: Tensor
+    scored: _containers.RepeatedCompositeFieldContainer[Model]
+    errors: Tensor
+    moments: Tensor
+    spread: Tensor
+    effective: Tensor
+    expectation: Expectation
+    def __init__(self, id: _Optional[int] = ..., fault: _Optional[str] = ..., model_version: _Optional[str] = ..., beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., moments: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., effective: _Optional[_Union[Tensor, _Mapping]] = ..., expectation: _Optional[_Union[Expectation, _Mapping]] = ...) -> None: ...
+
+class Expectation(_message.Message):
+    __slots__ = ("answers", "tolerance", "errors", "spread", "reach", "low", "high")
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    TOLERANCE_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
+    REACH_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    answers: Tensor
+    tolerance: Tensor
+    errors: Tensor
+    spread: Tensor
+    reach: float
+    low: Tensor
+    high: Tensor
+    def __init__(self, answers: _Optional[_Union[Tensor, _Mapping]] = ..., tolerance: _Optional[_Union[Tensor, _Mapping]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., reach: _Optional[float] = ..., low: _Optional[_Union[Tensor, _Mapping]] = ..., high: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+
+class PoolMessage(_message.Message):
+    __slots__ = ("begin", "join", "beliefs", "bounds")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    JOIN_FIELD_NUMBER: _ClassVar[int]
+    BELIEFS_FIELD_NUMBER: _ClassVar[int]
+    BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    begin: Begin
+    join: Join
+    beliefs: Beliefs
+    bounds: Bounds
+    def __init__(self, begin: _Optional[_Union[Begin, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., beliefs: _Optional[_Union[Beliefs, _Mapping]] = ..., bounds: _Optional[_Union[Bounds, _Mapping]] = ...) -> None: ...
+
+class Begin(_message.Message):
+    __slots__ = ("protocol", "session", "members", "points", "guard", "tolerance", "rounds")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    GUARD_FIELD_NUMBER: _ClassVar[int]
+    TOLERANCE_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    session: str
+    members: _containers.RepeatedScalarFieldContainer[str]
+    points: Tensor
+    guard: bool
+    tolerance: float
+    rounds: int
+    def __init__(self, protocol: _Optional[int] = ..., session: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., guard: bool = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ...) -> None: ...
+
+class Join(_message.Message):
+    __slots__ = ("protocol", "session")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    session: str
+    def __init__(self, protocol: _Optional[int] = ..., session: _Optional[str] = ...) -> None: ...
+
+class Beliefs(_message.Message):
+    __slots__ = ("round", "beliefs", "share", "settled")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    BELIEFS_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    beliefs: Tensor
+    share: Tensor
+    settled: Tensor
+    def __init__(self, round: _Optional[int] = ..., beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., share: _Optional[_Union[Tensor, _Mapping]] = ..., settled: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+
+class Bounds(_message.Message):
+    __slots__ = ("kept", "low", "high", "own")
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
+    kept: Tensor
+    low: Tensor
+    high: Tensor
+    own: Tensor
+    def __init__(self, kept: _Optional[_Union[Tensor, _Mapping]] = ..., low: _Optional[_Union[Tensor, _Mapping]] = ..., high: _Optional[_Union[Tensor, _Mapping]] = ..., own: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+
+class PoolReply(_message.Message):
+    __slots__ = ("ready", "outcome")
+    READY_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    ready: Ready
+    outcome: Outcome
+    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ...) -> None: ...
+
+class Ready(_message.Message):
+    __slots__ = ("beliefs", "expectation", "scored", "model_version")
+    BELIEFS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTATION_FIELD_NUMBER: _ClassVar[int]
+    SCORED_FIELD_NUMBER: _ClassVar[int]
+    MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    beliefs: Tensor
+    expectation: Expectation
+    scored: _containers.RepeatedCompositeFieldContainer[Model]
+    model_version: str
+    def __init__(self, beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., expectation: _Optional[_Union[Expectation, _Mapping]] = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., model_version: _Optional[str] = ...) -> None: ...
+
+class Outcome(_message.Message):
+    __slots__ = ("beliefs", "weight", "agreed", "rounds", "lost")
+    BELIEFS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    beliefs: Tensor
+    weight: Tensor
+    agreed: Tensor
+    rounds: int
+    lost: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., weight: _Optional[_Union[Tensor, _Mapping]] = ..., agreed: _Optional[_Union[Tensor, _Mapping]] = ..., rounds: _Optional[int] = ..., lost: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ConsultRequest(_message.Message):
+    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "guard")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    WAY_FIELD_NUMBER: _ClassVar[int]
+    TOLERANCE_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    GUARD_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    points: Tensor
+    feature_names: _containers.RepeatedScalarFieldContainer[str]
+    fields: _containers.RepeatedScalarFieldContainer[str]
+    way: str
+    tolerance: float
+    rounds: int
+    guard: Guard
+    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., guard: _Optional[_Union[Guard, str]] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("names", "fields", "flags", "rounds", "outputs")
+    class FieldsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Tensor
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    fields: _containers.MessageMap[str, Tensor]
+    flags: _containers.RepeatedCompositeFieldContainer[Flag]
+    rounds: int
+    outputs: int
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Mapping[str, Tensor]] = ..., flags: _Optional[_Iterable[_Union[Flag, _Mapping]]] = ..., rounds: _Optional[int] = ..., outputs: _Optional[int] = ...) -> None: ...
+
+class Flag(_message.Message):
+    __slots__ = ("agent", "reason", "points")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    reason: str
+    points: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, agent: _Optional[str] = ..., reason: _Optional[str] = ..., points: _Optional[_Iterable[int]] = ...) -> None: ...
