@@ -1,0 +1,46 @@
+"""Addresses: where nodes listen, host and port."""
+
+import ipaddress
+import re
+
+from degroot.exceptions import InvalidInput
+
+FORM = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", re.ASCII)
+LAST_PORT = 65535
+
+
+def split(address: object, what: str = "An address", first_port: int = 1) -> tuple[str, int]:
+    """Host and port of ``"host:port"``; an IPv6 host stands in brackets there and without them here.
+
+    Examples
+    --------
+    >>> split("[::1]:7443")
+    ('::1', 7443)
+    >>> split("localhost")
+    Traceback (most recent call last):
+    degroot.exceptions.InvalidInput: An address must be "host:port"; got 'localhost'.
+    """
+    match = FORM.fullmatch(address) if isinstance(address, str) else None
+    if match is None:
+        raise InvalidInput(f'{what} must be "host:port"; got {address!r}.')
+    port = int(match[2])
+    if not first_port <= port <= LAST_PORT:
+        raise InvalidInput(f"{what} must have a port from {first_port} to {LAST_PORT}; got {address!r}.")
+    return match[1].strip("[]"), port
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only processes on the same machine can be reached there.
+
+    Examples
+    --------
+    >>> is_loopback("localhost:7443"), is_loopback("127.8.0.1:7443"), is_loopback("10.0.0.1:7443")
+    (True, True, False)
+    """
+    host = split(address, first_port=0)[0]
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name may lead anywhere

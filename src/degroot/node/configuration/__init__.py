@@ -1,0 +1,46 @@
+"""The configuration of a node: one TOML file."""
+
+from degroot.node.configuration.entries import (
+    ASK,
+    CALIBRATE,
+    CLIENT_RIGHTS,
+    ON_DEMAND,
+    OPINION,
+    PEERS,
+    QUERY,
+    RIGHTS,
+    STANDARDISE,
+    Client,
+    Configuration,
+    DataSource,
+    IdentityFiles,
+    Limits,
+    ModelSource,
+    Peer,
+    Settings,
+    Timing,
+)
+from degroot.node.configuration.reading import read, template
+
+__all__ = [
+    "ASK",
+    "CALIBRATE",
+    "CLIENT_RIGHTS",
+    "ON_DEMAND",
+    "OPINION",
+    "PEERS",
+    "QUERY",
+    "RIGHTS",
+    "STANDARDISE",
+    "Client",
+    "Configuration",
+    "DataSource",
+    "IdentityFiles",
+    "Limits",
+    "ModelSource",
+    "Peer",
+    "Settings",
+    "Timing",
+    "read",
+    "template",
+]

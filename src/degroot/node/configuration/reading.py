@@ -1,0 +1,216 @@
+"""From the TOML file to what a node is told, checked once."""
+
+from dataclasses import fields, replace
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, TypeVar
+
+from degroot.exceptions import InvalidInput
+from degroot.judges import check_settings
+from degroot.neighbourhoods import KERNELS, METRICS
+from degroot.node.addresses import LAST_PORT, split
+from degroot.node.configuration.entries import (
+    ASK,
+    CALIBRATE,
+    CLIENT_RIGHTS,
+    ON_DEMAND,
+    PEERS,
+    RIGHTS,
+    STANDARDISE,
+    Client,
+    Configuration,
+    DataSource,
+    IdentityFiles,
+    Limits,
+    ModelSource,
+    Peer,
+    Settings,
+    Timing,
+)
+from degroot.node.configuration.tomlfile import Table
+from degroot.node.names import check_name
+from degroot.rules import RULES
+
+MODEL_SCHEME = "grpc://"
+MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
+
+Measures = TypeVar("Measures", Limits, Timing)
+MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
+KEYS = (
+    "name", "listen", "state", "quorum", "queries", "identity", "model", "data", "collective", "peers", "clients",
+    "limits", "timing", "metrics",
+)  # fmt: skip
+
+
+def template(name: str) -> str:
+    """A configuration for the node `name` with comments, to be filled in."""
+    text = files("degroot.node").joinpath("templates", "node.toml").read_text(encoding="utf-8")
+    return Template(text).substitute(name=check_name(name))
+
+
+def read(path: Path) -> Configuration:
+    """The configuration in the file; whatever is wrong with it is one line. Other files need not be there yet."""
+    table = Table.read(path, KEYS)
+    queries = table.given("queries", lambda key: table.choice(key, (CALIBRATE, ON_DEMAND)), CALIBRATE)
+    peers = tuple(_peer(entry) for entry in table.tables("peers", _keys(Peer)))
+    metrics = table.given("metrics", lambda key: table.table(key, ("port",)), None)
+    configuration = Configuration(
+        path=path,
+        name=_name(table),
+        listen=_address(table, "listen", first_port=0),
+        state=table.file("state"),
+        quorum=table.given("quorum", lambda key: table.whole(key, 1, 1 + len(peers)), None),
+        queries=queries,
+        identity=table.given("identity", lambda key: _identity(table.table(key, _keys(IdentityFiles))), None),
+        model=_model(table.table("model", _keys(ModelSource))),
+        data=_data(table.table("data", _keys(DataSource))),
+        collective=_settings(_or_empty(table, "collective", Settings), queries),
+        peers=peers,
+        clients=tuple(_client(entry) for entry in table.tables("clients", _keys(Client))),
+        limits=_limits(_or_empty(table, "limits", Limits)),
+        timing=_measured(_or_empty(table, "timing", Timing), Timing()),
+        metrics_port=None if metrics is None else metrics.whole("port", 0, LAST_PORT),
+    )
+    _check_roster(configuration)
+    return configuration
+
+
+def _keys(made: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(made))
+
+
+def _or_empty(table: Table, key: str, made: type[Any]) -> Table:
+    return table.given(key, lambda key: table.table(key, _keys(made)), Table({}, table.path, key))
+
+
+def _name(table: Table) -> str:
+    return check_name(table.text("name"), table.what("name"))
+
+
+def _address(table: Table, key: str, first_port: int = 1) -> str:
+    address = table.text(key)
+    split(address, table.what(key), first_port)
+    return address
+
+
+def _identity(table: Table) -> IdentityFiles:
+    return IdentityFiles(table.file("ca"), table.file("certificate"), table.file("key"))
+
+
+def _model(table: Table) -> ModelSource:
+    if ("file" in table.entries) == ("address" in table.entries):
+        came = "got both" if "file" in table.entries else "both are missing"
+        raise InvalidInput(f"{table.path}: either `model.file` or `model.address` must be given; {came}.")
+    if "file" in table.entries:
+        for key in table.entries:
+            if key != "file":
+                raise InvalidInput(f"{table.what(key)} must stand beside `model.address`; got it beside `model.file`.")
+        return ModelSource(file=table.file("file"))
+    return _served(table)
+
+
+def _served(table: Table) -> ModelSource:
+    """A model at an address, over TLS if the CA of the server is given."""
+    for key, other in (("certificate", "key"), ("key", "certificate"), ("certificate", "ca")):
+        if key in table.entries and other not in table.entries:
+            raise InvalidInput(f"{table.what(key)} must come with {table.where(other)}; it is missing.")
+    scheme, address = MODEL_SCHEME, table.text("address")
+    if not address.startswith(scheme):
+        raise table.refusal("address", f'be "{scheme}host:port"')
+    split(address.removeprefix(scheme), table.what("address"))
+    return ModelSource(
+        address=address.removeprefix(scheme),
+        name=table.text("name"),
+        version=table.given("version", table.text, None),
+        ca=table.given("ca", table.file, None),
+        certificate=table.given("certificate", table.file, None),
+        key=table.given("key", table.file, None),
+    )
+
+
+def _data(table: Table) -> DataSource:
+    target, classes = table.texts("target"), table.given("classes", table.labels, None)
+    if classes is not None and len(target) > 1:
+        raise table.refusal("target", "be a single column where there are `data.classes`")
+    own: str | tuple[str, ...] | None = table.given("own_predictions", table.texts, None)
+    if own == (PEERS,):
+        own = PEERS
+    elif own is not None:
+        _check_own(table, own, target, len(classes or target))
+    space = table.given("space", lambda key: table.choice(key, (STANDARDISE,)), None)
+    return DataSource(table.file("file"), target, own, space, classes)
+
+
+def _check_own(table: Table, own: tuple[str, ...] | str, target: tuple[str, ...], outputs: int) -> None:
+    if len(own) != outputs:
+        columns = "one column" if outputs == 1 else f"{outputs} columns, one for each output"
+        raise table.refusal("own_predictions", f"be {PEERS!r} or {columns}")
+    if set(own) & set(target):
+        raise table.refusal("own_predictions", "be other columns than `data.target`")
+
+
+def _settings(table: Table, queries: str) -> Settings:
+    default = Settings()
+    rule = table.given("rule", lambda key: _rule(table, key), default.rule)
+    guard = table.given("guard", table.flag, queries != ON_DEMAND)
+    if guard and queries == ON_DEMAND:
+        raise InvalidInput(
+            f"{table.what('guard')} must be false where `queries` is {ON_DEMAND!r}: the guard needs all rows scored."
+        )
+    neighbours = table.entries.get("neighbours")
+    metric = table.given("metric", lambda key: table.choice(key, METRICS), default.metric)
+    try:
+        check_settings(neighbours, metric, None)
+    except InvalidInput as error:
+        raise InvalidInput(f"{table.path}: `collective.{str(error).removeprefix('`')}") from error
+    kernel = table.given("kernel", lambda key: table.choice(key, KERNELS), None)
+    ridge = table.given("ridge", lambda key: table.number(key, zero=True), None)
+    return Settings(rule, neighbours, metric, kernel, ridge, guard)
+
+
+def _rule(table: Table, key: str) -> str:
+    if table.entries[key] == "auto":
+        raise InvalidInput(
+            f"{table.what(key)} must be one of {', '.join(map(repr, RULES))}; got 'auto', which tries rules on "
+            "labels that never leave their nodes: not over the network."
+        )
+    return table.choice(key, RULES)
+
+
+def _peer(table: Table) -> Peer:
+    return Peer(_name(table), _address(table, "address"), _may(table, RIGHTS, RIGHTS))
+
+
+def _client(table: Table) -> Client:
+    return Client(_name(table), _may(table, CLIENT_RIGHTS, (ASK,)))
+
+
+def _may(table: Table, known: tuple[str, ...], default: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(table.given("may", lambda key: table.texts(key, known), default))
+
+
+def _limits(table: Table) -> Limits:
+    if "message_bytes" in table.entries:
+        table.whole("message_bytes", *MESSAGE_BYTES)
+    return _measured(table, Limits())
+
+
+def _measured(table: Table, default: Measures) -> Measures:
+    """`default` with what the table says: whole numbers where it has whole ones, positive ones elsewhere."""
+    whole = {key for key in table.entries if isinstance(getattr(default, key), int)}
+    return replace(default, **{key: table.whole(key) if key in whole else table.number(key) for key in table.entries})
+
+
+def _check_roster(configuration: Configuration) -> None:
+    """Everybody has a name of their own, and every peer an address of its own."""
+    peers, clients = configuration.peers, configuration.clients
+    names = [configuration.name, *(peer.name for peer in peers), *(client.name for client in clients)]
+    addresses = [configuration.listen, *(peer.address for peer in peers)]
+    for what, values in (("names", names), ("addresses", addresses)):
+        for value in values:
+            if values.count(value) > 1:
+                raise InvalidInput(
+                    f"{configuration.path}: the {what} of this node, its peers and clients must differ; "
+                    f"got {value!r} twice."
+                )
