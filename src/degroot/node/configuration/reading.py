@@ -199,7 +199,8 @@ def _limits(table: Table) -> Limits:
 def _measured(table: Table, default: Measures) -> Measures:
     """`default` with what the table says: whole numbers where it has whole ones, positive ones elsewhere."""
     whole = {key for key in table.entries if isinstance(getattr(default, key), int)}
-    return replace(default, **{key: table.whole(key) if key in whole else table.number(key) for key in table.entries})
+    given: dict[str, Any] = {key: table.whole(key) if key in whole else table.number(key) for key in table.entries}
+    return replace(default, **given)
 
 
 def _check_roster(configuration: Configuration) -> None:
