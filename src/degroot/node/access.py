@@ -1,0 +1,151 @@
+"""Access: who is calling, what they may, and the record of what they were given."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+import grpc
+from grpc import StatusCode
+
+from degroot.node.ledger import IN, Ledger, LedgerError
+from degroot.node.limits import Allowance, Allowances, Exceeded
+from degroot.node.metrics import Metrics
+
+NAME = "degroot-name"  # in the metadata, where there are no certificates
+
+Roster = Callable[[], Mapping[str, frozenset[str]]]
+
+
+def caller(context: Any, insecure: bool = False) -> str | None:
+    """Who is calling: the name in the certificate or, without certificates, the one that is claimed."""
+    if insecure:
+        names = [value for key, value in context.invocation_metadata() or () if key == NAME]
+    else:
+        names = [_text(name) for name in context.auth_context().get("x509_common_name", ())]
+    return names[0] if len(names) == 1 and isinstance(names[0], str) and names[0] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Lets callers in, as the roster and their limits allow.
+
+    Parameters
+    ----------
+    name : str
+        Whose node this is.
+    roster : callable
+        Gives who may do what, as it is now.
+    insecure : bool
+        Whether names are taken from the metadata: on loopback only, where there are no certificates.
+    """
+
+    name: str
+    roster: Roster
+    allowances: Allowances
+    ledger: Ledger
+    metrics: Metrics
+    insecure: bool = False
+
+    @asynccontextmanager
+    async def admitted(self, context: Any, right: str) -> AsyncIterator["Visit"]:
+        """A visit of whoever calls, who must have the `right`; otherwise the call is aborted."""
+        name = await self._identified(context, right)
+        try:
+            allowance = self.allowances.of(name)
+            allowance.enter()
+        except Exceeded as exceeded:
+            await self.refuse(context, name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+        visit = Visit(self, context, name, allowance)
+        try:
+            yield visit
+        except LedgerError as error:
+            told = f"{self.name!r} records every exchange, and cannot now: {error.reason}."
+            await self.refuse(context, name, "ledger", StatusCode.RESOURCE_EXHAUSTED, told)
+        finally:
+            allowance.leave()
+            visit.ended()
+
+    async def refuse(self, context: Any, name: str | None, reason: str, code: StatusCode, told: str) -> NoReturn:
+        """Abort the call, and count that; `name` is None unless it is in the roster."""
+        self.metrics.refused(name, reason)
+        await context.abort(code, told)
+        raise RuntimeError("A call that is aborted must end.")  # `abort` raises
+
+    async def _identified(self, context: Any, right: str) -> str:
+        name = caller(context, self.insecure)
+        if name is None:
+            where = f"the metadata {NAME!r}" if self.insecure else "a certificate"
+            told = f"A caller must have a name, in {where}; none came."
+            await self.refuse(context, None, "no name", StatusCode.UNAUTHENTICATED, told)
+        rights = self.roster().get(name)
+        if rights is None:
+            told = f"{name[:100]!r} is not in the roster of {self.name!r}."
+            await self.refuse(context, None, "not in the roster", StatusCode.PERMISSION_DENIED, told)
+        if right not in rights:
+            may = ", ".join(map(repr, sorted(rights))) or "nothing"
+            told = f"{name!r} must have the right {right!r} at {self.name!r}; it may: {may}."
+            await self.refuse(context, name, f"may not {right}", StatusCode.PERMISSION_DENIED, told)
+        return name
+
+
+class Came(NamedTuple):
+    """What came and was not answered yet."""
+
+    kind: str
+    rows: int
+    bytes: int
+
+
+class Visit:
+    """One call of a caller who was let in."""
+
+    __slots__ = ("_access", "_allowance", "_came", "_context", "name")
+
+    def __init__(self, access: Access, context: Any, name: str, allowance: Allowance) -> None:
+        self.name = name
+        self._access, self._context, self._allowance = access, context, allowance
+        self._came: Came | None = None
+
+    async def next_message(self) -> Any:
+        """The next message of the caller's stream, or None after the last; the call ends if it is long in coming."""
+        patience = self._access.allowances.limits.idle_seconds
+        try:
+            async with asyncio.timeout(patience):
+                message = await self._context.read()
+        except TimeoutError:
+            told = f"A message must come within {patience:g} seconds (idle_seconds); none came."
+            await self._refuse("idle_seconds", StatusCode.DEADLINE_EXCEEDED, told)
+        return None if message is grpc.aio.EOF else message
+
+    async def message(self, kind: str, rows: int, received_bytes: int) -> None:
+        """Let a message with so many rows in, or end the call if that is over a limit."""
+        try:
+            self._allowance.take(rows)
+        except Exceeded as exceeded:
+            await self._refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+        before = self._came or Came(kind, 0, 0)
+        self._came = Came(kind, before.rows + rows, before.bytes + received_bytes)
+
+    def answered(self, kind: str, rows: int, sent_bytes: int) -> None:
+        """Record an answer and all that came since the last one; to be called before it is sent."""
+        self._record(kind, rows, sent_bytes, self._came.bytes if self._came else 0)
+
+    def ended(self) -> None:
+        """Record what came and was not answered, if it can be: nothing has left for it."""
+        if self._came:
+            with suppress(LedgerError):
+                self._record(self._came.kind, self._came.rows, 0, self._came.bytes)
+
+    def _record(self, kind: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
+        self._access.ledger.record(self.name, kind, IN, rows, sent_bytes, received_bytes)
+        self._access.metrics.exchanged(self.name, kind, IN, rows, sent_bytes, received_bytes)
+        self._came = None
+
+    async def _refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
+        await self._access.refuse(self._context, self.name, reason, code, told)
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", errors="replace")

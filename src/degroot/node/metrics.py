@@ -1,0 +1,112 @@
+"""Metrics: how a node does, in numbers that Prometheus reads on a local port."""
+
+from collections.abc import Iterable, Mapping
+from threading import Thread
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+
+from degroot.exceptions import InvalidInput
+
+HOST = "127.0.0.1"
+UNKNOWN, OTHER = "unknown", "other"
+NAMES = 1024  # how many names have numbers of their own; the rest are counted together
+SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+ROUNDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+EXCHANGE = ("peer", "kind", "direction")
+
+
+class Metrics:
+    """The numbers of one node, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._names: set[str] = set()
+        self._exchange: dict[tuple[str, str, str], tuple[Counter, ...]] = {}
+        self._exchanges = self._counter("exchanges", "Messages answered, by us (in) or for us (out).", EXCHANGE)
+        self._rows = self._counter("rows", "Rows in these messages.", EXCHANGE)
+        self._sent = self._counter("sent_bytes", "Bytes that left this node.", EXCHANGE)
+        self._received = self._counter("received_bytes", "Bytes that came to this node.", EXCHANGE)
+        self._refusals = self._counter("refusals", "Calls and messages refused.", ("peer", "reason"))
+        self._seconds = Histogram(
+            "degroot_question_seconds", "Time to answer a question.", registry=self.registry, buckets=SECONDS
+        )
+        self._rounds = Histogram(
+            "degroot_question_rounds", "Pooling rounds for a question.", registry=self.registry, buckets=ROUNDS
+        )
+        self._peers = self._gauge("peers", "Peers in each state.", ("state",))
+        self._calibrated = self._gauge("calibrated_ratio", "Share of own rows scored with a peer's model.", ("peer",))
+        self._stale = self._gauge("stale_models", "Peers whose model changed since it was scored.", ())
+        ProcessCollector(registry=self.registry)
+
+    def exchanged(self, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
+        """Count an exchange, as the ledger records it."""
+        key = (self._label(peer), kind, direction)
+        counters = self._exchange.get(key)
+        if counters is None:
+            all_counters = (self._exchanges, self._rows, self._sent, self._received)
+            counters = self._exchange[key] = tuple(counter.labels(*key) for counter in all_counters)
+        for counter, amount in zip(counters, (1, rows, sent_bytes, received_bytes), strict=True):
+            counter.inc(amount)
+
+    def refused(self, peer: str | None, reason: str) -> None:
+        """Count a refusal; `peer` is None unless it is in the roster."""
+        self._refusals.labels(UNKNOWN if peer is None else self._label(peer), reason).inc()
+
+    def answered(self, seconds: float, rounds: int = 0) -> None:
+        """Count a question that was answered, in so many pooling rounds; 0: it was solved."""
+        self._seconds.observe(seconds)
+        if rounds:
+            self._rounds.observe(rounds)
+
+    def peers(self, states: Mapping[str, int]) -> None:
+        """Say how many peers are in each state."""
+        for state, number in states.items():
+            self._peers.labels(state).set(number)
+
+    def calibrated(self, peer: str, share: float) -> None:
+        """Say which share of the own rows has been scored with the peer's model."""
+        self._calibrated.labels(self._label(peer)).set(share)
+
+    def stale(self, peers: Iterable[str]) -> None:
+        """Say whose models have changed since they were scored."""
+        self._stale.set(len(set(peers)))
+
+    def _label(self, name: str) -> str:
+        if name not in self._names:
+            if len(self._names) >= NAMES:
+                return OTHER
+            self._names.add(name)
+        return name
+
+    def _counter(self, name: str, meaning: str, labels: Iterable[str]) -> Counter:
+        return Counter(f"degroot_{name}", meaning, tuple(labels), registry=self.registry)
+
+    def _gauge(self, name: str, meaning: str, labels: Iterable[str]) -> Gauge:
+        return Gauge(f"degroot_{name}", meaning, tuple(labels), registry=self.registry)
+
+
+class Endpoint:
+    """Where metrics are read."""
+
+    def __init__(self, server: WSGIServer, thread: Thread) -> None:
+        self._server, self._thread = server, thread
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self._server.server_port)
+
+    def close(self) -> None:
+        """Listen no longer."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def serve(registry: CollectorRegistry, port: int) -> Endpoint:
+    """Let the metrics be read on a port of this machine; 0: any that is free."""
+    try:
+        return Endpoint(*start_http_server(port, addr=HOST, registry=registry))
+    except OSError as error:
+        raise InvalidInput(f"`metrics.port` must be free; {HOST}:{port}: {error.strerror}.") from error
