@@ -1,5 +1,6 @@
 """The configuration of a node: one TOML file."""
 
+from degroot.models import ModelSource
 from degroot.node.configuration.entries import (
     ASK,
     CALIBRATE,
@@ -15,7 +16,6 @@ from degroot.node.configuration.entries import (
     DataSource,
     IdentityFiles,
     Limits,
-    ModelSource,
     Peer,
     Settings,
     Timing,

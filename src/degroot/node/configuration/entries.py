@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from degroot.models import ModelSource
+
 QUERY, OPINION, ASK = "query", "opinion", "ask"
 RIGHTS = (QUERY, OPINION, ASK)  # query our model; take part in answers; ask us for a collective answer
 CLIENT_RIGHTS = (QUERY, ASK)  # who has no node takes part in nothing
@@ -18,19 +20,6 @@ class IdentityFiles:
     ca: Path
     certificate: Path
     key: Path
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSource:
-    """Where the model is: a file, or the name of a model that is served at an address."""
-
-    file: Path | None = None
-    address: str | None = None  # "host:port"
-    name: str | None = None
-    version: str | None = None
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from degroot.exceptions import InvalidInput
 from degroot.judges import check_settings
+from degroot.models import ModelSource
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.node.addresses import LAST_PORT, split
 from degroot.node.configuration.entries import (
@@ -23,7 +24,6 @@ from degroot.node.configuration.entries import (
     DataSource,
     IdentityFiles,
     Limits,
-    ModelSource,
     Peer,
     Settings,
     Timing,
