@@ -2,7 +2,8 @@
 
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ IN, OUT = "in", "out"  # they called us; we called them
 DAY = 86_400
 DAYS = 30  # how long exchanges are kept one by one, before only the totals of their day are
 KEPT = 1_000_000  # how many of them at most
-STEP = 256  # after so many exchanges, twice as many old ones are folded
+STEP = 256  # after so many exchanges, old ones are folded
 PATIENCE = 0.25  # seconds that another writer may hold us up
 
 TABLES = """
@@ -98,8 +99,10 @@ class Ledger:
     Exchanges are kept one by one for a while, then as the totals of their day, so that the file stays small.
     """
 
-    def __init__(self, path: Path, days: int = DAYS, kept: int = KEPT) -> None:
-        self.path, self.days, self.kept = path, days, kept
+    def __init__(
+        self, path: Path, days: float = DAYS, kept: int = KEPT, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.path, self.days, self.kept, self._clock = path, days, kept, clock
         self._lock, self._since_fold = Lock(), 0
         try:
             self._connection = _open(path)
@@ -112,11 +115,10 @@ class Ledger:
         """Write down one exchange; it is safe from the end of this process when this returns."""
         try:
             with self._lock:
-                self._connection.execute(RECORD, (time.time(), peer, kind, direction, rows, sent_bytes, received_bytes))
-                self._since_fold += 1
-                if self._since_fold >= STEP:
-                    self._since_fold = 0
-                    self._fold(2 * STEP)
+                self._connection.execute(
+                    RECORD, (self._clock(), peer, kind, direction, rows, sent_bytes, received_bytes)
+                )
+                self._tidy()
         except sqlite3.Error as error:
             raise LedgerError(self.path, str(error)) from error
 
@@ -124,9 +126,17 @@ class Ledger:
         """Close the file."""
         self._connection.close()
 
+    def _tidy(self) -> None:
+        """Fold a few old exchanges now and then: twice as many as came, so that it catches up."""
+        self._since_fold += 1
+        if self._since_fold >= STEP:
+            self._since_fold = 0
+            with suppress(sqlite3.Error):  # if it cannot be done now, it can wait
+                self._fold(2 * STEP)
+
     def _fold(self, number: int) -> bool:
         """Fold up to `number` of the oldest exchanges into the totals of their days, if they are old enough."""
-        oldest = time.time() - self.days * DAY
+        oldest = self._clock() - self.days * DAY
         (until,) = self._connection.execute(FOLDABLE, (number, oldest, self.kept)).fetchone()
         if until is None:
             return False

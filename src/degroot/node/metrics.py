@@ -22,6 +22,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._names: set[str] = set()
+        self._states: set[str] = set()
         self._exchange: dict[tuple[str, str, str], tuple[Counter, ...]] = {}
         self._exchanges = self._counter("exchanges", "Messages answered, by us (in) or for us (out).", EXCHANGE)
         self._rows = self._counter("rows", "Rows in these messages.", EXCHANGE)
@@ -60,9 +61,10 @@ class Metrics:
             self._rounds.observe(rounds)
 
     def peers(self, states: Mapping[str, int]) -> None:
-        """Say how many peers are in each state."""
-        for state, number in states.items():
-            self._peers.labels(state).set(number)
+        """Say how many peers are in each state; none in those that are not named."""
+        self._states |= states.keys()
+        for state in self._states:
+            self._peers.labels(state).set(states.get(state, 0))
 
     def calibrated(self, peer: str, share: float) -> None:
         """Say which share of the own rows has been scored with the peer's model."""
