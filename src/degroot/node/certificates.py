@@ -1,0 +1,49 @@
+"""Certificates and keys in files."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from degroot.exceptions import InvalidInput
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """All of a file that has to be there."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{what} must be a file that can be read; {path}: {error.strerror}.") from error
+
+
+def read_certificates(path: Path, what: str) -> list[x509.Certificate]:
+    """The certificates in a PEM file, at least one."""
+    try:
+        return x509.load_pem_x509_certificates(read_bytes(path, what))
+    except InvalidInput:
+        raise
+    except ValueError as error:
+        raise InvalidInput(f"{what} must be a certificate in PEM; {path} is none.") from error
+
+
+def read_key(path: Path, what: str) -> PrivateKeyTypes:
+    """The private key in a PEM file that needs no password."""
+    content = read_bytes(path, what)
+    try:
+        return load_pem_private_key(content, None)
+    except TypeError as error:
+        raise InvalidInput(f"{what} must be a private key without a password; {path} has one.") from error
+    except Exception as error:  # ValueError, or that the algorithm is unknown
+        raise InvalidInput(f"{what} must be a private key in PEM; {path} is none.") from error
+
+
+def validity(certificate: x509.Certificate, what: str, path: Path, now: datetime | None = None) -> None:
+    """Refuse a certificate that is not valid now."""
+    now = datetime.now(UTC) if now is None else now
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if now < begins:
+        raise InvalidInput(f"{what} must be valid now; {path} is valid from {begins:%Y-%m-%d %H:%M} UTC.")
+    if now > ends:
+        raise InvalidInput(f"{what} must be valid now; {path} expired on {ends:%Y-%m-%d %H:%M} UTC.")
