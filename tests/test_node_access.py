@@ -2,7 +2,6 @@
 
 import asyncio
 import datetime
-import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -157,7 +156,6 @@ async def refused(call) -> tuple[StatusCode, str]:
 async def eventually(holds) -> None:
     """Wait until it holds; a test that waits in vain is ended by its runner."""
     while not holds():
-        gc.collect()
         await asyncio.sleep(0.01)
 
 

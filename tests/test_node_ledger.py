@@ -116,18 +116,19 @@ def on_small_disk(script: str, folder: Path, *, size: str) -> subprocess.Complet
 
 
 @settings(max_examples=30)
-@given(EXCHANGES, st.integers(0, 20), st.integers(0, 40))
-def test_totals_are_those_of_what_was_recorded_folded_or_not(tmp_path_factory, exchanges, days, kept):
+@given(EXCHANGES, EXCHANGES, st.integers(0, 20), st.integers(0, 40))
+def test_totals_are_those_of_what_was_recorded_folded_or_not(tmp_path_factory, early, late, days, kept):
     path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
-    clock = iter([0.0, *(at for at, *_ in exchanges)])
-    ledger = Ledger(path, clock=lambda: next(clock))
-    for _, *exchange in exchanges:
-        ledger.record(*exchange)
-    ledger.close()
-    assert summary(path) == totals(exchanges)
-    Ledger(path, days, kept, clock=lambda: 20.0 * DAY).close()
-    assert summary(path) == totals(exchanges)
-    assert single(path) <= kept
+    for exchanges, all_so_far in ((early, early), (late, early + late)):
+        clock = iter([0.0, *(at for at, *_ in exchanges)])
+        ledger = Ledger(path, clock=lambda clock=clock: next(clock))
+        for _, *exchange in exchanges:
+            ledger.record(*exchange)
+        ledger.close()
+        assert summary(path) == totals(all_so_far)
+        Ledger(path, days, kept, clock=lambda: 20.0 * DAY).close()
+        assert summary(path) == totals(all_so_far)
+        assert single(path) <= kept
 
 
 def test_old_exchanges_are_folded_at_the_start(tmp_path):

@@ -52,19 +52,6 @@ def test_what_is_within_the_rate_always_passes(rate, asked):
         assert bucket.holds(bucket.burst * (1 - 1e-9))
 
 
-@given(st.lists(st.floats(-50, 50), max_size=30))
-def test_a_clock_that_goes_back_gives_nothing_away(steps):
-    clock = Clock()
-    bucket, latest, taken = Bucket(10.0, clock), clock.now, 0
-    for step in steps:
-        clock.now += step
-        latest = max(latest, clock.now)
-        while bucket.holds(1):
-            bucket.take(1)
-            taken += 1
-    assert taken <= 10 * (latest - 1000) + bucket.burst + 1e-6
-
-
 ACTS = st.lists(st.one_of(st.just("enter"), st.just("leave"), st.integers(0, 2000)), max_size=80)
 
 

@@ -38,9 +38,8 @@ class Bucket:
     def holds(self, tokens: float) -> bool:
         """Whether so many can be taken now."""
         now = self._clock()
-        if now > self._at:
-            self._tokens = min(self.burst, self._tokens + self.rate * (now - self._at))
-            self._at = now
+        self._tokens = min(self.burst, self._tokens + self.rate * (now - self._at))
+        self._at = now
         return tokens <= self._tokens
 
     def take(self, tokens: float) -> None:
