@@ -97,12 +97,19 @@ class Node:
                 visit.answered("chat", 1, len(request))
                 yield request
 
+    async def listen(self, _, context) -> bytes:
+        async with self.access.admitted(context, "ask") as visit:
+            while (request := await visit.next_message()) is not None:
+                visit.received("pool", len(request))
+            return b""
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[int]:
         server = grpc.aio.server()
         handlers = {
             "echo": grpc.unary_unary_rpc_method_handler(self.echo),
             "wait": grpc.unary_unary_rpc_method_handler(self.wait),
+            "listen": grpc.stream_unary_rpc_method_handler(self.listen),
             "chat": grpc.stream_stream_rpc_method_handler(self.chat),
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
@@ -143,6 +150,7 @@ async def calling(port: int, identity: tuple[bytes, bytes] | None = None, name: 
         yield SimpleNamespace(
             echo=lambda request: channel.unary_unary(f"/{SERVICE}/echo")(request, metadata=metadata),
             wait=lambda request: channel.unary_unary(f"/{SERVICE}/wait")(request, metadata=metadata),
+            listen=lambda: channel.stream_unary(f"/{SERVICE}/listen")(metadata=metadata),
             chat=lambda: channel.stream_stream(f"/{SERVICE}/chat")(metadata=metadata),
         )
 
@@ -324,6 +332,21 @@ def test_a_handler_that_fails_gives_its_slot_back_and_what_came_is_recorded(tmp_
             (line,) = summary(node.path)
             assert (line.rows, line.sent, line.received) == (4, 0, 4)
             assert await south.echo(b"hello") == b"hello"
+
+    asyncio.run(scene())
+
+
+def test_what_comes_without_answers_is_one_record_at_the_end_whatever_the_limits(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True, requests_per_second=1e-9)
+        async with node.running() as port, calling(port, name="south") as south:
+            beliefs = south.listen()
+            for word in (b"a", b"bc", b"def"):
+                await beliefs.write(word)
+            await beliefs.done_writing()
+            assert await beliefs == b""
+            (line,) = summary(node.path)
+            assert (line.kind, line.exchanges, line.rows, line.sent, line.received) == ("pool", 1, 0, 0, 6)
 
     asyncio.run(scene())
 

@@ -125,6 +125,10 @@ class Visit:
             self._allowance.take(rows)
         except Exceeded as exceeded:
             await self._refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+        self.received(kind, received_bytes, rows)
+
+    def received(self, kind: str, received_bytes: int, rows: int = 0) -> None:
+        """Remember what came, whatever the limits: where the protocol itself keeps the caller from sending more."""
         before = self._came or Came(kind, 0, 0)
         self._came = Came(kind, before.rows + rows, before.bytes + received_bytes)
 
