@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from collections.abc import Iterable
 
 from degroot.exceptions import InvalidInput
 
@@ -44,3 +45,13 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False  # a name may lead anywhere
+
+
+def check_loopback(addresses: Iterable[str]) -> None:
+    """Refuse addresses that are not of this machine only."""
+    for address in addresses:
+        if not is_loopback(address):
+            raise InvalidInput(
+                "With --insecure-loopback all addresses must be of this machine (127.0.0.0/8, ::1 or localhost); "
+                f"got {address!r}."
+            )

@@ -108,3 +108,8 @@ class Configuration:
     def needed(self) -> int:
         """How many nodes have to take part in an answer: the quorum, or else more than half of all."""
         return self.quorum if self.quorum is not None else (1 + len(self.peers)) // 2 + 1
+
+    @property
+    def ledger(self) -> Path:
+        """The file that records all exchanges."""
+        return self.state / "ledger.sqlite"

@@ -1,0 +1,56 @@
+"""The command line: one short function for each command."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+import degroot
+from degroot.cli.complaints import STOPPED, complain
+from degroot.cli.demo import demo
+from degroot.cli.keys import keys
+from degroot.cli.node import node
+from degroot.cli.paper import paper
+from degroot.exceptions import DeGrootError
+
+EXTRA = {"cryptography", "grpc", "onnxruntime", "prometheus_client", "pyarrow", "skops", "structlog", "tritonclient"}
+
+app = typer.Typer(
+    help="Collective prediction without sharing data, models or labels.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(paper)
+app.add_typer(keys)
+app.add_typer(node)
+
+
+@app.callback(invoke_without_command=True)
+def about(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
+    """Collective prediction without sharing data, models or labels."""
+    if version:
+        typer.echo(degroot.__version__)
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on standard error and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except DeGrootError as error:
+        code = complain(str(error))
+    except (typer.Abort, KeyboardInterrupt):
+        code = complain("stopped", STOPPED)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        code = complain(f"The node needs extra packages: pip install 'degroot[node]' ({error}).")
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what the command-line library says of wrong options
+            raise
+        code = complain(error.format_message())
+    sys.exit(code)

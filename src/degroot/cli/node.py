@@ -1,0 +1,81 @@
+"""``degroot node``: one organisation's node."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from degroot.exceptions import InvalidInput
+from degroot.folders import save
+
+node = typer.Typer(name="node", invoke_without_command=True)
+File = Annotated[Path, typer.Argument(help="The node's configuration, a TOML file.")]
+InsecureLoopback = Annotated[
+    bool, typer.Option("--insecure-loopback", help="Without certificates, on this machine only: to try things out.")
+]
+UnsafePickle = Annotated[
+    bool, typer.Option("--unsafe-pickle", help="Open a model in a pickle or joblib file, which can run any code.")
+]
+
+
+@node.callback()
+def about(context: typer.Context) -> None:
+    """Run one organisation's node."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@node.command()
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the node, as in its certificate.")],
+    out: Annotated[Path | None, typer.Option(help="The file; NAME.toml by default.")] = None,
+) -> None:
+    """Write a configuration with comments, to be filled in."""
+    from degroot.node.configuration import template
+
+    text, path = template(name), out or Path(f"{name}.toml")
+    if path.exists():
+        raise InvalidInput(f"A configuration is not overwritten; {path} is there already.")
+    save(path, text.encode())
+    typer.echo(f"{path}: fill it in, then: degroot node check {path}")
+
+
+@node.command()
+def check(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: UnsafePickle = False) -> None:
+    """Try out all that a configuration says, without starting the node."""
+    from degroot.node import configuration, inspection
+
+    failures = []
+    for finding in inspection.inspect(configuration.read(file), insecure_loopback, unsafe_pickle):
+        typer.echo(f"{finding.outcome:<8}{finding.what}: {finding.told}")
+        failures += [finding] if finding.outcome == inspection.FAILED else []
+    if failures:
+        raise InvalidInput(f"{failures[0].what}: {failures[0].told}")
+
+
+@node.command()
+def run(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: UnsafePickle = False) -> None:
+    """Run the node until it is stopped; what is in flight then is finished first."""
+    from degroot.node import configuration, server
+
+    server.run(configuration.read(file), insecure_loopback=insecure_loopback, unsafe_pickle=unsafe_pickle)
+
+
+@node.command()
+def audit(file: File) -> None:
+    """Print what has left this organisation and what has come, by peer and kind."""
+    from degroot.node import configuration, ledger
+
+    columns = ("peer", "kind", "who asked", "exchanges", "rows", "bytes sent", "bytes received", "first", "last")
+    table = Table(*columns)
+    for column in table.columns[3:7]:
+        column.justify = "right"
+    for line in ledger.summary(configuration.read(file).ledger):
+        asked = "they" if line.direction == ledger.IN else "we"
+        numbers = (f"{number:,}" for number in (line.exchanges, line.rows, line.sent, line.received))
+        table.add_row(
+            line.peer, line.kind, asked, *numbers, *(f"{at:%Y-%m-%d %H:%M:%S}" for at in (line.first, line.last))
+        )
+    Console().print(table)
