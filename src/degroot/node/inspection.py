@@ -1,0 +1,143 @@
+"""Inspection: all that a configuration says, tried out without starting the node."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import numpy as np
+
+from degroot import models
+from degroot.agents import Agent
+from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.folders import make_folder
+from degroot.node import datafiles, identity
+from degroot.node.access import NAME
+from degroot.node.addresses import split
+from degroot.node.circle import differing
+from degroot.node.configuration import Configuration, Peer
+from degroot.node.faults import from_rpc
+from degroot.node.server import check_security
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.v1 import collective_pb2_grpc
+from degroot.node.wire import PROTOCOL
+
+OK, WARNING, FAILED = "ok", "warning", "failed"
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """How one check came out."""
+
+    what: str
+    outcome: str  # OK, WARNING or FAILED
+    told: str
+
+
+def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle: bool) -> Iterator[Finding]:
+    """Check one thing after the other, whatever the others come to."""
+    peers, clients = len(configuration.peers), len(configuration.clients)
+    yield Finding("configuration", OK, f"{configuration.name!r}, {peers} peers, {clients} clients")
+    yield _found("identity", lambda: _check_identity(configuration, insecure_loopback))
+    rows: list[datafiles.Rows] = []
+    yield _found("data", lambda: _check_data(configuration, rows))
+    agents: list[Agent] = []
+    yield _found("model", lambda: _check_model(configuration, rows, unsafe_pickle, agents))
+    yield _found("port", lambda: _check_port(*split(configuration.listen, first_port=0)))
+    if configuration.metrics_port is not None:
+        port = configuration.metrics_port
+        yield _found("metrics port", lambda: _check_port(LOOPBACK, port))
+    yield _found("state", lambda: f"{make_folder(configuration.state)} can be written")
+    mine = _description(configuration, agents[0], rows[0]) if agents else None
+    for peer in configuration.peers:
+        yield _reached(configuration, peer, mine)
+
+
+def _check_identity(configuration: Configuration, insecure_loopback: bool) -> str:
+    check_security(configuration, insecure_loopback)
+    if configuration.identity is None:
+        return "none, on loopback only"
+    expires = identity.check(configuration.identity, configuration.name)
+    return f"{configuration.identity.certificate} is for {configuration.name!r} until {expires:%Y-%m-%d %H:%M} UTC"
+
+
+def _found(what: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, OK, check())
+    except DeGrootError as error:
+        return Finding(what, FAILED, str(error))
+
+
+def _check_data(configuration: Configuration, rows: list[datafiles.Rows]) -> str:
+    source = configuration.data
+    rows.append(datafiles.load(source))
+    m, d = rows[0].X.shape
+    return f"{source.file} holds {m} rows of {d} features and {', '.join(map(repr, source.target))}"
+
+
+def _check_model(
+    configuration: Configuration, rows: list[datafiles.Rows], unsafe_pickle: bool, agents: list[Agent]
+) -> str:
+    model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)
+    if not rows:
+        return f"version {version} could be opened; there are no rows to try it on"
+    models.check_features(model, rows[0].names)
+    X, classes = rows[0].X, configuration.data.classes
+    agent = Agent(
+        model, X, rows[0].y, configuration.name, own_predictions=rows[0].own,
+        classes=None if classes is None else np.array(classes),
+    )  # fmt: skip
+    agent.predict(X[:1])
+    agents.append(agent)
+    return f"version {version} answers a test row"
+
+
+def _check_port(host: str, port: int) -> str:
+    """The port has to be free on an address of this machine."""
+    try:
+        kind, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with closing(socket.socket(kind, socket.SOCK_STREAM)) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(place)
+    except OSError as error:
+        raise InvalidInput(f"The node must be able to listen on {host}:{port}; {error.strerror}.") from error
+    return f"{host}:{port} is free"
+
+
+def _description(configuration: Configuration, agent: Agent, rows: datafiles.Rows) -> v1.Description:
+    return v1.Description(
+        protocol=PROTOCOL, name=configuration.name, n_features=agent.n_features, feature_names=rows.names,
+        outputs=agent.outputs or 0,
+        classes=[] if agent.classes is None else [repr(each) for each in agent.classes.tolist()],
+    )  # fmt: skip
+
+
+def _reached(configuration: Configuration, peer: Peer, mine: v1.Description | None) -> Finding:
+    """Whether a peer answers, which it need not yet, and whether it has the same features, which it must."""
+    what, seconds = f"peer {peer.name}", configuration.timing.deadline_seconds
+    metadata = ((NAME, configuration.name),) if configuration.identity is None else ()
+    try:
+        with _channel(configuration, peer) as channel:
+            stub: Any = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
+            theirs = stub.Describe(v1.DescribeRequest(protocol=PROTOCOL), timeout=seconds, metadata=metadata)
+    except grpc.RpcError as error:
+        return Finding(what, WARNING, f"{peer.address}: {from_rpc(peer.name, error, seconds).reason}")
+    except InvalidInput:
+        return Finding(what, WARNING, "not tried, for want of a certificate")
+    if mine is None:
+        return Finding(what, OK, f"{peer.address} answers")
+    mine.settings.CopyFrom(theirs.settings)
+    difference = differing(mine, theirs, peer.name)
+    if difference is not None:
+        return Finding(what, FAILED, f"{peer.address}: {difference}.")
+    return Finding(what, OK, f"{peer.address} answers, and has the same features")
+
+
+def _channel(configuration: Configuration, peer: Peer) -> Any:
+    if configuration.identity is None:
+        return grpc.insecure_channel(peer.address)
+    credentials = identity.channel_credentials(configuration.identity)
+    return grpc.secure_channel(peer.address, credentials, [("grpc.ssl_target_name_override", peer.name)])
