@@ -97,6 +97,10 @@ class Node:
                 visit.answered("chat", 1, len(request))
                 yield request
 
+    async def greet(self, request: bytes, context) -> bytes:
+        async with self.access.admitted(context, None) as visit:
+            return visit.name.encode()
+
     async def listen(self, _, context) -> bytes:
         async with self.access.admitted(context, "ask") as visit:
             while (request := await visit.next_message()) is not None:
@@ -109,6 +113,7 @@ class Node:
         handlers = {
             "echo": grpc.unary_unary_rpc_method_handler(self.echo),
             "wait": grpc.unary_unary_rpc_method_handler(self.wait),
+            "greet": grpc.unary_unary_rpc_method_handler(self.greet),
             "listen": grpc.stream_unary_rpc_method_handler(self.listen),
             "chat": grpc.stream_stream_rpc_method_handler(self.chat),
         }
@@ -150,6 +155,7 @@ async def calling(port: int, identity: tuple[bytes, bytes] | None = None, name: 
         yield SimpleNamespace(
             echo=lambda request: channel.unary_unary(f"/{SERVICE}/echo")(request, metadata=metadata),
             wait=lambda request: channel.unary_unary(f"/{SERVICE}/wait")(request, metadata=metadata),
+            greet=lambda request: channel.unary_unary(f"/{SERVICE}/greet")(request, metadata=metadata),
             listen=lambda: channel.stream_unary(f"/{SERVICE}/listen")(metadata=metadata),
             chat=lambda: channel.stream_stream(f"/{SERVICE}/chat")(metadata=metadata),
         )
@@ -347,6 +353,38 @@ def test_what_comes_without_answers_is_one_record_at_the_end_whatever_the_limits
             assert await beliefs == b""
             (line,) = summary(node.path)
             assert (line.kind, line.exchanges, line.rows, line.sent, line.received) == ("pool", 1, 0, 0, 6)
+
+    asyncio.run(scene())
+
+
+def test_what_needs_no_right_is_for_all_in_the_roster_only(tmp_path):
+    async def scene():
+        node = Node(tmp_path)
+        async with node.running() as port:
+            async with calling(port, AUTHORITY.issue("mute")) as mute:
+                assert await mute.greet(b"") == b"mute"
+            async with calling(port, AUTHORITY.issue("eve")) as eve:
+                assert (await refused(eve.greet(b"")))[0] is StatusCode.PERMISSION_DENIED
+
+    asyncio.run(scene())
+
+
+def test_a_node_that_closes_ends_its_streams(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True)
+        async with node.running() as port, calling(port, name="south") as south:
+            chats = [south.chat() for _ in range(3)]
+            for chat in chats:
+                await chat.write(b"a")
+                assert await chat.read() == b"a"
+            await eventually(lambda: len(node.access.idle) == 3)
+            node.access.close()
+            chats.append(south.chat())
+            for chat in chats:
+                assert await chat.code() is StatusCode.UNAVAILABLE
+                assert await chat.details() == "'north' is shutting down."
+            assert node.in_flight("south") == 0
+            assert not node.access.idle
 
     asyncio.run(scene())
 

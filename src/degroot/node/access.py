@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 import grpc
@@ -47,10 +47,12 @@ class Access:
     ledger: Ledger
     metrics: Metrics
     insecure: bool = False
+    idle: set[Any] = field(default_factory=set)  # tasks that wait for a caller's next message
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def admitted(self, context: Any, right: str) -> AsyncIterator["Visit"]:
-        """A visit of whoever calls, who must have the `right`; otherwise the call is aborted."""
+    async def admitted(self, context: Any, right: str | None) -> AsyncIterator["Visit"]:
+        """A visit of whoever calls, who must have the `right` (None: any); otherwise the call is aborted."""
         name = await self._identified(context, right)
         try:
             allowance = self.allowances.of(name)
@@ -67,13 +69,19 @@ class Access:
             allowance.leave()
             visit.ended()
 
+    def close(self) -> None:
+        """End streams: those that wait for their caller now, others when they have answered."""
+        self.closing.set()
+        for task in self.idle:
+            task.cancel()
+
     async def refuse(self, context: Any, name: str | None, reason: str, code: StatusCode, told: str) -> NoReturn:
         """Abort the call, and count that; `name` is None unless it is in the roster."""
         self.metrics.refused(name, reason)
         await context.abort(code, told)
         raise RuntimeError("A call that is aborted must end.")  # `abort` raises
 
-    async def _identified(self, context: Any, right: str) -> str:
+    async def _identified(self, context: Any, right: str | None) -> str:
         name = caller(context, self.insecure)
         if name is None:
             where = f"the metadata {NAME!r}" if self.insecure else "a certificate"
@@ -83,7 +91,7 @@ class Access:
         if rights is None:
             told = f"{name[:100]!r} is not in the roster of {self.name!r}."
             await self.refuse(context, None, "not in the roster", StatusCode.PERMISSION_DENIED, told)
-        if right not in rights:
+        if right is not None and right not in rights:
             may = ", ".join(map(repr, sorted(rights))) or "nothing"
             told = f"{name!r} must have the right {right!r} at {self.name!r}; it may: {may}."
             await self.refuse(context, name, f"may not {right}", StatusCode.PERMISSION_DENIED, told)
@@ -113,7 +121,7 @@ class Visit:
         patience = self._access.allowances.limits.idle_seconds
         try:
             async with asyncio.timeout(patience):
-                message = await self._context.read()
+                message = await self._read()
         except TimeoutError:
             told = f"A message must come within {patience:g} seconds (idle_seconds); none came."
             await self._refuse("idle_seconds", StatusCode.DEADLINE_EXCEEDED, told)
@@ -128,7 +136,7 @@ class Visit:
         self.received(kind, received_bytes, rows)
 
     def received(self, kind: str, received_bytes: int, rows: int = 0) -> None:
-        """Remember what came, whatever the limits: where the protocol itself keeps the caller from sending more."""
+        """Note what came of its own accord, in step with what was sent: it counts against no limit."""
         before = self._came or Came(kind, 0, 0)
         self._came = Came(kind, before.rows + rows, before.bytes + received_bytes)
 
@@ -146,6 +154,20 @@ class Visit:
         self._access.ledger.record(self.name, kind, IN, rows, sent_bytes, received_bytes)
         self._access.metrics.exchanged(self.name, kind, IN, rows, sent_bytes, received_bytes)
         self._came = None
+
+    async def _read(self) -> Any:
+        access, me = self._access, asyncio.current_task()
+        if not access.closing.is_set():
+            access.idle.add(me)
+            try:
+                return await self._context.read()
+            except asyncio.CancelledError:
+                if not access.closing.is_set():
+                    raise  # the caller hung up
+            finally:
+                access.idle.discard(me)
+        # a task that ends cancelled sends no status, and a server that stops would wait for it as long as it may
+        await self._refuse("closing", StatusCode.UNAVAILABLE, f"{access.name!r} is shutting down.")
 
     async def _refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
         await self._access.refuse(self._context, self.name, reason, code, told)
