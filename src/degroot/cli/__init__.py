@@ -1,5 +1,6 @@
 """The command line: one short function for each command."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -39,6 +40,7 @@ def about(
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on standard error and exit code 2."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, we say
     try:
         code = app(standalone_mode=False)
     except DeGrootError as error:
