@@ -9,6 +9,7 @@ from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 
 if TYPE_CHECKING:
     from degroot.estimators import DeGrootClassifier, DeGrootRegressor
+    from degroot.node.client import connect
 
 __all__ = [
     "Agent",
@@ -19,6 +20,7 @@ __all__ = [
     "DeGrootError",
     "DeGrootRegressor",
     "InvalidInput",
+    "connect",
 ]
 
 
@@ -28,6 +30,12 @@ def __getattr__(name: str) -> Any:
         from degroot import estimators
 
         return getattr(estimators, name)
+    if name == "connect":
+        try:
+            from degroot.node.client import connect
+        except ModuleNotFoundError as error:
+            raise InvalidInput(f"The node needs extra packages: pip install 'degroot[node]' ({error}).") from error
+        return connect
     if name == "__version__":
         from importlib.metadata import version
 

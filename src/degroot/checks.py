@@ -40,7 +40,7 @@ class Verdict:
 
     def applied(self, evidence: Evidence) -> Evidence:
         """Evidence that liars cannot bend far."""
-        evidence = _without_opinions(evidence, self.wrong)
+        evidence = without_opinions(evidence, self.wrong)
         places = np.arange(evidence.errors.shape[1])
         evidence = with_errors(evidence, within(evidence.errors, self.bounds, places))
         if evidence.spread is None:
@@ -111,7 +111,7 @@ def flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:
                 yield Flag(name, reason, points)
 
 
-def _without_opinions(evidence: Evidence, whose: Mask) -> Evidence:
+def without_opinions(evidence: Evidence, whose: Mask) -> Evidence:
     """Evidence in which some agents say nothing: all models alike, and no rows nearby."""
     if not whose.any():
         return evidence

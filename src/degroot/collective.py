@@ -1,7 +1,6 @@
 """Collectives: agents that answer together."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -220,17 +219,7 @@ class Collective:
     def _options(self) -> list[Option]:
         """What can be chosen, after the settings that were given."""
         named = OPTIONS if self.rule == AUTO else [Option(self.rule, RULES[self.rule].reach)]
-        return list(dict.fromkeys(self._as_set(option) for option in named))
-
-    def _as_set(self, option: Option) -> Option:
-        reach = option.reach
-        if self.neighbours is not None:
-            reach = Reach(self.neighbours, reach.kernel)
-        if self.kernel is not None:
-            reach = replace(reach, kernel=self.kernel)
-        if self.ridge is not None and option.rule == "stacking":
-            option = replace(option, ridge=self.ridge)
-        return replace(option, reach=reach)
+        return list(dict.fromkeys(option.as_set(self.neighbours, self.kernel, self.ridge) for option in named))
 
     def _place(self, name: str) -> int:
         if name not in self.names:

@@ -58,8 +58,13 @@ class Judge:
         """Make `agent` the judge of all `predictors`. Its own space goes before `space`."""
         space = _fitted_space(agent.space if agent.space is not None else space, agent)
         rows = _located(agent.X, space, agent.error)
-        residuals = _residuals(agent, predictors)
+        residuals = residuals_of(agent, predictors)
         return cls(agent, space, rows, metric, residuals, _squared(residuals))
+
+    def with_residuals(self, residuals: Array) -> "Judge":
+        """The same judge of models with these residuals (n, Q, K) on its rows."""
+        together = for_kernels(residuals)
+        return replace(self, residuals=together, errors=_squared(together))
 
     def ready(self, reach: Reach) -> None:
         """Make neighbourhoods of that reach."""
@@ -100,7 +105,7 @@ class Judge:
 
     def with_model(self, place: int, predictor: Predictor) -> "Judge":
         """The same judge, with `predictor` in the place of the model at `place`, or after the last."""
-        return self._with_model(place, _residuals(self.agent, [predictor]))
+        return self._with_model(place, residuals_of(self.agent, [predictor]))
 
     def without_model(self, place: int) -> "Judge":
         """The same judge, without the model at `place`."""
@@ -108,8 +113,7 @@ class Judge:
 
     def _with_model(self, place: int, residuals: Array) -> "Judge":
         parts = [self.residuals[..., :place], residuals, self.residuals[..., place + 1 :]]
-        together = for_kernels(np.concatenate(parts, axis=-1))
-        return replace(self, residuals=together, errors=_squared(together))
+        return self.with_residuals(np.concatenate(parts, axis=-1))
 
 
 def gather(
@@ -183,10 +187,10 @@ def rounded(low: Array, high: Array) -> tuple[Array, Array]:
 
 def squared_errors(agent: Holder, predictors: Sequence[Predictor]) -> Array:
     """Squared error of each of `predictors` on the rows of `agent`, (n, len(predictors)), summed over outputs."""
-    return _squared(_residuals(agent, predictors))
+    return _squared(residuals_of(agent, predictors))
 
 
-def _residuals(agent: Holder, predictors: Sequence[Predictor]) -> Array:
+def residuals_of(agent: Holder, predictors: Sequence[Predictor]) -> Array:
     """Residuals (n, Q, K); of its own model by its own predictions, where it has any."""
     own = agent.own_predictions
     answers = [own if own is not None and each is agent else each.predict(agent.X) for each in predictors]

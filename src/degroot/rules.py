@@ -4,7 +4,7 @@ Weights are (M, K). Values without each agent in turn are (M, K), and are all th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,17 @@ class Option:
     def made(self) -> Rule:
         """The rule itself."""
         return _stacking(self.ridge) if self.ridge is not None else RULES[self.rule]
+
+    def as_set(self, neighbours: float | None, kernel: str | None, ridge: float | None) -> "Option":
+        """The same with the settings that were given."""
+        reach, option = self.reach, self
+        if neighbours is not None:
+            reach = Reach(neighbours, reach.kernel)
+        if kernel is not None:
+            reach = replace(reach, kernel=kernel)
+        if ridge is not None and self.rule == "stacking":
+            option = replace(self, ridge=ridge)
+        return replace(option, reach=reach)
 
     def __str__(self) -> str:
         if self.rule == "average":

@@ -1,19 +1,9 @@
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class Guard(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    GUARD_AS_SET: _ClassVar[Guard]
-    GUARD_ON: _ClassVar[Guard]
-    GUARD_OFF: _ClassVar[Guard]
-GUARD_AS_SET: Guard
-GUARD_ON: Guard
-GUARD_OFF: Guard
 
 class Tensor(_message.Message):
     __slots__ = ("shape", "data")
@@ -92,16 +82,18 @@ class Member(_message.Message):
     def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., progress: _Optional[float] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("protocol", "id", "points", "guard")
+    __slots__ = ("protocol", "id", "points", "spread", "guard")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
     GUARD_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     id: int
     points: Tensor
+    spread: bool
     guard: bool
-    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., guard: bool = ...) -> None: ...
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ...) -> None: ...
 
 class OpinionReply(_message.Message):
     __slots__ = ("id", "fault", "model_version", "beliefs", "scored", "errors", "moments", "spread", "effective", "expectation")
@@ -146,16 +138,16 @@ class Expectation(_message.Message):
     def __init__(self, answers: _Optional[_Union[Tensor, _Mapping]] = ..., tolerance: _Optional[_Union[Tensor, _Mapping]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., reach: _Optional[float] = ..., low: _Optional[_Union[Tensor, _Mapping]] = ..., high: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
 
 class PoolMessage(_message.Message):
-    __slots__ = ("begin", "join", "beliefs", "bounds")
+    __slots__ = ("begin", "bounds", "join", "beliefs")
     BEGIN_FIELD_NUMBER: _ClassVar[int]
+    BOUNDS_FIELD_NUMBER: _ClassVar[int]
     JOIN_FIELD_NUMBER: _ClassVar[int]
     BELIEFS_FIELD_NUMBER: _ClassVar[int]
-    BOUNDS_FIELD_NUMBER: _ClassVar[int]
     begin: Begin
+    bounds: Bounds
     join: Join
     beliefs: Beliefs
-    bounds: Bounds
-    def __init__(self, begin: _Optional[_Union[Begin, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., beliefs: _Optional[_Union[Beliefs, _Mapping]] = ..., bounds: _Optional[_Union[Bounds, _Mapping]] = ...) -> None: ...
+    def __init__(self, begin: _Optional[_Union[Begin, _Mapping]] = ..., bounds: _Optional[_Union[Bounds, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., beliefs: _Optional[_Union[Beliefs, _Mapping]] = ...) -> None: ...
 
 class Begin(_message.Message):
     __slots__ = ("protocol", "session", "members", "points", "guard", "tolerance", "rounds")
@@ -174,6 +166,18 @@ class Begin(_message.Message):
     tolerance: float
     rounds: int
     def __init__(self, protocol: _Optional[int] = ..., session: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., guard: bool = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ...) -> None: ...
+
+class Bounds(_message.Message):
+    __slots__ = ("kept", "low", "high", "own")
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
+    kept: Tensor
+    low: Tensor
+    high: Tensor
+    own: Tensor
+    def __init__(self, kept: _Optional[_Union[Tensor, _Mapping]] = ..., low: _Optional[_Union[Tensor, _Mapping]] = ..., high: _Optional[_Union[Tensor, _Mapping]] = ..., own: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
 
 class Join(_message.Message):
     __slots__ = ("protocol", "session")
@@ -195,18 +199,6 @@ class Beliefs(_message.Message):
     settled: Tensor
     def __init__(self, round: _Optional[int] = ..., beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., share: _Optional[_Union[Tensor, _Mapping]] = ..., settled: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
 
-class Bounds(_message.Message):
-    __slots__ = ("kept", "low", "high", "own")
-    KEPT_FIELD_NUMBER: _ClassVar[int]
-    LOW_FIELD_NUMBER: _ClassVar[int]
-    HIGH_FIELD_NUMBER: _ClassVar[int]
-    OWN_FIELD_NUMBER: _ClassVar[int]
-    kept: Tensor
-    low: Tensor
-    high: Tensor
-    own: Tensor
-    def __init__(self, kept: _Optional[_Union[Tensor, _Mapping]] = ..., low: _Optional[_Union[Tensor, _Mapping]] = ..., high: _Optional[_Union[Tensor, _Mapping]] = ..., own: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
-
 class PoolReply(_message.Message):
     __slots__ = ("ready", "outcome")
     READY_FIELD_NUMBER: _ClassVar[int]
@@ -216,33 +208,37 @@ class PoolReply(_message.Message):
     def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ...) -> None: ...
 
 class Ready(_message.Message):
-    __slots__ = ("beliefs", "expectation", "scored", "model_version")
+    __slots__ = ("fault", "model_version", "scored", "beliefs", "expectation")
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SCORED_FIELD_NUMBER: _ClassVar[int]
     BELIEFS_FIELD_NUMBER: _ClassVar[int]
     EXPECTATION_FIELD_NUMBER: _ClassVar[int]
-    SCORED_FIELD_NUMBER: _ClassVar[int]
-    MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    fault: str
+    model_version: str
+    scored: _containers.RepeatedCompositeFieldContainer[Model]
     beliefs: Tensor
     expectation: Expectation
-    scored: _containers.RepeatedCompositeFieldContainer[Model]
-    model_version: str
-    def __init__(self, beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., expectation: _Optional[_Union[Expectation, _Mapping]] = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., model_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, fault: _Optional[str] = ..., model_version: _Optional[str] = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., expectation: _Optional[_Union[Expectation, _Mapping]] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("beliefs", "weight", "agreed", "rounds", "lost")
-    BELIEFS_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("weight", "lost")
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    AGREED_FIELD_NUMBER: _ClassVar[int]
-    ROUNDS_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
-    beliefs: Tensor
     weight: Tensor
-    agreed: Tensor
-    rounds: int
-    lost: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., weight: _Optional[_Union[Tensor, _Mapping]] = ..., agreed: _Optional[_Union[Tensor, _Mapping]] = ..., rounds: _Optional[int] = ..., lost: _Optional[_Iterable[str]] = ...) -> None: ...
+    lost: _containers.RepeatedCompositeFieldContainer[Loss]
+    def __init__(self, weight: _Optional[_Union[Tensor, _Mapping]] = ..., lost: _Optional[_Iterable[_Union[Loss, _Mapping]]] = ...) -> None: ...
+
+class Loss(_message.Message):
+    __slots__ = ("name", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ConsultRequest(_message.Message):
-    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "guard")
+    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "unguarded")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
@@ -250,7 +246,7 @@ class ConsultRequest(_message.Message):
     WAY_FIELD_NUMBER: _ClassVar[int]
     TOLERANCE_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
-    GUARD_FIELD_NUMBER: _ClassVar[int]
+    UNGUARDED_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     points: Tensor
     feature_names: _containers.RepeatedScalarFieldContainer[str]
@@ -258,8 +254,8 @@ class ConsultRequest(_message.Message):
     way: str
     tolerance: float
     rounds: int
-    guard: Guard
-    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., guard: _Optional[_Union[Guard, str]] = ...) -> None: ...
+    unguarded: bool
+    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., unguarded: bool = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("names", "fields", "flags", "rounds", "outputs")

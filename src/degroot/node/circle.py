@@ -1,0 +1,160 @@
+"""The circle: all peers of a node, followed as they come, go, restart and change their models."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from degroot.exceptions import DeGrootError
+from degroot.node.configuration import Configuration, Settings
+from degroot.node.faults import PeerError, PeerRefused
+from degroot.node.links import Link, Wiring
+from degroot.node.membership import Membership, settle
+from degroot.node.metrics import Metrics
+from degroot.node.scores import OnDemand, Scores
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import PROTOCOL
+
+READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"
+
+
+class Circle:
+    """A node's peers: who can be asked, and whose models are scored."""
+
+    def __init__(self, configuration: Configuration, wiring: Wiring, scores: Scores | OnDemand, log: Any) -> None:
+        self.configuration, self.scores = configuration, scores
+        self.links: dict[str, Link] = {}
+        self._wiring, self._log = wiring, log
+        self._following: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everybody in the roster with a node, in order."""
+        return tuple(sorted([self.configuration.name, *self.links]))
+
+    async def change(self, configuration: Configuration) -> None:
+        """Go on with the peers of another configuration; those that stay are not disturbed."""
+        wanted = {peer.name: peer for peer in configuration.peers}
+        for name, link in list(self.links.items()):
+            if wanted.get(name) is None or wanted[name].address != link.peer.address:
+                await self._leave(name)
+        for name, peer in wanted.items():
+            if name not in self.links:
+                self.links[name] = Link(peer, self._wiring)
+                self._following[name] = asyncio.create_task(self._follow(self.links[name]))
+        self.configuration = configuration
+        await self.scores.keep(self.links)
+
+    async def close(self) -> None:
+        """Hang up on everybody."""
+        for name in list(self.links):
+            await self._leave(name)
+
+    def membership(self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = ()) -> Membership:
+        """Who can answer together. `found`: whose models each node at hand has scored."""
+        return settle(self.names, found, missing, self.configuration.name, apart)
+
+    def troubled(self) -> dict[str, str]:
+        """Who cannot be asked now, and why."""
+        return {name: link.trouble for name, link in self.links.items() if link.trouble is not None}
+
+    def set_aside(self) -> list[str]:
+        """Whose models are scored by their peers, not by themselves."""
+        told = [name for name, link in self.links.items() if link.description and link.description.scored_by_peers]
+        return [*told, self.configuration.name] if self.scores.seat.agent.scored_by_peers else told
+
+    def state(self, link: Link) -> str:
+        """How it stands with a peer."""
+        if link.trouble is not None:
+            return ABSENT
+        if self.scores.known(link):
+            return READY
+        return STALE if link.name in {model.name for model in self.scores.seat.scored} else CALIBRATING
+
+    def description(self) -> v1.Description:
+        """Who this node is."""
+        seat, agent = self.scores.seat, self.scores.seat.agent
+        return v1.Description(
+            protocol=PROTOCOL, name=self.configuration.name, model_version=seat.version,
+            settings=_told(self.configuration.collective), n_features=agent.n_features,
+            feature_names=seat.feature_names, outputs=agent.outputs or 0,
+            classes=[] if agent.classes is None else [repr(each) for each in agent.classes.tolist()],
+            scored_by_peers=agent.scored_by_peers,
+            scored=[v1.Model(name=name, version=version) for name, version in seat.scored],
+            members=[
+                v1.Member(name=name, state=self.state(link), reason=link.trouble or "", progress=link.progress)
+                for name, link in sorted(self.links.items())
+            ],
+        )  # fmt: skip
+
+    def accept(self, description: v1.Description, name: str) -> None:
+        """Refuse a peer that cannot take part: another protocol, other settings, other features."""
+        difference = differing(self.description(), description, name)
+        if difference is not None:
+            raise PeerRefused(name, difference)
+
+    async def _leave(self, name: str) -> None:
+        self._following.pop(name).cancel()
+        await self.links.pop(name).close()
+
+    async def _follow(self, link: Link) -> None:
+        """Ask a peer who it is, every now and then, and score its model when that is new."""
+        told: str | None = ""
+        while True:
+            try:
+                await link.describe(lambda description: self.accept(description, link.name))
+                await self.scores.score(link)
+                trouble = None
+            except PeerError as error:
+                trouble = error.reason
+            except DeGrootError as error:
+                trouble = str(error)
+            if trouble != told:
+                told = trouble
+                if trouble is None:
+                    self._log.info("peer ready", peer=link.name, version=link.version)
+                else:
+                    self._log.warning("peer not ready", peer=link.name, reason=trouble)
+            self._count(self._wiring.metrics)
+            await asyncio.sleep(self.configuration.timing.probe_seconds)
+
+    def _count(self, metrics: Metrics) -> None:
+        states = dict.fromkeys((READY, STALE, CALIBRATING, ABSENT), 0)
+        stale = []
+        for link in self.links.values():
+            states[self.state(link)] += 1
+            if self.state(link) == STALE:
+                stale.append(link.name)
+        metrics.peers(states)
+        metrics.stale(stale)
+
+
+def differing(mine: v1.Description, theirs: v1.Description, name: str) -> str | None:
+    """What keeps two nodes from answering together, if anything does."""
+    if theirs.protocol != mine.protocol:
+        return f"it must speak version {mine.protocol} of the protocol; it speaks {theirs.protocol}"
+    if theirs.name != name:
+        return f"its name must be {name!r}, as in the roster; it is {theirs.name[:100]!r}"
+    if theirs.n_features != mine.n_features:
+        return f"it must have {mine.n_features} features, as here; it has {theirs.n_features}"
+    for k, (here, there) in enumerate(zip(mine.feature_names, theirs.feature_names, strict=False)):
+        if here != there:
+            return f"its features must be the same in the same order; feature {k} is {there[:100]!r}, not {here!r}"
+    if theirs.outputs != mine.outputs:
+        return f"it must predict {mine.outputs or 1} outputs, as here; it predicts {theirs.outputs or 1}"
+    if list(theirs.classes) != list(mine.classes):
+        return f"its classes must be {', '.join(mine.classes)}, as here; they are {', '.join(theirs.classes)[:200]}"
+    for field in ("rule", "neighbours", "metric", "kernel", "ridge", "guard"):
+        here, there = getattr(mine.settings, field), getattr(theirs.settings, field)
+        if here != there:
+            return f"its setting {field!r} must be {here!r}, as here; it is {str(there)[:100]!r}"
+    return None
+
+
+def _told(settings: Settings) -> v1.Settings:
+    def written(value: object) -> str:
+        return "" if value is None else str(value)
+
+    return v1.Settings(
+        rule=settings.rule, neighbours=written(settings.neighbours), metric=settings.metric,
+        kernel=written(settings.kernel), ridge=written(settings.ridge), guard=settings.guard,
+    )  # fmt: skip

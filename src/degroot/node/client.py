@@ -1,0 +1,228 @@
+"""The client: a collective of nodes that is asked as one in this process would be."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import grpc
+import numpy as np
+from grpc import StatusCode
+
+from degroot.answers import FIELDS, Consensus, asked
+from degroot.collective import Collective
+from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.node.access import NAME
+from degroot.node.addresses import check_loopback
+from degroot.node.configuration import IdentityFiles
+from degroot.node.faults import from_rpc
+from degroot.node.identity import channel_credentials
+from degroot.node.replies import Replies
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.v1 import collective_pb2_grpc
+from degroot.node.wire import PROTOCOL, tensor
+from degroot.points import Array
+from degroot.progress import progress
+from degroot.tables import as_table, column_names, same_columns, to_numbers
+
+BATCH = 1000  # points in one message
+SOLVE = "solve"
+
+
+class RemoteCollective(Collective):
+    """A collective whose agents are nodes, asked through one of them.
+
+    `predict` and `consult` are those of a `Collective`. Who was missing and why is in the `flags` of an answer; an
+    agent that was missing has weight 0 and no belief (NaN).
+
+    Parameters
+    ----------
+    channel : grpc.Channel
+        To the node that is asked.
+    way : ``"solve"`` or ``"rounds"``
+        Whether the asked node solves for the weights, or all nodes pool among themselves.
+    tolerance : float
+        Of rounds: how far apart the beliefs may be in the end, over how far apart they were at first.
+    rounds : int
+        How many at most.
+    guard : bool
+        Whether the nodes' guard against liars is wanted, if they have one.
+    timeout : float
+        Seconds for one batch.
+    """
+
+    def __init__(
+        self,
+        channel: Any,
+        node: str,
+        *,
+        way: str = SOLVE,
+        tolerance: float = 1e-9,
+        rounds: int = 1000,
+        guard: bool = True,
+        timeout: float = 60.0,
+        metadata: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self._channel, self._node, self._metadata, self._timeout = channel, node, metadata, timeout
+        self._stub = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
+        self._terms: dict[str, Any] = {"way": way, "tolerance": tolerance, "rounds": rounds, "unguarded": not guard}
+        self.n_jobs = None
+        self._described = self._call(self._stub.Describe, v1.DescribeRequest(protocol=PROTOCOL))
+
+    def __repr__(self) -> str:
+        return f"RemoteCollective({', '.join(self.names)}; through {self._node!r})"
+
+    def __enter__(self) -> "RemoteCollective":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The nodes' names, in order, as the asked node knew them when it was connected to."""
+        return tuple(sorted([self._described.name, *(member.name for member in self._described.members)]))
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The names of the features."""
+        return list(self._described.feature_names) or None
+
+    @property
+    def members(self) -> dict[str, str]:
+        """How it stands with each node, as the asked one sees it now."""
+        self._described = self._call(self._stub.Describe, v1.DescribeRequest(protocol=PROTOCOL))
+        return {self._described.name: "ready"} | {each.name: _standing(each) for each in self._described.members}
+
+    def predict(self, X: Any) -> Array:
+        """The collective prediction for each row of `X`, (M,)."""
+        return np.asarray(self.consult(X, "value").value)
+
+    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, coverage: float | None = None) -> Consensus:
+        """The collective prediction with what lies behind it, as in process; by rounds without `trust`."""
+        if coverage is not None:
+            self._at_the_nodes("Intervals")
+        names = [name for name in asked(fields, FIELDS) if not self._hidden(name, fields)]
+        X = as_table(X)
+        points = np.asarray(to_numbers(X), np.float64)
+        expected = self._described.n_features
+        if points.shape[1] != expected:
+            raise InvalidInput(f"`X` must have {expected} features, as the nodes' rows do; got {points.shape[1]}.")
+        same_columns(column_names(X), self.feature_names)
+        replies = Replies(names, self._described.outputs or None)
+        for answer in self._answers(points, names, column_names(X)):
+            replies.add(answer)
+        return replies.consensus(self.names)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._channel.close()
+
+    def calibrate(self) -> NoReturn:
+        """Not over the network."""
+        self._at_the_nodes("Calibration of intervals")
+
+    def audit(self, X: Any) -> NoReturn:
+        """Not over the network."""
+        self._at_the_nodes("An audit")
+
+    def replace(self, agent: Any) -> NoReturn:
+        """Not over the network: a node takes in its new model by itself."""
+        self._at_the_nodes("Replacing an agent")
+
+    def join(self, agent: Any) -> NoReturn:
+        """Not over the network: nodes join by the roster."""
+        self._at_the_nodes("Joining")
+
+    def leave(self, name: str) -> NoReturn:
+        """Not over the network: nodes leave by the roster."""
+        self._at_the_nodes("Leaving")
+
+    def _at_the_nodes(self, what: str) -> NoReturn:
+        raise InvalidInput(f"{what} must happen in a collective in this process; this one consists of nodes.")
+
+    def _hidden(self, name: str, fields: Sequence[str] | str) -> bool:
+        """By rounds nobody sees trust: it is left out unless it was asked for by name, which is an error."""
+        return name == "trust" and self._terms["way"] != SOLVE and fields is FIELDS
+
+    def _answers(self, points: Array, fields: Sequence[str], names: Sequence[str] | None) -> Iterable[v1.Answer]:
+        batches = [points[start : start + BATCH] for start in range(0, len(points), BATCH)] or [points]
+        requests = (
+            v1.ConsultRequest(
+                protocol=PROTOCOL, points=tensor(batch), fields=fields, feature_names=names or (), **self._terms
+            )
+            for batch in batches
+        )
+        if len(batches) == 1:
+            yield self._call(self._stub.Ask, next(requests))
+            return
+        yield from self._streamed(requests, len(batches))
+
+    def _streamed(self, requests: Iterator[v1.ConsultRequest], count: int) -> Iterable[v1.Answer]:
+        timeout = self._timeout * count
+        with progress("Asking", count, lines=True) as advance:
+            try:
+                for answer in self._stub.Consult(requests, timeout=timeout, metadata=self._metadata):
+                    yield answer
+                    advance()
+            except grpc.RpcError as error:
+                raise _refusal(self._node, error, timeout) from error
+
+    def _call(self, method: Any, request: Any) -> Any:
+        try:
+            return method(request, timeout=self._timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise _refusal(self._node, error, self._timeout) from error
+
+
+def connect(
+    address: str,
+    *,
+    ca: str | Path | None = None,
+    certificate: str | Path | None = None,
+    key: str | Path | None = None,
+    node: str | None = None,
+    insecure_loopback: str | None = None,
+    **settings: Any,
+) -> RemoteCollective:
+    """The collective that the node at an address belongs to.
+
+    Parameters
+    ----------
+    address : ``"host:port"``
+    ca, certificate, key : files
+        The consortium's CA, and the certificate and the key of whoever asks, as ``degroot keys issue`` makes them.
+    node : str, optional
+        The node's name, if its certificate is to be checked against that, not against the host.
+    insecure_loopback : str, optional
+        The name of whoever asks, where nodes run with ``--insecure-loopback``, without certificates.
+    settings
+        Of `RemoteCollective`: `way`, `tolerance`, `rounds`, `guard`, `timeout`.
+    """
+    options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    if insecure_loopback is not None:
+        check_loopback([address])
+        channel = grpc.insecure_channel(address, options)
+        return RemoteCollective(channel, address, metadata=((NAME, insecure_loopback),), **settings)
+    if ca is None or certificate is None or key is None:
+        raise InvalidInput("A node must be asked with `ca`, `certificate` and `key`; some are missing.")
+    files = IdentityFiles(Path(ca), Path(certificate), Path(key))
+    if node is not None:
+        options.append(("grpc.ssl_target_name_override", node))
+    return RemoteCollective(grpc.secure_channel(address, channel_credentials(files), options), address, **settings)
+
+
+def _standing(member: v1.Member) -> str:
+    """How it stands with a node, in words."""
+    if member.state == "calibrating":
+        return f"calibrating, {member.progress:.0%}"
+    return member.reason or member.state
+
+
+def _refusal(node: str, error: grpc.RpcError, seconds: float) -> DeGrootError:
+    """What a failed call says: a user's mistake, or trouble on the way."""
+    call: Any = error
+    if call.code() in (StatusCode.INVALID_ARGUMENT, StatusCode.FAILED_PRECONDITION, StatusCode.PERMISSION_DENIED):
+        return InvalidInput(call.details())
+    if call.code() is StatusCode.UNAVAILABLE and "quorum" in (call.details() or ""):
+        return DeGrootError(call.details())
+    return from_rpc(node, error, seconds)

@@ -1,0 +1,69 @@
+"""What can go wrong between nodes.
+
+::
+
+    DeGrootError
+    └── PeerError            a peer gave nothing that can be used
+        ├── PeerUnreachable  it could not be reached
+        ├── PeerLate         it did not answer in time
+        ├── PeerRefused      it refused
+        └── BadReply         what it said makes no sense
+"""
+
+from typing import Any
+
+import grpc
+from grpc import StatusCode
+
+from degroot.exceptions import DeGrootError
+
+
+class PeerError(DeGrootError):
+    """A peer gave nothing that can be used."""
+
+    def __init__(self, peer: str, reason: str) -> None:
+        super().__init__(peer, reason)
+        self.peer, self.reason = peer, " ".join(reason.split())
+
+    def __str__(self) -> str:
+        return f"Peer {self.peer!r}: {self.reason}"
+
+
+class PeerUnreachable(PeerError):
+    """It could not be reached."""
+
+
+class PeerLate(PeerError):
+    """It did not answer in time."""
+
+
+class PeerRefused(PeerError):
+    """It refused."""
+
+
+class BadReply(PeerError):
+    """What it said makes no sense."""
+
+
+def late(peer: str, seconds: float) -> PeerLate:
+    """It did not answer in so many seconds."""
+    return PeerLate(peer, f"no answer within {seconds:g} seconds")
+
+
+def from_rpc(peer: str, error: grpc.RpcError, seconds: float) -> PeerError:
+    """What a failed call says of the peer."""
+    call: Any = error
+    code, details = call.code(), " ".join((call.details() or "").split())[:300]
+    if code is StatusCode.DEADLINE_EXCEEDED:
+        return late(peer, seconds)
+    if code in (StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.UNKNOWN):
+        return PeerUnreachable(peer, f"unreachable ({_short(details)})")
+    return PeerRefused(peer, f"refused: {details or code.name}")
+
+
+def _short(details: str) -> str:
+    """The last part of gRPC's long stories: what happened to the connection."""
+    for sign in ("Connection refused", "CERTIFICATE_VERIFY_FAILED", "Socket closed", "Connection reset", "GOAWAY"):
+        if sign.lower() in details.lower():
+            return sign
+    return details.rsplit(": ", 1)[-1] or "connection lost"

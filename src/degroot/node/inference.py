@@ -1,0 +1,154 @@
+"""Query access to models: the Open Inference Protocol, version 2, over gRPC. Every node serves its own model so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import numpy as np
+from grpc import StatusCode
+from tritonclient.grpc import service_pb2 as v2
+from tritonclient.grpc import service_pb2_grpc
+
+from degroot.exceptions import InvalidInput
+from degroot.node.access import Access
+from degroot.node.configuration import QUERY
+from degroot.node.seat import Seat
+from degroot.node.threads import computed
+from degroot.node.wire import Malformed
+from degroot.points import Array
+
+POINTS, PREDICTIONS = "points", "predictions"
+TYPES: dict[str, np.dtype[Any]] = {"FP64": np.dtype("<f8"), "FP32": np.dtype("<f4")}
+MODEL_QUERY = "model query"
+
+
+def request(name: str, version: str, points: Array) -> v2.ModelInferRequest:
+    """A query of a node's model at points (M, d)."""
+    tensor = v2.ModelInferRequest.InferInputTensor(name=POINTS, datatype="FP64", shape=points.shape)
+    raw = np.ascontiguousarray(points, TYPES["FP64"]).tobytes()
+    return v2.ModelInferRequest(model_name=name, model_version=version, inputs=[tensor], raw_input_contents=[raw])
+
+
+def response(asked: v2.ModelInferRequest, version: str, predictions: Array) -> v2.ModelInferResponse:
+    """A node's predictions (M,) or (M, Q)."""
+    tensor = v2.ModelInferResponse.InferOutputTensor(name=PREDICTIONS, datatype="FP64", shape=predictions.shape)
+    raw = np.ascontiguousarray(predictions, TYPES["FP64"]).tobytes()
+    return v2.ModelInferResponse(
+        model_name=asked.model_name, model_version=version, id=asked.id, outputs=[tensor], raw_output_contents=[raw]
+    )
+
+
+def points_in(asked: v2.ModelInferRequest, features: int) -> Array:
+    """The points in a query, if it is well-formed."""
+    if len(asked.inputs) != 1 or asked.inputs[0].name != POINTS:
+        names = ", ".join(each.name for each in asked.inputs[:8]) or "none"
+        raise Malformed(f"The input must be one tensor called {POINTS!r}; got {names}.")
+    if any(each.name != PREDICTIONS for each in asked.outputs):
+        raise Malformed(f"The output must be {PREDICTIONS!r}; {asked.outputs[0].name!r} was asked for.")
+    tensor = asked.inputs[0]
+    if tensor.datatype not in TYPES:
+        raise Malformed(f"`{POINTS}` must be of the type {' or '.join(TYPES)}; got {tensor.datatype!r}.")
+    shape = tuple(tensor.shape)
+    if len(shape) != 2 or shape[0] < 0 or shape[1] != features:
+        raise Malformed(f"`{POINTS}` must have the shape (any, {features}); got {shape[:8]}.")
+    values = _numbers(tensor, asked.raw_input_contents)
+    if values.size != shape[0] * shape[1]:
+        raise Malformed(f"`{POINTS}` must hold {shape[0] * shape[1]} numbers; it holds {values.size}.")
+    if not np.isfinite(values).all():
+        raise Malformed(f"`{POINTS}` must be finite; some of it is not.")
+    points: Array = values.astype(np.float64).reshape(shape)
+    return points
+
+
+def predictions_in(answer: v2.ModelInferResponse, rows: int, outputs: int) -> Array:
+    """The predictions (M, Q) in a node's answer, if it is well-formed."""
+    if len(answer.outputs) != 1 or answer.outputs[0].datatype != "FP64" or len(answer.raw_output_contents) != 1:
+        raise Malformed("Predictions must be one tensor of the type FP64.")
+    if len(answer.raw_output_contents[0]) != 8 * rows * outputs:
+        raise Malformed(f"Predictions must be {outputs} numbers for each of {rows} rows; they are not.")
+    values: Array = np.frombuffer(answer.raw_output_contents[0], TYPES["FP64"]).astype(np.float64)
+    if not np.isfinite(values).all():
+        raise Malformed("Predictions must be finite; some are not.")
+    return values.reshape(rows, outputs)
+
+
+def _numbers(tensor: Any, raw: Any) -> Any:
+    """What a tensor holds, in raw bytes or as typed contents."""
+    kind = TYPES[tensor.datatype]
+    typed = tensor.contents.fp64_contents if tensor.datatype == "FP64" else tensor.contents.fp32_contents
+    if len(raw) > 1 or (len(raw) == 1 and len(typed)):
+        raise Malformed(f"`{POINTS}` must come once; it came several times.")
+    if len(raw) == 1:
+        if len(raw[0]) % kind.itemsize:
+            raise Malformed(f"`{POINTS}` must hold numbers of {kind.itemsize} bytes; it holds {len(raw[0])} bytes.")
+        return np.frombuffer(raw[0], kind)
+    return np.array(typed, kind)
+
+
+class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+    """One node's model, for whoever may query it."""
+
+    def __init__(self, name: str, seat: Callable[[], Seat], access: Access) -> None:
+        self._name, self._seat, self._access = name, seat, access
+
+    async def ServerLive(self, _request: Any, context: Any) -> v2.ServerLiveResponse:  # noqa: N802
+        """Whether the node is there."""
+        async with self._access.admitted(context, QUERY):
+            return v2.ServerLiveResponse(live=True)
+
+    async def ServerReady(self, _request: Any, context: Any) -> v2.ServerReadyResponse:  # noqa: N802
+        """Whether it answers."""
+        async with self._access.admitted(context, QUERY):
+            return v2.ServerReadyResponse(ready=True)
+
+    async def ModelReady(self, request: Any, context: Any) -> v2.ModelReadyResponse:  # noqa: N802
+        """Whether that model answers."""
+        async with self._access.admitted(context, QUERY):
+            known = request.name == self._name and request.version in ("", self._seat().version)
+            return v2.ModelReadyResponse(ready=known)
+
+    async def ServerMetadata(self, _request: Any, context: Any) -> v2.ServerMetadataResponse:  # noqa: N802
+        """What serves the model."""
+        async with self._access.admitted(context, QUERY):
+            return v2.ServerMetadataResponse(name="degroot", version="1", extensions=[])
+
+    async def ModelMetadata(self, request: Any, context: Any) -> v2.ModelMetadataResponse:  # noqa: N802
+        """What the model takes and gives."""
+        async with self._access.admitted(context, QUERY):
+            seat = self._seat()
+            await self._known(context, request.name, request.version, seat)
+            tensor = v2.ModelMetadataResponse.TensorMetadata
+            outputs = [-1] if seat.agent.outputs is None else [-1, seat.agent.outputs]
+            return v2.ModelMetadataResponse(
+                name=self._name, versions=[seat.version], platform="degroot",
+                inputs=[tensor(name=POINTS, datatype="FP64", shape=[-1, seat.agent.n_features])],
+                outputs=[tensor(name=PREDICTIONS, datatype="FP64", shape=outputs)],
+            )  # fmt: skip
+
+    async def ModelInfer(self, request: Any, context: Any) -> v2.ModelInferResponse:  # noqa: N802
+        """Predictions for some points."""
+        async with self._access.admitted(context, QUERY) as visit:
+            seat = self._seat()
+            await self._known(context, request.model_name, request.model_version, seat)
+            try:
+                points = points_in(request, seat.agent.n_features)
+            except Malformed as error:
+                await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, str(error))
+            await visit.message(MODEL_QUERY, len(points), request.ByteSize())
+            try:
+                predictions = await computed(seat.quick(len(points)), seat.agent.predict, points)
+            except InvalidInput as error:
+                await context.abort(StatusCode.INTERNAL, str(error))
+            answer = response(request, seat.version, predictions)
+            visit.answered(MODEL_QUERY, len(points), answer.ByteSize())
+            return answer
+
+    async def _known(self, context: Any, name: str, version: str, seat: Seat) -> None:
+        if name != self._name or version not in ("", seat.version):
+            told = f"The model must be {self._name!r}, version {seat.version!r}; got {name[:100]!r}, {version[:100]!r}."
+            await context.abort(StatusCode.NOT_FOUND, told)
+
+
+def add_to(server: grpc.aio.Server, service: ModelService) -> None:
+    """Let a server serve the model."""
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(service, server)

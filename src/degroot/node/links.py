@@ -1,0 +1,156 @@
+"""Links: the way to one peer, and what is known of it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from grpc import StatusCode
+from tritonclient.grpc import service_pb2_grpc
+
+from degroot.node import inference
+from degroot.node.access import NAME
+from degroot.node.configuration import Limits, Peer
+from degroot.node.conversation import Conversation
+from degroot.node.faults import PeerError, PeerRefused, from_rpc, late
+from degroot.node.ledger import OUT, Ledger
+from degroot.node.metrics import Metrics
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.v1 import collective_pb2_grpc
+from degroot.node.wire import PROTOCOL
+from degroot.points import Array
+
+PAUSE = 0.2  # seconds before a query that was over a limit is tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What all links of a node have in common."""
+
+    me: str
+    credentials: Any  # None: without TLS, on loopback only
+    limits: Limits
+    deadline: float  # seconds
+    ledger: Ledger
+    metrics: Metrics
+
+    def channel(self, peer: Peer) -> grpc.aio.Channel:
+        """A channel to a peer whose certificate has to have its name."""
+        options: list[tuple[str, Any]] = [
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", self.limits.message_bytes),
+            ("grpc.initial_reconnect_backoff_ms", 200),
+            ("grpc.max_reconnect_backoff_ms", 2000),
+            ("grpc.keepalive_time_ms", 30_000),
+            ("grpc.enable_retries", 0),
+        ]
+        if self.credentials is None:
+            return grpc.aio.insecure_channel(peer.address, options)
+        options.append(("grpc.ssl_target_name_override", peer.name))
+        return grpc.aio.secure_channel(peer.address, self.credentials, options)
+
+
+class Link:
+    """One peer: its channel, what it last said of itself, and whether it can be asked."""
+
+    def __init__(self, peer: Peer, wiring: Wiring) -> None:
+        self.peer, self._wiring = peer, wiring
+        self._channel = wiring.channel(peer)
+        self._collective = collective_pb2_grpc.CollectiveStub(self._channel)  # type: ignore[no-untyped-call]
+        self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        self._conversation: Conversation | None = None
+        self.description: v1.Description | None = None
+        self.trouble: str | None = "not reached yet"
+        self.progress = 0.0  # of calibration
+
+    @property
+    def name(self) -> str:
+        """The peer's name."""
+        return self.peer.name
+
+    @property
+    def version(self) -> str:
+        """Of the peer's model, when it was last heard of."""
+        return "" if self.description is None else self.description.model_version
+
+    async def describe(self, accept: Callable[[v1.Description], None]) -> None:
+        """Ask the peer who it is; `accept` raises if it cannot take part."""
+        request = v1.DescribeRequest(protocol=PROTOCOL)
+        try:
+            description = await self._call(self._collective.Describe, request)
+            accept(description)
+        except PeerError as error:
+            self.trouble = error.reason
+            raise
+        self._record("describe", 0, request, description)
+        self.description, self.trouble = description, None
+
+    async def opinion(self, question: v1.Question, rows: int) -> v1.OpinionReply:
+        """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
+        seconds = self._wiring.deadline
+        try:
+            async with asyncio.timeout(seconds):
+                if self._conversation is None or self._conversation.over:
+                    self._conversation = Conversation(self._collective.Opinion(metadata=self._metadata()))
+                reply = await self._conversation.ask(question)
+        except TimeoutError:
+            raise self._troubled(late(self.name, seconds)) from None
+        except grpc.RpcError as error:
+            raise self._troubled(from_rpc(self.name, error, seconds)) from error
+        self._record("opinion", rows, question, reply)
+        if reply.fault:
+            raise PeerRefused(self.name, f"has no opinion: {reply.fault[:300]}")
+        return reply
+
+    async def infer(self, points: Array, version: str) -> Any:
+        """What the peer's model says of points; where that is over a limit, a little later."""
+        request = inference.request(self.name, version, points)
+        while True:
+            try:
+                answer = await self._call(self._model.ModelInfer, request)
+                break
+            except PeerRefused as error:
+                cause: Any = error.__cause__
+                if cause.code() is not StatusCode.RESOURCE_EXHAUSTED:
+                    raise
+                await asyncio.sleep(PAUSE)
+        self._record(inference.MODEL_QUERY, len(points), request, answer)
+        return answer
+
+    def pool(self) -> Any:
+        """A stream for pooling with the peer."""
+        return self._collective.Pool(metadata=self._metadata())
+
+    def pooled(self, rows: int, sent: int, received: int) -> None:
+        """Record what was exchanged in pooling."""
+        self._wiring.ledger.record(self.name, "pool", OUT, rows, sent, received)
+        self._wiring.metrics.exchanged(self.name, "pool", OUT, rows, sent, received)
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._conversation is not None:
+            self._conversation.end()
+        await self._channel.close()
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        seconds = self._wiring.deadline
+        try:
+            return await method(request, timeout=seconds, metadata=self._metadata())
+        except grpc.RpcError as error:
+            raise from_rpc(self.name, error, seconds) from error
+
+    def _troubled(self, error: PeerError) -> PeerError:
+        self.trouble = error.reason
+        if self._conversation is not None:
+            self._conversation.end()
+            self._conversation = None
+        return error
+
+    def _record(self, kind: str, rows: int, sent: Any, received: Any) -> None:
+        sizes = sent.ByteSize(), received.ByteSize()
+        self._wiring.ledger.record(self.name, kind, OUT, rows, *sizes)
+        self._wiring.metrics.exchanged(self.name, kind, OUT, rows, *sizes)
+
+    def _metadata(self) -> Sequence[tuple[str, str]]:
+        return ((NAME, self._wiring.me),) if self._wiring.credentials is None else ()

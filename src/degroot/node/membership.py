@@ -1,0 +1,75 @@
+"""Membership: who can answer a question together, and why the others cannot."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from degroot.exceptions import DeGrootError
+
+MISSING = "missing"
+
+
+class TooFew(DeGrootError):
+    """Fewer agents can answer than the quorum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Who answers, in order, and who is missing and why."""
+
+    members: tuple[str, ...]
+    missing: Mapping[str, str]  # name -> reason
+
+    def check(self, quorum: int) -> None:
+        """Refuse to answer with too few."""
+        if len(self.members) < quorum:
+            told = "; ".join(f"{name}: {reason}" for name, reason in sorted(self.missing.items())) or "nobody else"
+            raise TooFew(f"At least {quorum} agents must answer, the quorum; {len(self.members)} can. Missing: {told}.")
+
+
+def settle(
+    roster: Sequence[str],
+    scored: Mapping[str, Iterable[str]],
+    missing: Mapping[str, str],
+    asked: str,
+    apart: Iterable[tuple[str, str]] = (),
+) -> Membership:
+    """Those of the roster who have all scored each other, once some have been left out: the fewest, one by one.
+
+    Parameters
+    ----------
+    scored : whose models each agent at hand has scored
+    missing : who is not at hand, and why
+    asked : who is never left out
+    apart : pairs that cannot hear each other
+
+    Examples
+    --------
+    >>> settle(["a", "b", "c"], {"a": "abc", "b": "abc", "c": "c"}, {}, "a").missing
+    {'c': 'has not scored yet: a, b'}
+    """
+    left = [name for name in roster if name in scored and name not in missing]
+    reasons, known = dict(missing), {name: set(models) for name, models in scored.items()}
+    cut = {pair for one, other in apart for pair in ((one, other), (other, one))}
+    while True:
+        holes = {
+            (judge, model) for judge in left for model in left if model not in known[judge] or (judge, model) in cut
+        }
+        if not holes:
+            return Membership(tuple(left), reasons)
+        count = Counter(name for pair in sorted(holes) for name in set(pair) if name != asked)
+        worst = max(count, key=lambda name: (count[name], left.index(name)), default=asked)
+        left.remove(worst)
+        reasons[worst] = _reason(worst, holes, cut)
+        if worst == asked:
+            return Membership((), reasons)
+
+
+def _reason(name: str, holes: set[tuple[str, str]], cut: set[tuple[str, str]]) -> str:
+    unheard = sorted(other for judge, other in holes & cut if judge == name)
+    if unheard:
+        return f"cannot be heard by: {', '.join(unheard)}"
+    by = sorted(judge for judge, model in holes if model == name and judge != name)
+    if by:
+        return f"not scored yet by: {', '.join(by)}"
+    return f"has not scored yet: {', '.join(sorted(model for judge, model in holes if judge == name))}"

@@ -1,0 +1,125 @@
+"""Opinions: what one node says of points and of everybody's models near them, here and on the wire."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from degroot.evidence import Evidence, diagonal
+from degroot.expectations import Expected
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import Malformed, array, tensor
+from degroot.opinions import malformed
+from degroot.points import Array
+from degroot.tables import LARGEST
+
+
+class Model(NamedTuple):
+    """One organisation's model."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a node expects of K models at M points, and what is usual at its own rows: for the guard."""
+
+    said: Expected
+    reach: float
+    low: Array  # (Q,) where its labels lie
+    high: Array  # (Q,)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What one node says of M points. It has no rows, no labels and no single residual in it."""
+
+    version: str  # of its own model
+    beliefs: Array  # (M, Q)
+    scored: tuple[Model, ...]  # K models, the columns of what follows
+    errors: Array | None = None  # (M, K), or
+    moments: Array | None = None  # (M, K (K + 1) / 2)
+    spread: Array | None = None  # (M,)
+    effective: Array | None = None  # (M,)
+    expectation: Expectation | None = None
+
+
+def encode(opinion: Opinion, number: int) -> v1.OpinionReply:
+    """An opinion, ready to be sent in reply to a question."""
+    reply = v1.OpinionReply(id=number, model_version=opinion.version, beliefs=tensor(opinion.beliefs))
+    reply.scored.extend(v1.Model(name=name, version=version) for name, version in opinion.scored)
+    for name in ("errors", "moments", "spread", "effective"):
+        values = getattr(opinion, name)
+        if values is not None:
+            getattr(reply, name).CopyFrom(tensor(values))
+    if opinion.expectation is not None:
+        reply.expectation.CopyFrom(encode_expectation(opinion.expectation))
+    return reply
+
+
+def decode(reply: v1.OpinionReply, points: int, outputs: int) -> Opinion:
+    """What a peer said of so many points, if it has the right shapes; whether it can be true is for the guard."""
+    M, scored = points, models(reply.scored)
+    K = len(scored)
+    sizes = {"errors": (M, K), "moments": (M, K * (K + 1) // 2), "spread": (M,), "effective": (M,)}
+    found = {
+        name: array(getattr(reply, name), shape, name, finite=False)
+        for name, shape in sizes.items()
+        if reply.HasField(name)
+    }
+    if ("errors" in found) == ("moments" in found) or not scored:
+        raise Malformed("An opinion must have either errors or second moments of some models.")
+    expectation = decode_expectation(reply.expectation, M, K, outputs) if reply.HasField("expectation") else None
+    return Opinion(reply.model_version, beliefs_of(reply.beliefs, M, outputs), scored, **found, expectation=expectation)
+
+
+def impossible(opinion: Opinion) -> bool:
+    """Whether no rows could give such errors, moments and distances."""
+    places = (opinion.spread, opinion.effective)
+    spread, effective = (None if each is None else each[:, None] for each in places)
+    if opinion.moments is None:
+        return bool(malformed(Evidence(np.asarray(opinion.errors)[:, None], None, spread, effective)).any())
+    moments = opinion.moments[:, None]
+    errors = moments[..., diagonal(len(opinion.scored))]
+    return bool(malformed(Evidence(errors, moments, spread, effective)).any())
+
+
+def beliefs_of(message: v1.Tensor, points: int, outputs: int) -> Array:
+    """Beliefs (M, Q), none of them too large."""
+    beliefs = array(message, (points, outputs), "beliefs")
+    if np.abs(beliefs).max(initial=0.0) > LARGEST:
+        raise Malformed(f"`beliefs` must not exceed {LARGEST:g} in size; they reach {np.abs(beliefs).max():g}.")
+    return beliefs
+
+
+def models(told: Sequence[v1.Model]) -> tuple[Model, ...]:
+    """The models that a message lists, each once."""
+    listed = tuple(Model(each.name, each.version) for each in told)
+    if len({each.name for each in listed}) < len(listed):
+        raise Malformed(f"`scored` must name each model once; got {len(listed)} names, some of them twice.")
+    return listed
+
+
+def encode_expectation(expectation: Expectation) -> v1.Expectation:
+    """An expectation, ready to be sent."""
+    said = expectation.said
+    return v1.Expectation(
+        answers=tensor(said.answers), tolerance=tensor(said.tolerance), errors=tensor(said.errors),
+        spread=tensor(said.spread), reach=expectation.reach, low=tensor(expectation.low), high=tensor(expectation.high),
+    )  # fmt: skip
+
+
+def decode_expectation(message: v1.Expectation, M: int, K: int, Q: int) -> Expectation:
+    """What a peer expects, if it has the right shapes."""
+    said = Expected(
+        array(message.answers, (M, K, Q), "answers", finite=False),
+        array(message.tolerance, (M, K), "tolerance", finite=False),
+        array(message.errors, (M, K), "errors", finite=False),
+        array(message.spread, (M,), "spread", finite=False),
+    )
+    if not 0.0 <= message.reach < np.inf:
+        raise Malformed(f"`reach` must be finite and not negative; got {message.reach}.")
+    low, high = array(message.low, (Q,), "low"), array(message.high, (Q,), "high")
+    return Expectation(said, message.reach, low, high)

@@ -1,0 +1,54 @@
+"""Organisations: from a node's configuration to its agent, with the one model that it needs nobody for, its own."""
+
+from typing import Any
+
+import numpy as np
+
+from degroot import models
+from degroot.agents import Agent
+from degroot.judges import Judge, residuals_of
+from degroot.node import datafiles
+from degroot.node.configuration import STANDARDISE, Configuration
+from degroot.node.opinion import Model
+from degroot.node.seat import Seat
+from degroot.points import Array
+from degroot.rules import RULES, Option
+
+
+def seated(configuration: Configuration, *, unsafe_pickle: bool = False) -> Seat:
+    """The seat of a node that has scored its own model only."""
+    rows = datafiles.load(configuration.data)
+    model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)
+    agent = _agent(configuration, rows, model)
+    settings = configuration.collective
+    option = Option(settings.rule, RULES[settings.rule].reach)
+    judge = Judge.appoint(agent, [agent], settings.metric)
+    near_by = configuration.model.file is not None
+    first = Seat(
+        agent, version, option.as_set(settings.neighbours, settings.kernel, settings.ridge),
+        (Model(configuration.name, version),), judge, settings.guard, rows.names, near_by,
+    )  # fmt: skip
+    return Seat.taken(first, {first.scored[0]: own_residuals(first)})
+
+
+def own_residuals(seat: Seat) -> Array:
+    """What its own model is off by on its own rows, (n, Q)."""
+    return residuals_of(seat.agent, [seat.agent])[..., 0]
+
+
+def _agent(configuration: Configuration, rows: datafiles.Rows, model: Any) -> Agent:
+    classes = configuration.data.classes
+    agent = Agent(
+        model, rows.X, rows.y, configuration.name, space=_space(configuration.data.space), own_predictions=rows.own,
+        classes=None if classes is None else np.array(classes),
+    )  # fmt: skip
+    agent.predict(rows.X[:1])  # a model that does not fit the rows is found here
+    return agent
+
+
+def _space(named: str | None) -> object:
+    if named != STANDARDISE:
+        return None
+    from sklearn.preprocessing import StandardScaler
+
+    return StandardScaler()

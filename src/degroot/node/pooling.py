@@ -1,0 +1,241 @@
+"""Pooling: the asked node opens a session, takes part like everybody else, and puts the outcome together."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import numpy as np
+
+from degroot.answers import Flag
+from degroot.checks import Verdict, flags
+from degroot.conclusions import blank
+from degroot.exceptions import InvalidInput
+from degroot.jackknife import influence, standard_error
+from degroot.node.circle import Circle
+from degroot.node.faults import PeerError, from_rpc, late
+from degroot.node.membership import Membership
+from degroot.node.opinion import Opinion, beliefs_of, decode_expectation, models
+from degroot.node.questions import Asked
+from degroot.node.rounds import Held, Pooled, Terms, take_part
+from degroot.node.session import Lost, Sessions
+from degroot.node.solving import Answered, absent, grounds, spread_out, stale
+from degroot.node.threads import computed
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import Malformed, array
+from degroot.points import Array
+
+NOT_AGREED = "not agreed: the rounds were used up before all members were settled"
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When pooling ends."""
+
+    tolerance: float
+    rounds: int
+
+
+async def pool(circle: Circle, sessions: Sessions, asked: Asked, until: Until) -> Answered:
+    """The collective's answer by rounds; whoever is lost on the way is left out, and pooling starts again."""
+    _check(circle, asked)
+    me, missing, apart = circle.configuration.name, circle.troubled(), set[tuple[str, str]]()
+    while True:
+        found = {me: [model.name for model in circle.scores.seat.scored]}
+        for name, link in circle.links.items():
+            if link.description is not None:
+                found[name] = [model.name for model in link.description.scored]
+        who = circle.membership(found, missing, apart)
+        who.check(circle.configuration.needed)
+        try:
+            return await _session(circle, sessions, asked, until, who)
+        except Lost as lost:
+            for name, reason in lost.losses.items():
+                if lost.witness in (None, me) or lost.witness == name:
+                    missing[name] = reason
+                else:
+                    apart.add((lost.witness, name))
+
+
+def _check(circle: Circle, asked: Asked) -> None:
+    seat = circle.scores.seat
+    if seat.option.rule != "degroot":
+        raise InvalidInput(f"Rounds pool by trust: the rule must be 'degroot'; it is {seat.option.rule!r}.")
+    if "trust" in asked.fields:
+        raise InvalidInput("Rounds show nobody's trust: `fields` must not include 'trust'; it does.")
+    if circle.set_aside():
+        raise InvalidInput(
+            "Rounds need agents that score their own models; "
+            f"{', '.join(circle.set_aside())} leave that to peers. Ask by solving."
+        )
+
+
+async def _session(circle: Circle, sessions: Sessions, asked: Asked, until: Until, who: Membership) -> Answered:
+    me, patience = circle.configuration.name, circle.configuration.timing.deadline_seconds
+    terms = Terms(uuid.uuid4().hex, who.members, asked.guard, until.tolerance, until.rounds)
+    session = sessions.of(terms.session)
+    session.begun = True
+    others = [name for name in who.members if name != me]
+    calls = {name: circle.links[name].pool() for name in others}
+    work: list[asyncio.Task[Any]] = []
+    try:
+        opinions = await _opinions(circle, asked, terms, calls, patience)
+        verdict, held = _held(terms, opinions, asked)
+        for name in others if asked.guard else ():
+            await _said(calls[name], held[name].encode(), name, patience)
+        taken = take_part(me, terms, opinions[me], held.get(me), session, circle.links, patience)
+        own = asyncio.create_task(taken)
+        work = [own, *(asyncio.create_task(_outcome(calls[name], name, len(asked.points))) for name in others)]
+        await _all(work, own, patience)
+        weights = {me: own.result().part.weight} | dict(task.result() for task in work[1:])
+        return _concluded(circle, who, asked, own.result(), weights, opinions, verdict)
+    finally:
+        for each in (*work, *calls.values()):
+            each.cancel()
+        sessions.close(terms.session)
+
+
+async def _opinions(
+    circle: Circle, asked: Asked, terms: Terms, calls: Mapping[str, Any], patience: float
+) -> dict[str, Opinion]:
+    """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
+    begin, seat = terms.begin(asked.points), await circle.scores.seat_for(asked.points, circle.links)
+    for name in calls:
+        circle.links[name].pooled(len(asked.points), begin.ByteSize(), 0)
+    waiting = [
+        asyncio.create_task(_ready(call, begin, name, asked, seat.outputs, patience)) for name, call in calls.items()
+    ]
+    try:
+        own = await computed(seat.quick(len(asked.points)), lambda: seat.opinion(asked.points, guard=asked.guard))
+        replies = await asyncio.gather(*waiting)
+    finally:
+        for task in waiting:
+            task.cancel()
+    opinions = {circle.configuration.name: own}
+    losses = {}
+    for name, reply in zip(calls, replies, strict=True):
+        if isinstance(reply, PeerError):
+            losses[name] = reply.reason
+        else:
+            opinions[name] = reply
+    if losses:
+        raise Lost(losses)
+    return opinions
+
+
+async def _ready(
+    call: Any, begin: v1.PoolMessage, name: str, asked: Asked, outputs: int, patience: float
+) -> Opinion | PeerError:
+    try:
+        async with asyncio.timeout(patience):
+            await call.write(begin)
+            reply = await call.read()
+        if reply is grpc.aio.EOF or reply.WhichOneof("kind") != "ready":
+            return PeerError(name, "hung up" if reply is grpc.aio.EOF else "did not get ready")
+        if reply.ready.fault:
+            return PeerError(name, reply.ready.fault[:300])
+        M, scored = len(asked.points), models(reply.ready.scored)
+        expectation = decode_expectation(reply.ready.expectation, M, len(scored), outputs) if asked.guard else None
+        beliefs = beliefs_of(reply.ready.beliefs, M, outputs)
+        return Opinion(reply.ready.model_version, beliefs, scored, expectation=expectation)
+    except TimeoutError:
+        return late(name, patience)
+    except grpc.RpcError as error:
+        return from_rpc(name, error, patience)
+    except Malformed as error:
+        return PeerError(name, str(error))
+
+
+def _held(terms: Terms, opinions: Mapping[str, Opinion], asked: Asked) -> tuple[Verdict | None, dict[str, Held]]:
+    """Under a guard, what each member is told: who is kept, and the bounds of what may be said."""
+    if not asked.guard:
+        return None, {}
+    told = [opinions[name] for name in terms.members]
+    verdict = grounds(terms.members, told).verdict(np.stack([each.beliefs for each in told], axis=1))
+    low, high = verdict.bounds.low, verdict.bounds.high
+    return verdict, {
+        name: Held(verdict.kept, low, high, verdict.bounds.own[:, place]) for place, name in enumerate(terms.members)
+    }
+
+
+async def _said(call: Any, message: v1.PoolMessage, name: str, patience: float) -> None:
+    try:
+        await asyncio.wait_for(call.write(message), patience)
+    except grpc.RpcError as error:
+        raise Lost({name: from_rpc(name, error, patience).reason}) from error
+    except (TimeoutError, asyncio.InvalidStateError):
+        raise Lost({name: late(name, patience).reason}) from None
+
+
+async def _outcome(call: Any, name: str, points: int) -> tuple[str, Array]:
+    """A member's weight in the end; or whom it lost."""
+    try:
+        reply = await call.read()
+        if reply is grpc.aio.EOF or reply.WhichOneof("kind") != "outcome":
+            raise Lost({name: "hung up"})
+        if reply.outcome.lost:
+            raise Lost({each.name: each.reason[:300] for each in reply.outcome.lost}, name)
+        return name, array(reply.outcome.weight, (points,), "weight")
+    except grpc.RpcError as error:
+        raise Lost({name: from_rpc(name, error, 0.0).reason}) from error
+    except Malformed as error:
+        raise Lost({name: str(error)}) from error
+
+
+async def _all(work: Sequence[asyncio.Task[Any]], own: asyncio.Task[Pooled], patience: float) -> None:
+    """Wait for everybody, as long as one is at work oneself and a little longer; raise the first loss."""
+    open_ = set(work)
+    while open_:
+        done, open_ = await asyncio.wait(
+            open_, return_when=asyncio.FIRST_COMPLETED, timeout=patience if own.done() else None
+        )
+        if not done:
+            raise Lost({"nobody": "silent at the end"})
+        for task in done:
+            task.result()
+
+
+def _concluded(
+    circle: Circle,
+    who: Membership,
+    asked: Asked,
+    pooled: Pooled,
+    weights: Mapping[str, Array],
+    opinions: Mapping[str, Opinion],
+    verdict: Verdict | None,
+) -> Answered:
+    M = len(asked.points)
+    told = np.stack([opinions[name].beliefs for name in who.members], axis=1)
+    value, without = pooled.part.agreed()
+    found = blank(asked.fields, M, len(who.members), told.shape[-1])
+    weight = np.stack([weights[name] for name in who.members], axis=1)
+    known = {
+        "value": value + np.asarray(pooled.part.base), "beliefs": told,
+        "weights": weight / weight.sum(axis=1, keepdims=True),
+        "standard_error": _errors(without, pooled.part.kept),
+        "influence": _influence(value, without, pooled.part.kept),
+    }  # fmt: skip
+    notes = [*absent(who, M), *stale(who.members, opinions, M)]
+    notes += flags(verdict.codes, who.members) if verdict is not None else ()
+    open_ = np.flatnonzero(~pooled.settled)
+    notes += [Flag(circle.configuration.name, NOT_AGREED, open_)] if len(open_) else []
+    found = {name: known[name] for name in found}
+    return Answered(circle.names, spread_out(found, circle.names, who.members), tuple(notes), pooled.rounds)
+
+
+def _errors(without: Array, kept: Any) -> Array:
+    """Standard errors (M, Q) over those who are kept."""
+    out = np.empty((len(without), without.shape[-1]))
+    for pattern in np.unique(kept, axis=0):
+        points = np.flatnonzero((kept == pattern).all(axis=1))
+        out[points] = standard_error(without[points][:, pattern].swapaxes(1, 2))
+    return out
+
+
+def _influence(value: Array, without: Array, kept: Any) -> Array:
+    """What each member adds, (M, K, Q): nothing where it is not kept, and NaN where it is alone."""
+    added = influence(value, without.swapaxes(1, 2)).swapaxes(1, 2)
+    alone = kept.sum(axis=1) == 1
+    return np.where(kept[..., None], np.where(alone[:, None, None], np.nan, added), 0.0)

@@ -1,0 +1,96 @@
+"""Questions: the asked node gathers everybody's opinion, leaves out who does not answer in time, and solves."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from degroot.exceptions import InvalidInput
+from degroot.node.circle import Circle
+from degroot.node.faults import BadReply, PeerError
+from degroot.node.links import Link
+from degroot.node.opinion import Opinion, decode, impossible
+from degroot.node.seat import Seat
+from degroot.node.solving import Answered, solve
+from degroot.node.threads import computed
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import PROTOCOL, Malformed, tensor
+from degroot.points import Array
+from degroot.rules import MOMENTS
+
+FEW = 32  # points that are solved sooner than a thread is found for them
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A batch of points, and what is asked about them."""
+
+    points: Array  # (M, d)
+    fields: Sequence[str]
+    guard: bool
+
+
+async def consult(circle: Circle, asked: Asked) -> Answered:
+    """The collective's answer in one round."""
+    me, aside, seat = circle.configuration.name, circle.set_aside(), circle.scores.seat
+    spread = bool(aside) or seat.option.made.uses == MOMENTS
+    missing = circle.troubled()
+    question = v1.Question(
+        protocol=PROTOCOL, id=next(_numbers), points=tensor(asked.points), spread=spread, guard=asked.guard
+    )
+    links = [link for name, link in circle.links.items() if name not in missing]
+    waiting = [asyncio.create_task(_heard(link, question, len(asked.points), seat.outputs)) for link in links]
+    try:
+        seat = await circle.scores.seat_for(asked.points, circle.links)
+        own = await computed(seat.quick(len(asked.points)), _opinion, seat, asked, spread)
+        replies = await asyncio.gather(*waiting)
+    finally:
+        for task in waiting:
+            task.cancel()
+    opinions = {me: own}
+    for link, reply in zip(links, replies, strict=True):
+        if isinstance(reply, Opinion):
+            opinions[link.name] = reply
+        else:
+            missing[link.name] = reply.reason
+    scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
+    who = circle.membership(scored, missing)
+    who.check(circle.configuration.needed)
+
+    def solved() -> Answered:
+        return solve(circle.names, who, opinions, seat.option, asked.fields, guard=asked.guard, aside=aside)
+
+    return await computed(len(asked.points) <= FEW, solved)
+
+
+def _opinion(seat: Seat, asked: Asked, spread: bool) -> Opinion:
+    return seat.opinion(asked.points, spread=spread, guard=asked.guard)
+
+
+async def _heard(link: Link, question: v1.Question, rows: int, outputs: int) -> Opinion | PeerError:
+    """What a peer says, or why it says nothing that can be used."""
+    try:
+        opinion = decode(await link.opinion(question, rows), rows, outputs)
+    except PeerError as error:
+        return error
+    except Malformed as error:
+        return BadReply(link.name, f"its opinion makes no sense: {error}")
+    if not question.guard and impossible(opinion):  # where there is a guard it leaves them out, point by point
+        return BadReply(link.name, "its opinion is none that rows could give")
+    return opinion
+
+
+def checked(points: Array, names: Sequence[str], seat: Seat) -> Array:
+    """Points to ask about, if they have the features that the nodes have."""
+    if points.shape[1] != seat.agent.n_features:
+        raise InvalidInput(
+            f"`X` must have {seat.agent.n_features} features, as the nodes' rows do; got {points.shape[1]}."
+        )
+    for k, (given, known) in enumerate(zip(names, seat.feature_names, strict=False)):
+        if given != known:
+            raise InvalidInput(
+                f"`X` must have the same features in the same order; feature {k} is {given[:100]!r}, not {known!r}."
+            )
+    return points

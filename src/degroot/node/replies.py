@@ -1,0 +1,52 @@
+"""Replies: the answers to batches of points, put together to one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from degroot.answers import Consensus, Flag
+from degroot.node.solving import OF_AGENTS, spread_out
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import array
+from degroot.points import Array
+
+
+class Replies:
+    """Collects answers; the roster may have changed between them."""
+
+    def __init__(self, fields: Sequence[str], outputs: int | None) -> None:
+        self._fields, self._outputs = fields, outputs
+        self._answers: list[v1.Answer] = []
+
+    def add(self, answer: v1.Answer) -> None:
+        """Take in the answer to the next batch."""
+        self._answers.append(answer)
+
+    def consensus(self, known: Sequence[str]) -> Consensus:
+        """All of it as one answer."""
+        names = tuple(sorted({*known, *(name for answer in self._answers for name in answer.names)}))
+        parts: dict[str, list[Array]] = {name: [] for name in self._fields}
+        flags: dict[tuple[str, str], list[Any]] = {}
+        start = 0
+        for answer in self._answers:
+            size = 0
+            for name in self._fields:
+                values = self._values(answer, name, names)
+                parts[name].append(values)
+                size = len(values)
+            for flag in answer.flags:
+                flags.setdefault((flag.agent, flag.reason), []).append(np.array(flag.points, np.intp) + start)
+            start += size
+        told = tuple(Flag(agent, why, np.concatenate(points)) for (agent, why), points in flags.items())
+        fields: dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
+        return Consensus(names, **fields, flags=told)
+
+    def _values(self, answer: v1.Answer, name: str, names: Sequence[str]) -> Array:
+        message = answer.fields[name]
+        values = array(message, tuple(message.shape), name, finite=False)
+        if name in OF_AGENTS and tuple(answer.names) != tuple(names):
+            values = spread_out({name: values}, names, answer.names)[name]
+        if self._outputs is None and name not in ("weights", "trust"):
+            values = values[..., 0]
+        return values

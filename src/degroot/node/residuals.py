@@ -1,0 +1,163 @@
+"""Residuals on disk: what peers' models were off by on this node's rows, memory-mapped, one file for each model."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.exceptions import DeGrootError
+from degroot.folders import save
+from degroot.node.opinion import Model
+from degroot.points import Array
+
+
+class StorageError(DeGrootError):
+    """The state folder cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """A folder with the residuals, (n, Q) each, of models on n rows that do not change."""
+
+    folder: Path
+    shape: tuple[int, int]
+
+    @classmethod
+    def at(cls, state: Path, X: Array, y: Array) -> "Residuals":
+        """Those of these rows; what was kept of other rows is removed."""
+        digest = hashlib.sha256(np.ascontiguousarray(X).tobytes() + np.ascontiguousarray(y).tobytes()).hexdigest()[:16]
+        everything, folder = state / "residuals", state / "residuals" / digest
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for other in everything.iterdir():
+                if other != folder:
+                    _remove(other)
+        except OSError as error:
+            raise _refusal(folder, error) from error
+        return cls(folder, (len(X), y.shape[1] if y.ndim == 2 else 1))
+
+    def complete(self) -> Mapping[Model, Array]:
+        """The models that are wholly scored."""
+        found = {}
+        for about in sorted(self.folder.glob("*.json")):
+            values = about.with_suffix(".npy")
+            if values.exists():
+                told = json.loads(about.read_text())
+                found[Model(told["name"], told["version"])] = np.load(values, mmap_mode="r")
+        return found
+
+    def begun(self, model: Model, chunk: int) -> "Unfinished":
+        """Room for a model's residuals; if it was begun before, with all that is finished."""
+        about = self.folder / f"{_file_name(model)}.json"
+        try:
+            if not about.exists():
+                told = {"name": model.name, "version": model.version, "chunk": chunk, "seed": _seed()}
+                for path, shape, dtype in (
+                    (about.with_suffix(".part"), self.shape, np.float64),
+                    (about.with_suffix(".done"), (-(-self.shape[0] // chunk),), np.uint8),
+                ):
+                    _allocate(path, shape, dtype)
+                save(about, json.dumps(told).encode())
+            told = json.loads(about.read_text())
+            order = np.random.default_rng(told["seed"]).permutation(self.shape[0])
+            part, done = (np.load(about.with_suffix(end), mmap_mode="r+") for end in (".part", ".done"))
+        except OSError as error:
+            raise _refusal(about, error) from error
+        return Unfinished(about, order, told["chunk"], part, done)
+
+    def cache(self, model: Model) -> Any:
+        """Residuals of some rows, on disk; NaN where they are not known."""
+        path = self.folder / f"{_file_name(model)}.cache"
+        try:
+            if not path.exists():
+                fresh = path.with_suffix(".fresh")
+                _allocate(fresh, self.shape, np.float64)
+                np.load(fresh, mmap_mode="r+")[:] = np.nan
+                os.replace(fresh, path)
+            return np.load(path, mmap_mode="r+")
+        except OSError as error:
+            raise _refusal(path, error) from error
+
+    def forget_earlier(self, model: Model) -> None:
+        """Remove what is kept of other versions of a model."""
+        for about in self.folder.glob("*.json"):
+            told = Model(**{key: json.loads(about.read_text())[key] for key in ("name", "version")})
+            if told.name == model.name and told != model:
+                for end in (".json", ".npy", ".part", ".done"):
+                    about.with_suffix(end).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A model that is being scored, in shuffled chunks of rows. What is done stays done if the process is killed."""
+
+    about: Path
+    order: NDArray[np.intp]
+    chunk: int
+    part: Any  # (n, Q) on disk
+    done: Any  # a byte for each chunk, on disk
+
+    @property
+    def progress(self) -> float:
+        """The share of chunks that are done."""
+        return float(np.mean(self.done != 0))
+
+    def remaining(self) -> list[int]:
+        """The chunks that are not done."""
+        return [int(k) for k in np.flatnonzero(self.done == 0)]
+
+    def rows(self, chunk: int) -> NDArray[np.intp]:
+        """The numbers of the rows in a chunk."""
+        return self.order[chunk * self.chunk : (chunk + 1) * self.chunk]
+
+    def write(self, chunk: int, residuals: Array) -> None:
+        """Keep the residuals of a chunk: first they, then that they are there."""
+        self.part[self.rows(chunk)] = residuals
+        self.part.flush()
+        self.done[chunk] = 1
+        self.done.flush()
+
+    def finish(self) -> None:
+        """From now on it is complete."""
+        try:
+            os.replace(self.about.with_suffix(".part"), self.about.with_suffix(".npy"))
+            self.about.with_suffix(".done").unlink(missing_ok=True)
+        except OSError as error:
+            raise _refusal(self.about, error) from error
+
+
+def _file_name(model: Model) -> str:
+    return f"{model.name}-{hashlib.sha256(model.version.encode()).hexdigest()[:12]}"
+
+
+def _seed() -> int:
+    return int.from_bytes(os.urandom(8), "little")
+
+
+def _allocate(path: Path, shape: tuple[int, ...], dtype: type) -> None:
+    """A file of zeros that has all of its room: writing to a mapped file on a full disk would end the process."""
+    try:
+        mapped = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+        size = path.stat().st_size
+        del mapped
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _remove(path: Path) -> None:
+    for each in path.iterdir():
+        each.unlink()
+    path.rmdir()
+
+
+def _refusal(path: Path, error: OSError) -> StorageError:
+    return StorageError(f"The state folder must have room and be writable; {path}: {error.strerror}.")

@@ -1,0 +1,208 @@
+"""Rounds: nodes pool their beliefs among themselves until they agree; no node sees another's trust.
+
+The asked node opens a session with everybody who takes part, as `Begin`. Every member looks at the points, tells the
+asked node that it is `Ready`, and opens a stream to each other member. In each round a member sends everybody its
+current beliefs, and each of them its share of the sender's weight. Under a guard the asked node first holds what all
+expect of each other's models against their beliefs and tells `Bounds`; trust itself stays at home.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import numpy as np
+
+from degroot.guard import Mask
+from degroot.node.faults import PeerError, from_rpc, late
+from degroot.node.links import Link
+from degroot.node.opinion import Opinion
+from degroot.node.part import Part
+from degroot.node.session import Lost, Session
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import PROTOCOL, Malformed, array, tensor
+from degroot.points import Array
+from degroot.tempering import Bounds, within
+
+OUTSIDE = "its beliefs are no averages of those before"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the asked node tells a member under a guard: who takes part where, and within which bounds errors stay."""
+
+    kept: Mask  # (M, K)
+    low: Array  # (M, K)
+    high: Array  # (M, K)
+    own: Array  # (M,)
+
+    def encode(self) -> v1.PoolMessage:
+        """Ready to be sent."""
+        told = {name: tensor(getattr(self, name).astype(float)) for name in ("kept", "low", "high", "own")}
+        return v1.PoolMessage(bounds=v1.Bounds(**told))
+
+    @classmethod
+    def decode(cls, message: v1.Bounds, M: int, K: int) -> "Held":
+        """What was sent, if it has the right shapes."""
+        low, high = (array(getattr(message, name), (M, K), name, finite=False) for name in ("low", "high"))
+        return cls(array(message.kept, (M, K), "kept") > 0.5, low, high, array(message.own, (M,), "own", finite=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Who pools, and until when."""
+
+    session: str
+    members: tuple[str, ...]
+    guard: bool
+    tolerance: float
+    rounds: int
+
+    def begin(self, points: Array) -> v1.PoolMessage:
+        """The message that opens a session."""
+        return v1.PoolMessage(
+            begin=v1.Begin(
+                protocol=PROTOCOL, session=self.session, members=self.members, points=tensor(points), guard=self.guard,
+                tolerance=self.tolerance, rounds=self.rounds,
+            )
+        )  # fmt: skip
+
+    @classmethod
+    def told(cls, begin: v1.Begin, me: str, roster: Sequence[str]) -> "Terms":
+        """What a message says, if it makes sense."""
+        members = tuple(begin.members)
+        if len(set(members)) < len(members) or me not in members or set(members) - set(roster):
+            raise Malformed("`members` must be in the roster, each once, with the node that is told.")
+        if not 0.0 <= begin.tolerance < 1.0 or not begin.session or len(begin.session) > 64:
+            raise Malformed("A session must have a short name and a tolerance from 0 to 1.")
+        return cls(begin.session, members, begin.guard, begin.tolerance, begin.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """What a member knows when pooling is over."""
+
+    part: Part
+    settled: Mask  # (M,) where everybody is
+    rounds: int
+
+
+async def take_part(
+    me: str,
+    terms: Terms,
+    opinion: Opinion,
+    held: Held | None,
+    session: Session,
+    links: Mapping[str, Link],
+    patience: float,
+) -> Pooled:
+    """Pool with the other members until everybody is settled, or the rounds are used up."""
+    part = _part(me, terms, opinion, held)
+    others = [name for name in terms.members if name != me]
+    async with Mouth(terms, [links[name] for name in others]) as mouth:
+        for number in range(terms.rounds + 1):
+            await mouth.say(number, part, terms.members, patience)
+            heard = await session.round(number, others, patience)
+            told, shares, settled = _taken_in(heard, part, me, terms.members)
+            if terms.guard and number > 0:
+                _refuse_strays(part, told, terms.members)
+            part.listen(told, shares)
+            if settled.all():
+                break
+        return Pooled(part, settled, number)
+
+
+class Mouth:
+    """Streams to the other members, on which beliefs are sent."""
+
+    def __init__(self, terms: Terms, links: Sequence[Link]) -> None:
+        self._terms, self._links = terms, links
+        self._calls: list[Any] = []
+
+    async def __aenter__(self) -> "Mouth":
+        join = v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session=self._terms.session))
+        self._calls = [link.pool() for link in self._links]
+        await self._each(lambda call, _link: call.write(join), 0)
+        return self
+
+    async def say(self, number: int, part: Part, members: Sequence[str], patience: float) -> None:
+        """Send a round's beliefs to everybody, and to each its share of the weight."""
+        beliefs, settled = tensor(part.beliefs), tensor(part.settled.astype(float))
+
+        def tell(call: Any, link: Link) -> Awaitable[None]:
+            share = tensor(part.share(members.index(link.name)))
+            message = v1.PoolMessage(beliefs=v1.Beliefs(round=number, beliefs=beliefs, share=share, settled=settled))
+            link.pooled(len(part.settled), message.ByteSize(), 0)
+            written: Awaitable[None] = call.write(message)
+            return written
+
+        await self._each(tell, patience)
+
+    async def _each(self, tell: Callable[[Any, Link], Awaitable[None]], patience: float) -> None:
+        async def one(call: Any, link: Link) -> PeerError | None:
+            try:
+                await asyncio.wait_for(tell(call, link), patience or None)
+            except grpc.RpcError as error:
+                return from_rpc(link.name, error, patience)
+            except TimeoutError:
+                return late(link.name, patience)
+            except asyncio.InvalidStateError:  # the stream has ended
+                return PeerError(link.name, f"hung up: {await call.details() or await call.code()}")
+            return None
+
+        results = await asyncio.gather(*(one(*pair) for pair in zip(self._calls, self._links, strict=True)))
+        losses = {error.peer: error.reason for error in results if error is not None}
+        if losses:
+            raise Lost(losses)
+
+    async def __aexit__(self, kind: Any, *_: Any) -> None:
+        for call in self._calls:
+            if kind is None:
+                await call.done_writing()
+            else:
+                call.cancel()
+
+
+def _part(me: str, terms: Terms, opinion: Opinion, held: Held | None) -> Part:
+    M, K, place = len(opinion.beliefs), len(terms.members), terms.members.index(me)
+    columns = {model.name: column for column, model in enumerate(opinion.scored)}
+    unknown = [name for name in terms.members if name not in columns]
+    if unknown:
+        raise Malformed(f"All members must have been scored; not yet: {', '.join(unknown)}.")
+    errors = np.asarray(opinion.errors)[:, [columns[name] for name in terms.members]]
+    kept = np.ones((M, K), bool)
+    if held is not None:
+        own = np.zeros((M, K))
+        own[:, place] = held.own
+        errors = within(errors[:, None], Bounds(held.low, held.high, own), np.array([place]))[:, 0]
+        kept = held.kept
+    return Part(place, errors, opinion.beliefs, kept, terms.tolerance)
+
+
+def _taken_in(
+    heard: Mapping[str, v1.Beliefs], part: Part, me: str, members: Sequence[str]
+) -> tuple[list[Array], list[Array], Mask]:
+    """Beliefs and shares in the order of the members, and where everybody is settled."""
+    M = len(part.settled)
+    told, shares, settled, losses = [], [], part.settled.copy(), {}
+    for place, name in enumerate(members):
+        if name == me:
+            told.append(part.beliefs)
+            shares.append(part.share(place))
+            continue
+        try:
+            told.append(array(heard[name].beliefs, part.beliefs.shape, "beliefs"))
+            shares.append(array(heard[name].share, (M,), "share"))
+            settled &= array(heard[name].settled, (M,), "settled") > 0.5
+        except Malformed as error:
+            losses[name] = str(error)
+    if losses:
+        raise Lost(losses)
+    return told, shares, settled
+
+
+def _refuse_strays(part: Part, told: Sequence[Array], members: Sequence[str]) -> None:
+    stray = part.stray(told)
+    if stray.any():
+        raise Lost({name: OUTSIDE for name, away in zip(members, stray, strict=True) if away})

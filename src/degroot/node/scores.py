@@ -1,0 +1,163 @@
+"""Scores: which models a node has scored on its rows, and the seat that it answers from."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.node.faults import BadReply, PeerError
+from degroot.node.inference import predictions_in
+from degroot.node.links import Link
+from degroot.node.metrics import Metrics
+from degroot.node.nearby import rows_near
+from degroot.node.opinion import Model
+from degroot.node.organisation import own_residuals
+from degroot.node.residuals import Residuals, Unfinished
+from degroot.node.seat import Seat
+from degroot.node.threads import computed
+from degroot.node.wire import Malformed
+from degroot.points import Array
+
+
+class Scores:
+    """All rows are put to every peer's model once, in shuffled chunks: calibration."""
+
+    def __init__(self, first: Seat, residuals: Residuals, chunk_rows: int, metrics: Metrics, log: Any) -> None:
+        self._first, self._own = first, own_residuals(first)
+        self._residuals, self._chunk_rows, self._metrics, self._log = residuals, chunk_rows, metrics, log
+        self._complete = dict(residuals.complete())
+        self._names: frozenset[str] = frozenset()
+        self._building = asyncio.Lock()
+        self.seat = first
+
+    async def seat_for(self, _points: Array, _links: Mapping[str, Link]) -> Seat:
+        """What a question about points is answered from."""
+        return self.seat
+
+    async def keep(self, names: Collection[str]) -> None:
+        """Judge the models of these peers, as far as they are scored, and no others."""
+        self._names = frozenset(names)
+        await self._reseat()
+
+    async def take(self, first: Seat) -> None:
+        """Go on with another model of one's own."""
+        own = await computed(False, own_residuals, first)
+        self._first, self._own = first, own
+        await self._reseat()
+
+    def known(self, link: Link) -> bool:
+        """Whether the peer's model, as it is now, is scored."""
+        return Model(link.name, link.version) in self._complete
+
+    async def score(self, link: Link) -> None:
+        """Score a peer's model, unless it is scored already; what was finished before is not asked again."""
+        model = Model(link.name, link.version)
+        if model in self._complete:
+            link.progress = 1.0
+            return
+        work = self._residuals.begun(model, self._chunk_rows)
+        self._log.info("calibrating", peer=link.name, version=model.version, done=round(work.progress, 3))
+        await self._calibrate(link, work)
+        work.finish()
+        self._residuals.forget_earlier(model)
+        self._complete = dict(self._residuals.complete())
+        await self._reseat()
+        self._log.info("calibrated", peer=link.name, version=model.version)
+
+    async def _calibrate(self, link: Link, work: Unfinished) -> None:
+        told = 0.0
+        for chunk in work.remaining():
+            rows = work.rows(chunk)
+            work.write(chunk, await residuals_at(link, self._first, rows))
+            link.progress = work.progress
+            self._metrics.calibrated(link.name, link.progress)
+            if link.progress >= told + 0.1:
+                told = link.progress
+                self._log.info("calibrating", peer=link.name, done=round(told, 3))
+
+    async def _reseat(self) -> None:
+        """A new seat, when something has changed; questions that are open keep the old one."""
+        async with self._building:
+            kept: dict[Model, Array] = {each: r for each, r in self._complete.items() if each.name in self._names}
+            kept[Model(self._first.agent.name, self._first.version)] = self._own
+            self.seat = await computed(False, Seat.taken, self._first, kept)
+
+
+class OnDemand:
+    """Only the neighbours of asked points are put to a peer's model, and what it says is kept: the paper's way."""
+
+    def __init__(self, first: Seat, residuals: Residuals) -> None:
+        self._first, self._own = first, own_residuals(first)
+        self._residuals = residuals
+        self._known: dict[Model, Any] = {}
+        self._names: frozenset[str] = frozenset()
+        self._asking = asyncio.Lock()
+        self.seat = first
+
+    async def keep(self, names: Collection[str]) -> None:
+        """Judge the models of these peers, and no others."""
+        self._names = frozenset(names)
+        self._announce()
+
+    async def take(self, first: Seat) -> None:
+        """Go on with another model of one's own."""
+        self._own = await computed(False, own_residuals, first)
+        self._first = first
+        self._announce()
+
+    def known(self, link: Link) -> bool:
+        """Whether the peer's model, as it is now, can be scored when a question comes."""
+        return Model(link.name, link.version) in self._known
+
+    async def score(self, link: Link) -> None:
+        """Get ready to score a peer's model."""
+        model, link.progress = Model(link.name, link.version), 1.0
+        if model not in self._known:
+            self._known = {each: kept for each, kept in self._known.items() if each.name != model.name}
+            self._known[model] = self._residuals.cache(model)
+            self._announce()
+
+    async def seat_for(self, points: Array, links: Mapping[str, Link]) -> Seat:
+        """A seat with all models that are known near these points, once their owners have been asked."""
+        located = self._first.judge.locate(points)
+        rows = await computed(False, rows_near, self._first.judge, located, self._first.option.reach)
+        async with self._asking:
+            known = {model: kept for model, kept in self._known.items() if model.name in self._names}
+            asked = [self._ask(links.get(model.name), model, kept, rows) for model, kept in known.items()]
+            scored = [model for model in await asyncio.gather(*asked) if model is not None]
+            residuals: dict[Model, Array] = {model: np.array(known[model]) for model in scored}
+        residuals[Model(self._first.agent.name, self._first.version)] = self._own
+        return Seat.taken(self._first, residuals)
+
+    async def _ask(self, link: Link | None, model: Model, kept: Any, rows: NDArray[np.intp]) -> Model | None:
+        """The model, if it is known at all these rows in the end."""
+        new = rows[np.isnan(kept[rows]).any(axis=1)]
+        if len(new) == 0:
+            return model
+        if link is None or link.trouble is not None or link.version != model.version:
+            return None
+        try:
+            new = np.random.default_rng().permutation(new)  # their order tells nothing
+            kept[new] = await residuals_at(link, self._first, new)
+        except PeerError:
+            return None
+        return model
+
+    def _announce(self) -> None:
+        """Tell which models can be scored."""
+        scored = [model for model in self._known if model.name in self._names]
+        own = Model(self._first.agent.name, self._first.version)
+        self.seat = replace(self._first, scored=tuple(sorted([*scored, own])))
+
+
+async def residuals_at(link: Link, seat: Seat, rows: NDArray[np.intp]) -> Array:
+    """What a peer's model is off by on some rows, (m, Q)."""
+    answer = await link.infer(seat.agent.X[rows], link.version)
+    try:
+        predictions = predictions_in(answer, len(rows), seat.outputs)
+    except Malformed as error:
+        raise BadReply(link.name, str(error)) from error
+    return predictions - seat.agent.y[rows].reshape(len(rows), -1)

@@ -1,0 +1,149 @@
+"""The server: one node's process, from its configuration to its last answer."""
+
+import asyncio
+import fcntl
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from degroot.exceptions import InvalidInput
+from degroot.folders import make_folder
+from degroot.node import identity, inference, metrics
+from degroot.node.access import Access
+from degroot.node.addresses import check_loopback
+from degroot.node.circle import Circle
+from degroot.node.configuration import ON_DEMAND, RIGHTS, Configuration
+from degroot.node.ledger import Ledger
+from degroot.node.limits import Allowances
+from degroot.node.links import Wiring
+from degroot.node.logs import logger
+from degroot.node.organisation import seated
+from degroot.node.residuals import Residuals
+from degroot.node.scores import OnDemand, Scores
+from degroot.node.seat import Seat
+from degroot.node.service import CollectiveService
+from degroot.node.v1 import collective_pb2_grpc
+from degroot.node.versions import OtherVersions
+from degroot.node.watching import watch
+
+LEDGER = "ledger.sqlite"
+HANDSHAKE_SECONDS = 10
+
+
+def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe_pickle: bool = False) -> None:
+    """Serve until the process is told to stop; then finish what is in flight."""
+    check_security(configuration, insecure_loopback)
+    first = seated(configuration, unsafe_pickle=unsafe_pickle)
+    with ExitStack() as stack:
+        stack.enter_context(_locked(make_folder(configuration.state)))
+        ledger = Ledger(configuration.state / LEDGER)
+        stack.callback(ledger.close)
+        measured = metrics.Metrics()
+        if configuration.metrics_port is not None:
+            stack.callback(metrics.serve(measured.registry, configuration.metrics_port).close)
+        asyncio.run(_serve(configuration, first, ledger, measured, unsafe_pickle))
+
+
+def check_security(configuration: Configuration, insecure_loopback: bool) -> None:
+    """Mutual TLS always; without it only on loopback, and only if that is asked for."""
+    if insecure_loopback:
+        check_loopback([configuration.listen, *(peer.address for peer in configuration.peers)])
+    elif configuration.identity is None:
+        raise InvalidInput(
+            f"{configuration.path} must have a table [identity]; without TLS a node runs only with --insecure-loopback."
+        )
+    else:
+        identity.check(configuration.identity, configuration.name)
+
+
+async def _serve(
+    configuration: Configuration, first: Seat, ledger: Ledger, measured: metrics.Metrics, unsafe_pickle: bool
+) -> None:
+    log, files = logger(configuration.name), configuration.identity
+    credentials = None if files is None else identity.channel_credentials(files)
+    limits, timing = configuration.limits, configuration.timing
+    wiring = Wiring(configuration.name, credentials, limits, timing.deadline_seconds, ledger, measured)
+    residuals = Residuals.at(configuration.state, first.agent.X, first.agent.y)
+    scores: Scores | OnDemand = (
+        OnDemand(first, residuals)
+        if configuration.queries == ON_DEMAND
+        else Scores(first, residuals, timing.chunk_rows, measured, log)
+    )
+    circle = Circle(configuration, wiring, scores, log)
+
+    def roster() -> Mapping[str, frozenset[str]]:
+        now = circle.configuration
+        peers, clients = ({each.name: each.may for each in them} for them in (now.peers, now.clients))
+        return clients | peers | {now.name: frozenset(RIGHTS)}
+
+    access = Access(configuration.name, roster, Allowances(limits), ledger, measured, files is None)
+    server = _server(configuration, circle, access, measured, log)
+    stopping = _stopping()
+    await server.start()
+    await circle.change(configuration)
+    log.info("serving", listen=configuration.listen, model=first.version, peers=len(configuration.peers))
+    watching = asyncio.create_task(watch(circle, unsafe_pickle, log))
+    await stopping.wait()
+    log.info("stopping")
+    watching.cancel()
+    ending = asyncio.create_task(server.stop(timing.shutdown_seconds))
+    await asyncio.sleep(0)
+    for task in list(access.idle):
+        task.cancel()
+    await ending
+    await circle.close()
+    log.info("stopped")
+
+
+def _server(
+    configuration: Configuration, circle: Circle, access: Access, measured: metrics.Metrics, log: Any
+) -> grpc.aio.Server:
+    limits = configuration.limits
+    callers = 1 + len(configuration.peers) + len(configuration.clients)
+    server = grpc.aio.server(
+        maximum_concurrent_rpcs=limits.concurrent_calls * (callers + 1),
+        options=[
+            ("grpc.max_receive_message_length", limits.message_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_concurrent_streams", limits.concurrent_calls * 2),
+            ("grpc.server_handshake_timeout_ms", HANDSHAKE_SECONDS * 1000),
+            ("grpc.so_reuseport", 0),
+        ],
+    )
+    service = CollectiveService(circle, access, measured, log)
+    collective_pb2_grpc.add_CollectiveServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+    inference.add_to(server, inference.ModelService(configuration.name, lambda: circle.scores.seat, access))
+    server.add_generic_rpc_handlers([OtherVersions()])
+    try:
+        if configuration.identity is None:
+            server.add_insecure_port(configuration.listen)
+        else:
+            server.add_secure_port(configuration.listen, identity.server_credentials(configuration.identity))
+    except RuntimeError as error:
+        raise InvalidInput(
+            f"`listen` must be an address of this machine with a free port; {configuration.listen} cannot be bound."
+        ) from error
+    return server
+
+
+def _stopping() -> asyncio.Event:
+    """Set when the process is told to stop."""
+    event, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, event.set)
+    return event
+
+
+@contextmanager
+def _locked(state: Path) -> Iterator[None]:
+    """The state folder, for one process at a time."""
+    with (state / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InvalidInput(f"A state folder must belong to one running node; {state} is in use.") from error
+        yield

@@ -1,0 +1,91 @@
+"""Sessions: what the members of one pooling have sent, until it is taken in."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from degroot.exceptions import DeGrootError
+from degroot.node.faults import PeerError
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import Malformed
+
+MOST = 64  # sessions at the same time
+FORGOTTEN = 60.0  # seconds after which a session that never began is dropped
+
+
+class Lost(DeGrootError):
+    """Members fell silent, or broke the rules: pooling starts again without them."""
+
+    def __init__(self, losses: Mapping[str, str], witness: str | None = None) -> None:
+        super().__init__(losses, witness)
+        self.losses, self.witness = losses, witness  # who was lost and why; who says so, if not this node
+
+
+class Session:
+    """The inbox of one member. Nobody is more than a round ahead, so it stays small."""
+
+    def __init__(self) -> None:
+        self.made = time.monotonic()
+        self.begun = False
+        self._round = 0
+        self._inbox: dict[int, dict[str, v1.Beliefs]] = defaultdict(dict)
+        self._gone: dict[str, str] = {}
+        self._news = asyncio.Event()
+
+    def receive(self, sender: str, message: v1.Beliefs) -> None:
+        """Keep what a member sent."""
+        ahead = message.round - self._round
+        if ahead not in (0, 1) or sender in self._inbox[message.round]:
+            raise Malformed(f"Round {self._round} or the next must be told, once; got round {message.round}.")
+        self._inbox[message.round][sender] = message
+        self._news.set()
+
+    def lose(self, sender: str, reason: str) -> None:
+        """A member hung up before the end."""
+        self._gone[sender] = reason
+        self._news.set()
+
+    async def round(self, number: int, members: Sequence[str], patience: float) -> Mapping[str, v1.Beliefs]:
+        """What all `members` say in a round, if it comes within so many seconds."""
+        until = asyncio.get_running_loop().time() + patience
+        while True:
+            missing = [name for name in members if name not in self._inbox[number]]
+            if not missing:
+                self._round = number + 1
+                return self._inbox.pop(number)
+            gone = {name: self._gone[name] for name in missing if name in self._gone}
+            if gone:
+                raise Lost(gone)
+            self._news.clear()
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._news.wait()
+            except TimeoutError:
+                raise Lost(dict.fromkeys(missing, f"silent for {patience:g} seconds")) from None
+
+
+class Sessions:
+    """All poolings that a node takes part in."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Session] = {}
+
+    def of(self, name: str) -> Session:
+        """The session of that name, made if somebody is early."""
+        if name not in self._open:
+            self._drop_forgotten()
+            if len(self._open) >= MOST:
+                raise PeerError(name, f"at most {MOST} sessions are open at a time; one more came")
+            self._open[name] = Session()
+        return self._open[name]
+
+    def close(self, name: str) -> None:
+        """Forget a session."""
+        self._open.pop(name, None)
+
+    def _drop_forgotten(self) -> None:
+        now = time.monotonic()
+        for name, session in list(self._open.items()):
+            if not session.begun and now - session.made > FORGOTTEN:
+                del self._open[name]

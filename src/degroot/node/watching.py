@@ -1,0 +1,83 @@
+"""Watching: a node takes in a new roster and a new model while it runs."""
+
+import asyncio
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from degroot import models
+from degroot.exceptions import DeGrootError
+from degroot.node.circle import Circle
+from degroot.node.configuration import Configuration, read
+from degroot.node.seat import Seat
+from degroot.node.threads import computed
+
+ADDRESS_SECONDS = 10.0  # between looks at a model that is served elsewhere
+
+Stamp = tuple[int, int, int] | None
+
+
+async def watch(circle: Circle, unsafe_pickle: bool, log: Any) -> None:
+    """Look after the configuration and the model, as long as the node runs."""
+    configuration = circle.configuration
+    files = {"configuration": configuration.path, "model": configuration.model.file}
+    seen = {what: _stamp(path) for what, path in files.items()}
+    looked = asyncio.get_running_loop().time()
+    while True:
+        await asyncio.sleep(configuration.timing.probe_seconds)
+        try:
+            if _changed(seen, "configuration", files["configuration"]):
+                await _reread(circle, log)
+            now = asyncio.get_running_loop().time()
+            served = files["model"] is None and now - looked > ADDRESS_SECONDS
+            if served or _changed(seen, "model", files["model"]):
+                looked = now
+                await _reload(circle, unsafe_pickle, log)
+        except DeGrootError as error:
+            log.error("change not taken in", reason=str(error))
+
+
+async def _reread(circle: Circle, log: Any) -> None:
+    fresh, now = read(circle.configuration.path), circle.configuration
+    fixed = replace(fresh, peers=now.peers, clients=now.clients, quorum=now.quorum)
+    if fixed != now:
+        log.warning("a restart is needed", reason="only peers, clients and the quorum can change while a node runs")
+    await circle.change(replace(now, peers=fresh.peers, clients=fresh.clients, quorum=fresh.quorum))
+    log.info("roster taken in", peers=len(fresh.peers), clients=len(fresh.clients))
+
+
+async def _reload(circle: Circle, unsafe_pickle: bool, log: Any) -> None:
+    seat = await computed(False, _with_model, circle.scores.seat, circle.configuration, unsafe_pickle)
+    if seat.version == circle.scores.seat.version:
+        return
+    if seat.agent.own_predictions is not None:
+        log.warning("own predictions are of the earlier model", version=seat.version)
+    await circle.scores.take(seat)
+    log.info("model taken in", version=seat.version)
+
+
+def _with_model(seat: Seat, configuration: Configuration, unsafe_pickle: bool) -> Seat:
+    """The same seat with the model as it is now."""
+    model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)
+    agent = copy(seat.agent)
+    agent.model = model
+    agent.predict(agent.X[:1])
+    return replace(seat, agent=agent, version=version, judge=replace(seat.judge, agent=agent))
+
+
+def _stamp(path: Path | None) -> Stamp:
+    try:
+        status = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def _changed(seen: dict[str, Stamp], what: str, path: Path | None) -> bool:
+    """Whether a file is there and another than when last seen."""
+    now = _stamp(path)
+    if now is None or now == seen[what]:
+        return False
+    seen[what] = now
+    return True
