@@ -213,13 +213,18 @@ class Server(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.metadata.inputs.add(name="x", datatype="FP32", shape=[-1, 3])
         self.metadata.outputs.add(name="y", datatype="FP32", shape=[-1, 1])
         self.predict = lambda rows: rows @ np.array([1.0, -2.0, 0.5])
-        self.typed, self.sizes = False, []
+        self.typed, self.sizes, self.index = False, [], None
         self.change = lambda answer: answer
 
     def ModelMetadata(self, request, context):  # noqa: N802
         if request.name != "iris":
             context.abort(grpc.StatusCode.NOT_FOUND, f"no model {request.name}")
         return self.metadata
+
+    def RepositoryIndex(self, request, context):  # noqa: N802
+        if self.index is None:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "no list")
+        return self.index
 
     def ModelInfer(self, request, context):  # noqa: N802
         kind = {"FP32": np.float32, "FP64": np.float64}[request.inputs[0].datatype]
@@ -275,6 +280,11 @@ def test_the_version_is_what_was_asked_for_or_the_newest_or_a_digest(served):
     assert len(digest) == 16
     server.metadata.platform = "another"
     assert load(source)[1] != digest
+    server.index = service_pb2.RepositoryIndexResponse()
+    server.index.models.add(name="rose", version="v7")
+    assert load(source)[1] not in ("v7", digest)
+    server.index.models.add(name="iris", version="v3")
+    assert load(source)[1] == "v3"
 
 
 def test_a_served_model_with_several_columns_and_one_that_says_nothing_of_itself(served):

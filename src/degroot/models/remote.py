@@ -143,12 +143,24 @@ class RemoteModel:
         try:
             return method(request, timeout=self.deadline)
         except grpc.RpcError as error:
-            raise self._error(f"must answer; {error.code().name}: {error.details()}") from error
+            raise self._error(f"must answer; {error.code().name}: {str(error.details()).rstrip('.')}") from error
 
     def _version(self, told: Any) -> str:
-        if self.version or told.versions:
-            return self.version or max(told.versions, key=lambda version: (len(version), version))  # "10" is after "9"
+        """What was asked for, or the newest that the server tells of, or a digest of what it says."""
+        versions = [self.version] if self.version else list(told.versions) or self._listed_versions()
+        if versions:
+            return max(versions, key=lambda version: (len(version), version))  # "10" comes after "9"
         return sha256(told.SerializeToString(deterministic=True)).hexdigest()[:VERSION_DIGITS]
+
+    def _listed_versions(self) -> list[str]:
+        """The versions in the server's list of models, if it has one: MLServer tells them nowhere else."""
+        from tritonclient.grpc import service_pb2
+
+        try:
+            told = self._call(self._stub.RepositoryIndex, service_pb2.RepositoryIndexRequest(ready=True))
+        except InvalidInput:
+            return []
+        return [str(model.version) for model in told.models if model.name == self.name and model.version]
 
     def _error(self, message: str) -> InvalidInput:
         return InvalidInput(f"The model {self.name!r} at {self.address} {message}.")
