@@ -10,7 +10,7 @@ from tritonclient.grpc import service_pb2 as v2
 from tritonclient.grpc import service_pb2_grpc
 
 from degroot.exceptions import InvalidInput
-from degroot.node.access import Access
+from degroot.node.access import Access, Visit
 from degroot.node.configuration import QUERY
 from degroot.node.seat import Seat
 from degroot.node.threads import computed
@@ -19,7 +19,7 @@ from degroot.points import Array
 
 POINTS, PREDICTIONS = "points", "predictions"
 TYPES: dict[str, np.dtype[Any]] = {"FP64": np.dtype("<f8"), "FP32": np.dtype("<f4")}
-MODEL_QUERY = "model query"
+MODEL_QUERY, ABOUT = "model query", "about the model"
 
 
 def request(name: str, version: str, points: Array) -> v2.ModelInferRequest:
@@ -91,45 +91,39 @@ class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
     def __init__(self, name: str, seat: Callable[[], Seat], access: Access) -> None:
         self._name, self._seat, self._access = name, seat, access
 
-    async def ServerLive(self, _request: Any, context: Any) -> v2.ServerLiveResponse:  # noqa: N802
+    async def ServerLive(self, request: Any, context: Any) -> v2.ServerLiveResponse:  # noqa: N802
         """Whether the node is there."""
-        async with self._access.admitted(context, QUERY):
-            return v2.ServerLiveResponse(live=True)
+        return await self._told(request, context, v2.ServerLiveResponse(live=True))
 
-    async def ServerReady(self, _request: Any, context: Any) -> v2.ServerReadyResponse:  # noqa: N802
+    async def ServerReady(self, request: Any, context: Any) -> v2.ServerReadyResponse:  # noqa: N802
         """Whether it answers."""
-        async with self._access.admitted(context, QUERY):
-            return v2.ServerReadyResponse(ready=True)
+        return await self._told(request, context, v2.ServerReadyResponse(ready=True))
+
+    async def ServerMetadata(self, request: Any, context: Any) -> v2.ServerMetadataResponse:  # noqa: N802
+        """What serves the model."""
+        return await self._told(request, context, v2.ServerMetadataResponse(name="degroot", version="1"))
 
     async def ModelReady(self, request: Any, context: Any) -> v2.ModelReadyResponse:  # noqa: N802
         """Whether that model answers."""
-        async with self._access.admitted(context, QUERY):
-            known = request.name == self._name and request.version in ("", self._seat().version)
-            return v2.ModelReadyResponse(ready=known)
-
-    async def ServerMetadata(self, _request: Any, context: Any) -> v2.ServerMetadataResponse:  # noqa: N802
-        """What serves the model."""
-        async with self._access.admitted(context, QUERY):
-            return v2.ServerMetadataResponse(name="degroot", version="1", extensions=[])
+        known = request.name == self._name and request.version in ("", self._seat().version)
+        return await self._told(request, context, v2.ModelReadyResponse(ready=known))
 
     async def ModelMetadata(self, request: Any, context: Any) -> v2.ModelMetadataResponse:  # noqa: N802
         """What the model takes and gives."""
-        async with self._access.admitted(context, QUERY):
-            seat = self._seat()
-            await self._known(context, request.name, request.version, seat)
-            tensor = v2.ModelMetadataResponse.TensorMetadata
-            outputs = [-1] if seat.agent.outputs is None else [-1, seat.agent.outputs]
-            return v2.ModelMetadataResponse(
-                name=self._name, versions=[seat.version], platform="degroot",
-                inputs=[tensor(name=POINTS, datatype="FP64", shape=[-1, seat.agent.n_features])],
-                outputs=[tensor(name=PREDICTIONS, datatype="FP64", shape=outputs)],
-            )  # fmt: skip
+        seat, tensor = self._seat(), v2.ModelMetadataResponse.TensorMetadata
+        outputs = [-1] if seat.agent.outputs is None else [-1, seat.agent.outputs]
+        metadata = v2.ModelMetadataResponse(
+            name=self._name, versions=[seat.version], platform="degroot",
+            inputs=[tensor(name=POINTS, datatype="FP64", shape=[-1, seat.agent.n_features])],
+            outputs=[tensor(name=PREDICTIONS, datatype="FP64", shape=outputs)],
+        )  # fmt: skip
+        return await self._told(request, context, metadata, (request.name, request.version))
 
     async def ModelInfer(self, request: Any, context: Any) -> v2.ModelInferResponse:  # noqa: N802
         """Predictions for some points."""
         async with self._access.admitted(context, QUERY) as visit:
             seat = self._seat()
-            await self._known(context, request.model_name, request.model_version, seat)
+            await self._known(context, visit, (request.model_name, request.model_version))
             try:
                 points = points_in(request, seat.agent.n_features)
             except Malformed as error:
@@ -138,15 +132,25 @@ class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
             try:
                 predictions = await computed(seat.quick(len(points)), seat.agent.predict, points)
             except InvalidInput as error:
-                await context.abort(StatusCode.INTERNAL, str(error))
+                await self._access.refuse(context, visit.name, "model", StatusCode.INTERNAL, str(error))
             answer = response(request, seat.version, predictions)
             visit.answered(MODEL_QUERY, len(points), answer.ByteSize())
             return answer
 
-    async def _known(self, context: Any, name: str, version: str, seat: Seat) -> None:
-        if name != self._name or version not in ("", seat.version):
-            told = f"The model must be {self._name!r}, version {seat.version!r}; got {name[:100]!r}, {version[:100]!r}."
-            await context.abort(StatusCode.NOT_FOUND, told)
+    async def _told(self, request: Any, context: Any, answer: Any, model: tuple[str, str] | None = None) -> Any:
+        """Something about the server, or about a model that has to be this one."""
+        async with self._access.admitted(context, QUERY) as visit:
+            await visit.message(ABOUT, 0, request.ByteSize())
+            if model is not None:
+                await self._known(context, visit, model)
+            visit.answered(ABOUT, 0, answer.ByteSize())
+            return answer
+
+    async def _known(self, context: Any, visit: Visit, model: tuple[str, str]) -> None:
+        version = self._seat().version
+        if model[0] != self._name or model[1] not in ("", version):
+            told = f"The model must be {self._name!r}, version {version!r}; got {model[0][:100]!r}, {model[1][:100]!r}."
+            await self._access.refuse(context, visit.name, "no such model", StatusCode.NOT_FOUND, told)
 
 
 def add_to(server: grpc.aio.Server, service: ModelService) -> None:

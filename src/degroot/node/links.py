@@ -77,28 +77,26 @@ class Link:
     async def describe(self, accept: Callable[[v1.Description], None]) -> None:
         """Ask the peer who it is; `accept` raises if it cannot take part."""
         request = v1.DescribeRequest(protocol=PROTOCOL)
+        self._record("describe", 0, request.ByteSize())
         try:
             description = await self._call(self._collective.Describe, request)
             accept(description)
         except PeerError as error:
             self.trouble = error.reason
             raise
-        self._record("describe", 0, request, description)
         self.description, self.trouble = description, None
 
     async def opinion(self, question: v1.Question, rows: int) -> v1.OpinionReply:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
         seconds = self._wiring.deadline
+        self._record("opinion", rows, question.ByteSize())
         try:
             async with asyncio.timeout(seconds):
-                if self._conversation is None or self._conversation.over:
-                    self._conversation = Conversation(self._collective.Opinion(metadata=self._metadata()))
-                reply = await self._conversation.ask(question)
+                reply = await self._conversed(question)
         except TimeoutError:
             raise self._troubled(late(self.name, seconds)) from None
         except grpc.RpcError as error:
             raise self._troubled(from_rpc(self.name, error, seconds)) from error
-        self._record("opinion", rows, question, reply)
         if reply.fault:
             raise PeerRefused(self.name, f"has no opinion: {reply.fault[:300]}")
         return reply
@@ -107,31 +105,38 @@ class Link:
         """What the peer's model says of points; where that is over a limit, a little later."""
         request = inference.request(self.name, version, points)
         while True:
+            self._record(inference.MODEL_QUERY, len(points), request.ByteSize())
             try:
-                answer = await self._call(self._model.ModelInfer, request)
-                break
+                return await self._call(self._model.ModelInfer, request)
             except PeerRefused as error:
                 cause: Any = error.__cause__
                 if cause.code() is not StatusCode.RESOURCE_EXHAUSTED:
                     raise
                 await asyncio.sleep(PAUSE)
-        self._record(inference.MODEL_QUERY, len(points), request, answer)
-        return answer
 
     def pool(self) -> Any:
         """A stream for pooling with the peer."""
         return self._collective.Pool(metadata=self._metadata())
 
-    def pooled(self, rows: int, sent: int, received: int) -> None:
-        """Record what was exchanged in pooling."""
-        self._wiring.ledger.record(self.name, "pool", OUT, rows, sent, received)
-        self._wiring.metrics.exchanged(self.name, "pool", OUT, rows, sent, received)
+    def pooled(self, rows: int, sent: int) -> None:
+        """Record what is about to be sent in pooling."""
+        self._record("pool", rows, sent)
 
     async def close(self) -> None:
         """Hang up."""
         if self._conversation is not None:
             self._conversation.end()
         await self._channel.close()
+
+    async def _conversed(self, question: v1.Question) -> v1.OpinionReply:
+        """The reply over the open stream; or over a new one, if that was closed meanwhile for its silence."""
+        if self._conversation is not None and not self._conversation.over:
+            try:
+                return await self._conversation.ask(question)
+            except grpc.RpcError:
+                self._conversation.end()
+        self._conversation = Conversation(self._collective.Opinion(metadata=self._metadata()))
+        return await self._conversation.ask(question)
 
     async def _call(self, method: Any, request: Any) -> Any:
         seconds = self._wiring.deadline
@@ -147,10 +152,10 @@ class Link:
             self._conversation = None
         return error
 
-    def _record(self, kind: str, rows: int, sent: Any, received: Any) -> None:
-        sizes = sent.ByteSize(), received.ByteSize()
-        self._wiring.ledger.record(self.name, kind, OUT, rows, *sizes)
-        self._wiring.metrics.exchanged(self.name, kind, OUT, rows, *sizes)
+    def _record(self, kind: str, rows: int, sent: int) -> None:
+        """Record what is about to leave; if that cannot be, it stays. (What peers send back is in their records.)"""
+        self._wiring.ledger.record(self.name, kind, OUT, rows, sent, 0)
+        self._wiring.metrics.exchanged(self.name, kind, OUT, rows, sent, 0)
 
     def _metadata(self) -> Sequence[tuple[str, str]]:
         return ((NAME, self._wiring.me),) if self._wiring.credentials is None else ()

@@ -103,7 +103,7 @@ async def _opinions(
     """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
     begin, seat = terms.begin(asked.points), await circle.scores.seat_for(asked.points, circle.links)
     for name in calls:
-        circle.links[name].pooled(len(asked.points), begin.ByteSize(), 0)
+        circle.links[name].pooled(len(asked.points), begin.ByteSize())
     waiting = [
         asyncio.create_task(_ready(call, begin, name, asked, seat.outputs, patience)) for name, call in calls.items()
     ]

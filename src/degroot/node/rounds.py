@@ -133,7 +133,7 @@ class Mouth:
         def tell(call: Any, link: Link) -> Awaitable[None]:
             share = tensor(part.share(members.index(link.name)))
             message = v1.PoolMessage(beliefs=v1.Beliefs(round=number, beliefs=beliefs, share=share, settled=settled))
-            link.pooled(len(part.settled), message.ByteSize(), 0)
+            link.pooled(len(part.settled), message.ByteSize())
             written: Awaitable[None] = call.write(message)
             return written
 

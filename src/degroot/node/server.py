@@ -92,8 +92,7 @@ async def _serve(
     watching.cancel()
     ending = asyncio.create_task(server.stop(timing.shutdown_seconds))
     await asyncio.sleep(0)
-    for task in list(access.idle):
-        task.cancel()
+    access.close()
     await ending
     await circle.close()
     log.info("stopped")

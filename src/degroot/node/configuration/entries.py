@@ -66,7 +66,7 @@ class Client:
 class Limits:
     """How much one peer or client may ask for."""
 
-    requests_per_second: float = 500.0
+    requests_per_second: float = 2000.0
     rows_per_second: float = 1_000_000.0
     rows_per_request: int = 20_000
     concurrent_calls: int = 32
