@@ -62,7 +62,7 @@ def test_what_is_not_said_has_the_documented_defaults(tmp_path):
     assert node.model == ModelSource(file=tmp_path / "model.onnx")
     assert (node.data.file, node.data.target) == (tmp_path / "rows.csv", ("y",))
     assert node.collective == Settings("degroot", None, "euclidean", None, None, True)
-    assert node.limits == Limits(500, 1_000_000, 20_000, 32, 67_108_864, 60)
+    assert node.limits == Limits(2000, 1_000_000, 20_000, 32, 67_108_864, 60)
     assert node.timing == Timing(5.0, 1.0, 1000, 10.0)
     assert node.metrics_port is None
 
