@@ -51,10 +51,32 @@ def save_linear(path, slopes):
     return model
 
 
-class Consortium:
-    """K nodes on loopback."""
+def save_table(path, agent, y):
+    """An agent's rows, with labels `y` as y, or y0, y1, ... and its own predictions as own, or own0, own1, ..."""
+    columns = {f"x{j}": agent.X[:, j] for j in range(agent.n_features)}
+    for name, values in (("y", np.asarray(y)), ("own", agent.own_predictions)):
+        if values is not None and values.ndim == 1:
+            columns[name] = values
+        elif values is not None:
+            columns |= {f"{name}{q}": values[:, q] for q in range(values.shape[1])}
+    lines = [",".join(columns)]
+    lines += [",".join(str(each) for each in row) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
+    path.write_text("\n".join(lines) + "\n")
 
-    def __init__(self, folder, K=3, seed=0, *, settings="", top="", timing="", limits="", rows=None, data=""):
+
+def save_model(path, model):
+    """Any model of scikit-learn as skops file."""
+    import skops.io
+
+    skops.io.dump(model, path)
+
+
+class Consortium:
+    """K nodes on loopback. `agents`, instead of `rows`: pairs of an agent, named as the nodes are, and its labels."""
+
+    def __init__(
+        self, folder, K=3, seed=0, *, settings="", top="", timing="", limits="", rows=None, data="", agents=None
+    ):
         self.folder, self.names = Path(folder), [f"node{k}" for k in range(K)]
         self.ports = dict(zip(self.names, free_ports(K), strict=True))
         self.processes = {}
@@ -62,6 +84,15 @@ class Consortium:
         authority.init_ca(self.folder / "keys", "tests", 30)
         for name in (*self.names, CLIENT):
             authority.issue(self.folder / "keys", name, 30, ["127.0.0.1", "localhost"])
+        for agent, y in agents or ():
+            home = self.folder / agent.name
+            home.mkdir()
+            save_table(home / "rows.csv", agent, y)
+            save_model(home / "model.skops", agent.model)
+            self.agents.append(agent)
+            self.write(agent.name, settings=settings, top=top, timing=timing, limits=limits, data=data)
+        if agents:
+            return
         for name, (X, y, slopes) in zip(self.names, rows or made_rows(seed, K), strict=True):
             home = self.folder / name
             home.mkdir()
@@ -88,8 +119,7 @@ key = "../keys/{name}.key"
 file = "model.skops"
 [data]
 file = "rows.csv"
-target = "y"
-{data}
+{data if "target" in data else 'target = "y"' + chr(10) + data}
 [collective]
 {settings}
 [timing]
