@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import degroot
+from degroot.cli.ask import ask
 from degroot.cli.complaints import STOPPED, complain
 from degroot.cli.demo import demo
 from degroot.cli.keys import keys
@@ -21,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(ask)
 app.command()(demo)
 app.command()(paper)
 app.add_typer(keys)

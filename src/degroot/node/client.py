@@ -88,6 +88,11 @@ class RemoteCollective(Collective):
         return list(self._described.feature_names) or None
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes whose probabilities are the outputs, as Python writes them; none where there are no classes."""
+        return tuple(self._described.classes)
+
+    @property
     def members(self) -> dict[str, str]:
         """How it stands with each node, as the asked one sees it now."""
         self._described = self._call(self._stub.Describe, v1.DescribeRequest(protocol=PROTOCOL))

@@ -14,26 +14,30 @@ from degroot.node.authority import init_ca, issue
 from degroot.node.certificates import read_bytes, read_certificates, read_key, validity
 from degroot.node.configuration import IdentityFiles
 
-__all__ = ["channel_credentials", "check", "init_ca", "issue", "server_credentials"]
+__all__ = ["channel_credentials", "check", "check_caller", "init_ca", "issue", "server_credentials"]
 
 CERTIFICATE, KEY, CA = "The certificate", "The key", "The CA"
 
 
 def check(files: IdentityFiles, name: str, now: datetime | None = None) -> datetime:
     """When the certificate expires; it has to be valid, for this name, by this CA and with this key."""
-    chain = read_certificates(files.certificate, CERTIFICATE)
-    authorities = read_certificates(files.ca, CA)
-    certificate, path = chain[0], files.certificate
+    certificate, path = read_certificates(files.certificate, CERTIFICATE)[0], files.certificate
     _check_name(certificate, name, path)
-    validity(certificate, CERTIFICATE, path, now)
+    check_caller(files, now)
+    _check_uses(certificate, path)
+    return certificate.not_valid_after_utc
+
+
+def check_caller(files: IdentityFiles, now: datetime | None = None) -> None:
+    """Refuse a certificate with which no node would let anybody in."""
+    chain, authorities = read_certificates(files.certificate, CERTIFICATE), read_certificates(files.ca, CA)
+    validity(chain[0], CERTIFICATE, files.certificate, now)
     _check_signed(chain, authorities, files)
     for authority in authorities:
         if authority.subject == chain[-1].issuer:
             validity(authority, "The CA's certificate", files.ca, now)
-    if read_key(files.key, KEY).public_key() != certificate.public_key():
-        raise InvalidInput(f"{KEY} must belong to the certificate; {files.key} does not belong to {path}.")
-    _check_uses(certificate, path)
-    return certificate.not_valid_after_utc
+    if read_key(files.key, KEY).public_key() != chain[0].public_key():
+        raise InvalidInput(f"{KEY} must belong to the certificate; {files.key} does not belong to {files.certificate}.")
 
 
 def server_credentials(files: IdentityFiles) -> Any:
