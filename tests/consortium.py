@@ -1,5 +1,6 @@
 """A consortium for tests: certificates, data, models and configurations in a folder, and real node processes."""
 
+import multiprocessing
 import os
 import signal
 import socket
@@ -51,6 +52,42 @@ def save_linear(path, slopes):
     return model
 
 
+class Forked:
+    """A node's process, forked from one that has all imports done: starting it takes no time."""
+
+    def __init__(self, folder, before):
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["degroot.node.server", "sklearn.linear_model", "skops.io"])
+        self._process = context.Process(target=_run, args=(folder, before))
+        self._process.start()
+        self.pid = self._process.pid
+
+    def poll(self):
+        return self._process.exitcode
+
+    def wait(self, timeout=None):
+        self._process.join(timeout)
+        return self._process.exitcode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        self._process.kill()
+
+
+def _run(folder, before):
+    from degroot.node.server import run
+
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    if before is not None:
+        before(folder)
+    run(read(folder / "node.toml"))
+
+
 def save_table(path, agent, y):
     """An agent's rows, with labels `y` as y, or y0, y1, ... and its own predictions as own, or own0, own1, ..."""
     columns = {f"x{j}": agent.X[:, j] for j in range(agent.n_features)}
@@ -79,7 +116,7 @@ class Consortium:
     ):
         self.folder, self.names = Path(folder), [f"node{k}" for k in range(K)]
         self.ports = dict(zip(self.names, free_ports(K), strict=True))
-        self.processes = {}
+        self.processes, self.routes = {}, {}  # routes: (from, to) -> another port than the peer's own
         self.agents = []
         authority.init_ca(self.folder / "keys", "tests", 30)
         for name in (*self.names, CLIENT):
@@ -103,8 +140,10 @@ class Consortium:
             self.agents.append(Agent(model, X, y, name))
             self.write(name, settings=settings, top=top, timing=timing, limits=limits, data=data)
 
-    def write(self, name, peers=None, *, settings="", top="", timing="", limits="", data="", clients=(CLIENT,)):
-        """The configuration of one node."""
+    def write(
+        self, name, peers=None, *, settings="", top="", timing="", limits="", data="", clients=(CLIENT,), may=None
+    ):
+        """The configuration of one node. `may`: the rights of all peers, if not all."""
         peers = [each for each in self.names if each != name] if peers is None else peers
         text = f"""
 name = "{name}"
@@ -131,15 +170,19 @@ chunk_rows = 50
 {limits}
 """
         for each in peers:
-            text += f'[[peers]]\nname = "{each}"\naddress = "127.0.0.1:{self.ports[each]}"\n'
+            port = self.routes.get((name, each), self.ports[each])
+            text += f'[[peers]]\nname = "{each}"\naddress = "127.0.0.1:{port}"\n'
+            text += "" if may is None else f"may = {list(may)}\n"
         for each in clients:
             text += f'[[clients]]\nname = "{each}"\n'
-        (self.folder / name / "node.toml").write_text(text)
+        whole = self.folder / name / "node.toml.new"
+        whole.write_text(text)
+        whole.replace(self.folder / name / "node.toml")  # the node may be looking
 
     def configuration(self, name):
         return read(self.folder / name / "node.toml")
 
-    def start(self, *names, environment=None):
+    def start(self, *names, environment=None, prefix=()):
         for name in names or self.names:
             code = (
                 "import sys; from pathlib import Path; from degroot.node.configuration import read; "
@@ -147,10 +190,16 @@ chunk_rows = 50
             )
             log = (self.folder / name / "log").open("ab")
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-c", code, str(self.folder / name / "node.toml")],
+                [*prefix, sys.executable, "-c", code, str(self.folder / name / "node.toml")],
                 stderr=log, stdout=log, env={**os.environ, "NUMBA_NUM_THREADS": "1", **(environment or {})},
             )  # fmt: skip
             log.close()
+        return self
+
+    def fork(self, *names, before=None):
+        """Start nodes quickly. `before`: a function of a module, called in each process with the node's folder."""
+        for name in names or self.names:
+            self.processes[name] = Forked(self.folder / name, before)
         return self
 
     def log(self, name):
