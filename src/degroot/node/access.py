@@ -1,6 +1,7 @@
 """Access: who is calling, what they may, and the record of what they were given."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -9,11 +10,13 @@ from typing import Any, NamedTuple, NoReturn
 import grpc
 from grpc import StatusCode
 
+from degroot.node.configuration import ASK
 from degroot.node.ledger import IN, Ledger, LedgerError
 from degroot.node.limits import Allowance, Allowances, Exceeded
 from degroot.node.metrics import Metrics
 
 NAME = "degroot-name"  # in the metadata, where there are no certificates
+LINGER = 0.5  # seconds in which the next message has to come when the node is closing
 
 Roster = Callable[[], Mapping[str, frozenset[str]]]
 
@@ -47,39 +50,56 @@ class Access:
     ledger: Ledger
     metrics: Metrics
     insecure: bool = False
-    idle: set[Any] = field(default_factory=set)  # tasks that wait for a caller's next message
+    idle: set[asyncio.Timeout] = field(default_factory=set)  # of streams that wait for a caller's next message
+    visits: Counter[str | None] = field(default_factory=Counter)  # how many are open, by right
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
     async def admitted(self, context: Any, right: str | None) -> AsyncIterator["Visit"]:
         """A visit of whoever calls, who must have the `right` (None: any); otherwise the call is aborted."""
         name = await self._identified(context, right)
+        if right == ASK and self.closing.is_set():
+            await self.refuse_closing(context, name)
         try:
             allowance = self.allowances.of(name)
             allowance.enter()
         except Exceeded as exceeded:
             await self.refuse(context, name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
         visit = Visit(self, context, name, allowance)
+        self.visits[right] += 1
         try:
             yield visit
         except LedgerError as error:
             told = f"{self.name!r} records every exchange, and cannot now: {error.reason}."
             await self.refuse(context, name, "ledger", StatusCode.RESOURCE_EXHAUSTED, told)
         finally:
+            self.visits[right] -= 1
             allowance.leave()
             visit.ended()
 
     def close(self) -> None:
-        """End streams: those that wait for their caller now, others when they have answered."""
+        """Take no new questions, and end all streams on which no message follows soon."""
         self.closing.set()
-        for task in self.idle:
-            task.cancel()
+        soon = asyncio.get_running_loop().time() + LINGER
+        for waiting in self.idle:
+            waiting.reschedule(min(waiting.when() or soon, soon))
+
+    async def answered(self, seconds: float) -> None:
+        """Wait until all questions are answered, but not longer than so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.visits[ASK]:
+                    await asyncio.sleep(0.02)
 
     async def refuse(self, context: Any, name: str | None, reason: str, code: StatusCode, told: str) -> NoReturn:
         """Abort the call, and count that; `name` is None unless it is in the roster."""
         self.metrics.refused(name, reason)
         await context.abort(code, told)
         raise RuntimeError("A call that is aborted must end.")  # `abort` raises
+
+    async def refuse_closing(self, context: Any, name: str) -> NoReturn:
+        """Abort a call because the node is closing."""
+        await self.refuse(context, name, "closing", StatusCode.UNAVAILABLE, f"{self.name!r} is shutting down.")
 
     async def _identified(self, context: Any, right: str | None) -> str:
         name = caller(context, self.insecure)
@@ -118,11 +138,18 @@ class Visit:
 
     async def next_message(self) -> Any:
         """The next message of the caller's stream, or None after the last; the call ends if it is long in coming."""
-        patience = self._access.allowances.limits.idle_seconds
+        access = self._access
+        patience = access.allowances.limits.idle_seconds
         try:
-            async with asyncio.timeout(patience):
-                message = await self._read()
+            async with asyncio.timeout(LINGER if access.closing.is_set() else patience) as waiting:
+                access.idle.add(waiting)
+                try:
+                    message = await self._context.read()
+                finally:
+                    access.idle.discard(waiting)
         except TimeoutError:
+            if access.closing.is_set():
+                await access.refuse_closing(self._context, self.name)
             told = f"A message must come within {patience:g} seconds (idle_seconds); none came."
             await self._refuse("idle_seconds", StatusCode.DEADLINE_EXCEEDED, told)
         return None if message is grpc.aio.EOF else message
@@ -154,20 +181,6 @@ class Visit:
         self._access.ledger.record(self.name, kind, IN, rows, sent_bytes, received_bytes)
         self._access.metrics.exchanged(self.name, kind, IN, rows, sent_bytes, received_bytes)
         self._came = None
-
-    async def _read(self) -> Any:
-        access, me = self._access, asyncio.current_task()
-        if not access.closing.is_set():
-            access.idle.add(me)
-            try:
-                return await self._context.read()
-            except asyncio.CancelledError:
-                if not access.closing.is_set():
-                    raise  # the caller hung up
-            finally:
-                access.idle.discard(me)
-        # a task that ends cancelled sends no status, and a server that stops would wait for it as long as it may
-        await self._refuse("closing", StatusCode.UNAVAILABLE, f"{access.name!r} is shutting down.")
 
     async def _refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
         await self._access.refuse(self._context, self.name, reason, code, told)

@@ -90,12 +90,18 @@ async def _serve(
     await stopping.wait()
     log.info("stopping")
     watching.cancel()
-    ending = asyncio.create_task(server.stop(timing.shutdown_seconds))
-    await asyncio.sleep(0)
-    access.close()
-    await ending
+    await _finish(server, access, timing.shutdown_seconds)
     await circle.close()
     log.info("stopped")
+
+
+async def _finish(server: grpc.aio.Server, access: Access, seconds: float) -> None:
+    """Answer what was asked, with peers that can still reach this node; then let nobody in."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    access.close()
+    await access.answered(seconds)
+    await server.stop(max(0.0, until - loop.time()))
 
 
 def _server(
