@@ -104,11 +104,10 @@ class Checks:
 
 def flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:
     """What there is to say of each agent, and at which points."""
-    for place, name in enumerate(names):
+    for place, some in enumerate(np.bitwise_or.reduce(codes, axis=0).tolist()):
         for code, reason in REASONS.items():
-            points = np.flatnonzero(codes[:, place] & code)
-            if len(points):
-                yield Flag(name, reason, points)
+            if some & code:
+                yield Flag(names[place], reason, np.flatnonzero(codes[:, place] & code))
 
 
 def without_opinions(evidence: Evidence, whose: Mask) -> Evidence:

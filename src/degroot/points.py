@@ -46,6 +46,9 @@ def over_points(kernel: Callable[..., None], *arrays: NDArray[Any]) -> None:
     """Call `kernel` with blocks of points, the first axis of all `arrays`, on all threads."""
     point = arrays[0].itemsize * int(np.prod(arrays[0].shape[1:], dtype=np.int64))
     block = max(_BLOCK_BYTES // max(1, point), -(-len(arrays[0]) // (4 * threads())))
+    if len(arrays[0]) <= block:
+        kernel(*arrays)
+        return
     in_blocks(lambda start, stop: kernel(*(array[start:stop] for array in arrays)), len(arrays[0]), block)
 
 

@@ -21,9 +21,9 @@ class Circle:
     """A node's peers: who can be asked, and whose models are scored."""
 
     def __init__(self, configuration: Configuration, wiring: Wiring, scores: Scores | OnDemand, log: Any) -> None:
-        self.configuration, self.scores = configuration, scores
+        self.configuration, self.wiring, self.scores = configuration, wiring, scores
         self.links: dict[str, Link] = {}
-        self._wiring, self._log = wiring, log
+        self._log = log
         self._following: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -39,7 +39,7 @@ class Circle:
                 await self._leave(name)
         for name, peer in wanted.items():
             if name not in self.links:
-                self.links[name] = Link(peer, self._wiring)
+                self.links[name] = Link(peer, self.wiring)
                 self._following[name] = asyncio.create_task(self._follow(self.links[name]))
         self.configuration = configuration
         await self.scores.keep(self.links)
@@ -114,7 +114,7 @@ class Circle:
                     self._log.info("peer ready", peer=link.name, version=link.version)
                 else:
                     self._log.warning("peer not ready", peer=link.name, reason=trouble)
-            self._count(self._wiring.metrics)
+            self._count(self.wiring.metrics)
             await asyncio.sleep(self.configuration.timing.probe_seconds)
 
     def _count(self, metrics: Metrics) -> None:

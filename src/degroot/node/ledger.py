@@ -2,12 +2,13 @@
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from degroot.exceptions import DeGrootError, InvalidInput
 
@@ -113,14 +114,31 @@ class Ledger:
 
     def record(self, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
         """Write down one exchange; it is safe from the end of this process when this returns."""
+        self.record_all([peer], kind, direction, rows, sent_bytes, received_bytes)
+
+    def record_all(
+        self, peers: Sequence[str], kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int
+    ) -> None:
+        """The same exchange with several peers, all of them or, if that fails, none."""
+        now = self._clock()
         try:
             with self._lock:
-                self._connection.execute(
-                    RECORD, (self._clock(), peer, kind, direction, rows, sent_bytes, received_bytes)
-                )
+                if len(peers) == 1:
+                    self._connection.execute(RECORD, (now, peers[0], kind, direction, rows, sent_bytes, received_bytes))
+                elif peers:
+                    self._together([(now, peer, kind, direction, rows, sent_bytes, received_bytes) for peer in peers])
                 self._tidy()
         except sqlite3.Error as error:
             raise LedgerError(self.path, str(error)) from error
+
+    def _together(self, exchanges: Sequence[tuple[Any, ...]]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(RECORD, exchanges)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error:
+            self._connection.execute("ROLLBACK")
+            raise
 
     def close(self) -> None:
         """Close the file."""

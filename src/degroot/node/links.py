@@ -35,6 +35,12 @@ class Wiring:
     ledger: Ledger
     metrics: Metrics
 
+    def record(self, peers: Sequence[str], kind: str, rows: int, sent: int) -> None:
+        """Record what is about to leave; if that cannot be, it stays. (What peers send back is in their records.)"""
+        self.ledger.record_all(peers, kind, OUT, rows, sent, 0)
+        for peer in peers:
+            self.metrics.exchanged(peer, kind, OUT, rows, sent, 0)
+
     def channel(self, peer: Peer) -> grpc.aio.Channel:
         """A channel to a peer whose certificate has to have its name."""
         options: list[tuple[str, Any]] = [
@@ -86,10 +92,9 @@ class Link:
             raise
         self.description, self.trouble = description, None
 
-    async def opinion(self, question: v1.Question, rows: int) -> v1.OpinionReply:
+    async def opinion(self, question: v1.Question) -> v1.OpinionReply:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
         seconds = self._wiring.deadline
-        self._record("opinion", rows, question.ByteSize())
         try:
             async with asyncio.timeout(seconds):
                 reply = await self._conversed(question)
@@ -153,9 +158,7 @@ class Link:
         return error
 
     def _record(self, kind: str, rows: int, sent: int) -> None:
-        """Record what is about to leave; if that cannot be, it stays. (What peers send back is in their records.)"""
-        self._wiring.ledger.record(self.name, kind, OUT, rows, sent, 0)
-        self._wiring.metrics.exchanged(self.name, kind, OUT, rows, sent, 0)
+        self._wiring.record([self.name], kind, rows, sent)
 
     def _metadata(self) -> Sequence[tuple[str, str]]:
         return ((NAME, self._wiring.me),) if self._wiring.credentials is None else ()

@@ -5,6 +5,8 @@ from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from degroot.exceptions import InvalidInput
 
@@ -14,6 +16,12 @@ NAMES = 1024  # how many names have numbers of their own; the rest are counted t
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 ROUNDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 EXCHANGE = ("peer", "kind", "direction")
+EXCHANGED = {
+    "exchanges": "Messages answered, by us (in) or for us (out).",
+    "rows": "Rows in these messages.",
+    "sent_bytes": "Bytes that left this node.",
+    "received_bytes": "Bytes that came to this node.",
+}
 
 
 class Metrics:
@@ -23,11 +31,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._names: set[str] = set()
         self._states: set[str] = set()
-        self._exchange: dict[tuple[str, str, str], tuple[Counter, ...]] = {}
-        self._exchanges = self._counter("exchanges", "Messages answered, by us (in) or for us (out).", EXCHANGE)
-        self._rows = self._counter("rows", "Rows in these messages.", EXCHANGE)
-        self._sent = self._counter("sent_bytes", "Bytes that left this node.", EXCHANGE)
-        self._received = self._counter("received_bytes", "Bytes that came to this node.", EXCHANGE)
+        self._exchanges = Exchanges()
+        self.registry.register(self._exchanges)
         self._refusals = self._counter("refusals", "Calls and messages refused.", ("peer", "reason"))
         self._seconds = Histogram(
             "degroot_question_seconds", "Time to answer a question.", registry=self.registry, buckets=SECONDS
@@ -42,13 +47,7 @@ class Metrics:
 
     def exchanged(self, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
         """Count an exchange, as the ledger records it."""
-        key = (self._label(peer), kind, direction)
-        counters = self._exchange.get(key)
-        if counters is None:
-            all_counters = (self._exchanges, self._rows, self._sent, self._received)
-            counters = self._exchange[key] = tuple(counter.labels(*key) for counter in all_counters)
-        for counter, amount in zip(counters, (1, rows, sent_bytes, received_bytes), strict=True):
-            counter.inc(amount)
+        self._exchanges.add((self._label(peer), kind, direction), rows, sent_bytes, received_bytes)
 
     def refused(self, peer: str | None, reason: str) -> None:
         """Count a refusal; `peer` is None unless it is in the roster."""
@@ -86,6 +85,32 @@ class Metrics:
 
     def _gauge(self, name: str, meaning: str, labels: Iterable[str]) -> Gauge:
         return Gauge(f"degroot_{name}", meaning, tuple(labels), registry=self.registry)
+
+
+class Exchanges(Collector):
+    """Totals of what was exchanged. A question takes a millisecond or two: counting has to be quick."""
+
+    def __init__(self) -> None:
+        self._totals: dict[tuple[str, str, str], list[int]] = {}
+
+    def add(self, key: tuple[str, str, str], rows: int, sent_bytes: int, received_bytes: int) -> None:
+        """Count one more, with a peer, of a kind, in a direction."""
+        total = self._totals.get(key)
+        if total is None:
+            total = self._totals[key] = [0, 0, 0, 0]
+        total[0] += 1
+        total[1] += rows
+        total[2] += sent_bytes
+        total[3] += received_bytes
+
+    def collect(self) -> Iterable[Metric]:
+        """All of them, for Prometheus."""
+        totals = dict(self._totals)
+        for place, (name, meaning) in enumerate(EXCHANGED.items()):
+            family = CounterMetricFamily(f"degroot_{name}", meaning, labels=EXCHANGE)
+            for key, total in totals.items():
+                family.add_metric(key, total[place])
+            yield family
 
 
 class Endpoint:

@@ -41,8 +41,10 @@ async def consult(circle: Circle, asked: Asked) -> Answered:
         protocol=PROTOCOL, id=next(_numbers), points=tensor(asked.points), spread=spread, guard=asked.guard
     )
     links = [link for name, link in circle.links.items() if name not in missing]
+    circle.wiring.record([link.name for link in links], "opinion", len(asked.points), question.ByteSize())
     waiting = [asyncio.create_task(_heard(link, question, len(asked.points), seat.outputs)) for link in links]
     try:
+        await asyncio.sleep(0)  # peers begin while this node forms its own opinion
         seat = await circle.scores.seat_for(asked.points, circle.links)
         own = await computed(seat.quick(len(asked.points)), _opinion, seat, asked, spread)
         replies = await asyncio.gather(*waiting)
@@ -72,7 +74,7 @@ def _opinion(seat: Seat, asked: Asked, spread: bool) -> Opinion:
 async def _heard(link: Link, question: v1.Question, rows: int, outputs: int) -> Opinion | PeerError:
     """What a peer says, or why it says nothing that can be used."""
     try:
-        opinion = decode(await link.opinion(question, rows), rows, outputs)
+        opinion = decode(await link.opinion(question), rows, outputs)
     except PeerError as error:
         return error
     except Malformed as error:

@@ -9,7 +9,7 @@ import numpy as np
 from degroot.answers import Flag
 from degroot.checks import Grounds, flags, without_opinions
 from degroot.conclusions import blank, conclude
-from degroot.evidence import Evidence, from_moments, pairs, scored_by_peers
+from degroot.evidence import Evidence, from_moments, scored_by_peers
 from degroot.exceptions import AgentError
 from degroot.expectations import Expected
 from degroot.node.membership import MISSING, Membership
@@ -62,7 +62,7 @@ def solve(
 
 def gathered(members: Sequence[str], opinions: Sequence[Opinion]) -> Evidence:
     """What the members found of each other's models, in their order."""
-    chosen = [_columns(members, opinion.scored) for opinion in opinions]
+    chosen: list[Any] = [_columns(members, opinion.scored) for opinion in opinions]
     places = [(None, None) if o.spread is None else (o.spread, o.effective) for o in opinions]
     spread, effective = (
         None if any(place[k] is None for place in places) else np.stack([place[k] for place in places], axis=1)  # type: ignore[misc]
@@ -110,22 +110,25 @@ def absent(who: Membership, M: int) -> Iterable[Flag]:
 
 def stale(members: Sequence[str], opinions: Mapping[str, Opinion], M: int) -> Iterable[Flag]:
     """Whose model is another by now than the one that was scored."""
+    known = {judge: dict(opinions[judge].scored) for judge in members}
     for name in members:
-        now = opinions[name].version
-        by = [judge for judge in members if dict(opinions[judge].scored).get(name) != now]
+        by = [judge for judge in members if known[judge][name] != opinions[name].version]
         if by:
             yield Flag(name, f"{STALE} {', '.join(by)}", np.arange(M))
 
 
 def _columns(members: Sequence[str], scored: Sequence[Model]) -> Any:
-    places = {model.name: place for place, model in enumerate(scored)}
-    return np.array([places[name] for name in members])
+    """Where the members' models are among the scored ones."""
+    names = [model.name for model in scored]
+    if names == list(members):
+        return slice(None)
+    return np.array([names.index(name) for name in members])
 
 
 def _moments(opinion: Opinion, pick: Any) -> Array:
     """Second moments of the models at `pick`, which may be in another order than they were told."""
-    if (np.diff(pick) > 0).all():
-        return np.asarray(opinion.moments)[:, pairs(pick)]
+    if isinstance(pick, slice):
+        return np.asarray(opinion.moments)
     low = np.tril_indices(len(pick))
     row, column = np.maximum(pick[low[0]], pick[low[1]]), np.minimum(pick[low[0]], pick[low[1]])
     return np.asarray(opinion.moments)[:, row * (row + 1) // 2 + column]
