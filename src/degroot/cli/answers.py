@@ -63,7 +63,7 @@ def _listed(M: int, told: Iterable[tuple[Flag, str]]) -> list[str]:
     for flag, text in told:
         for row in flag.points.tolist():
             rows[row].append(text)
-    return ["; ".join(texts) for texts in rows]
+    return [";".join(texts) for texts in rows]
 
 
 def _short(flag: Flag) -> str:

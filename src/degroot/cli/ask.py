@@ -1,6 +1,8 @@
 """``degroot ask``."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,11 +10,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.folders import make_folder
 
 SHOWN = 10  # rows that are printed where no file is asked for
 SUFFIXES = (".csv", ".parquet")
+HINTS = {
+    "CERTIFICATE_VERIFY_FAILED": " Its certificate must be of the consortium's CA, and valid now.",
+    "Hostname": " Its certificate is for another name: --node NAME@HOST:PORT says which node is meant.",
+    "Socket closed": " It may want certificates, or none.",
+}
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # where to reach a node that listens on all addresses
 
 
@@ -51,7 +58,7 @@ def ask(
         else _identity(ca, certificate, key, config) | {"node": name}
     )
     _check_output(output)
-    with connect(address, **identity, **settings) as collective:
+    with _reached(address), connect(address, **identity, **settings) as collective:
         points = datafiles.points(input_, collective.feature_names or ())
         begun = time.perf_counter()
         answer = collective.consult(points.X, FIELDS)
@@ -119,12 +126,25 @@ def _check_output(output: Path | None) -> None:
         make_folder(output.parent)
 
 
+@contextmanager
+def _reached(address: str) -> Iterator[None]:
+    """Say in plain words why the node cannot be asked."""
+    from degroot.node.faults import PeerError
+
+    try:
+        yield
+    except PeerError as error:
+        hint = next((told for sign, told in HINTS.items() if sign in error.reason), "")
+        raise DeGrootError(f"The node must answer; {address}: {error.reason.rstrip('.')}.{hint}") from error
+
+
 def _show(columns: dict[str, list[Any]]) -> None:
-    """The first rows, without what is empty."""
-    shown = {name: values[:SHOWN] for name, values in columns.items() if any(value != "" for value in values[:SHOWN])}
+    """The first rows; what the flags are is in the summary."""
+    empty = {"flags"} | (set() if any(columns["missing"]) else {"missing"})
+    shown = {name: values[:SHOWN] for name, values in columns.items() if name not in empty}
     table = Table(title=f"The first {SHOWN} rows" if len(columns["missing"]) > SHOWN else None)
     for name, values in shown.items():
-        table.add_column(name, justify="left" if isinstance(values[0], str) else "right")
+        table.add_column(name.replace("_", " "), justify="left" if isinstance(values[0], str) else "right")
     for row in zip(*shown.values(), strict=True):
         table.add_row(*(value if isinstance(value, str) else f"{value:.4g}" for value in row))
     Console().print(table)

@@ -1,34 +1,126 @@
 """``degroot demo``."""
 
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from degroot.folders import make_folder
+
+if TYPE_CHECKING:
+    from degroot.demo.comparison import Situation
+    from degroot.demo.consortium import Consortium
+
+LOST = "turin"  # the node that dies
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture; made if it is not there.")] = Path("."),
     seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
 ) -> None:
-    """Let five agents answer together: a table, and a picture of weights, stability and intervals."""
-    from degroot import demo
-    from degroot.paper.spread import plus_minus
+    """Let five organisations answer together, each with a node of its own on this machine; then one of them dies."""
+    from degroot.demo.comparison import Points, compare, in_process
+    from degroot.demo.consortium import Consortium
+    from degroot.demo.organisations import organisations
+    from degroot.demo.picture import draw
 
-    console, picture = Console(), make_folder(out) / "degroot-demo.png"
-    table = Table(title=f"Mean squared error on test points: mean ± sd over {demo.REPETITIONS} repetitions")
-    table.add_column("problem")
-    for column in ("DeGroot", "stacking", "average of models", "best single model"):
-        table.add_column(column, justify="right")
-    with console.status("Five agents on the paper's synthetic problem, five on the diabetes data ..."):
-        for compare in (demo.synthetic, demo.diabetes):
-            result = compare(seed)
-            errors = (result.degroot, result.stacking, result.average, result.best_single)
-            table.add_row(result.problem, *map(plus_minus, errors))
-    console.print(table)
-    console.print("The best single model is the one that turns out best on the test points: nobody could know it.")
-    demo.draw(picture, seed)
-    console.print("Weights, stability and intervals along the curve:", str(picture.resolve()), soft_wrap=True)
+    console, begun, picture = Console(), time.monotonic(), make_folder(out) / "degroot-demo.png"
+    agents, points = organisations(seed), Points.draw(seed)
+    with console.status("The first prediction after installation compiles the kernels ..."):
+        in_process(agents).consult(points.listed)  # once, not in every process
+    with _stopped_by(signal.SIGTERM, signal.SIGHUP), Consortium(agents) as consortium:
+        console.print("Five organisations, a node each: a process, a certificate, rows and a model of its own.")
+        _calibrated(console, consortium)
+        asked, *_ = consortium.addresses
+        ways = {way: consortium.connect(asked, way=way) for way in ("solve", "rounds")}
+        before = compare(ways, agents, points)
+        console.print(_answers(f"All five answer, asked through {asked} over mutual TLS", before))
+        consortium.kill(LOST)
+        console.print(f"\nNow {LOST} is killed (SIGKILL), and the same is asked again.")
+        after = compare(ways, [agent for agent in agents if agent.name != LOST], points)
+        console.print(_answers(f"The others answer; {_missing(after)}", after))
+    situations = {"all five": before, f"without {LOST}": after}
+    console.print("", _errors(situations), "", _differences(situations))
+    if find_spec("matplotlib") is None:
+        console.print("There is no picture: it needs matplotlib, pip install 'degroot\\[plot]'.")
+    else:
+        draw(picture, before, after, LOST)
+        console.print("Weights and error bars along the curve:", str(picture.resolve()), soft_wrap=True)
+    console.print(f"All processes have ended, all their files are removed: {time.monotonic() - begun:.0f} seconds.")
+
+
+@contextmanager
+def _stopped_by(*numbers: signal.Signals) -> Iterator[None]:
+    """Let these signals end the demonstration as Ctrl-C does, so that nothing is left of it."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _calibrated(console: Console, consortium: "Consortium") -> None:
+    """Show how every node puts its rows to its peers' models."""
+    columns = (TextColumn("{task.description:>8}"), BarColumn(), MofNCompleteColumn(), TextColumn("models scored"))
+    with Progress(*columns, console=console) as bars:
+        total = len(consortium.addresses) - 1
+        tasks = {name: bars.add_task(name, total=total) for name in consortium.addresses}
+        for scored in consortium.calibration():
+            for name, number in scored.items():
+                bars.update(tasks[name], completed=number)
+
+
+def _answers(title: str, situation: "Situation") -> Table:
+    from degroot.demo.comparison import XI
+    from degroot.paper.logistic import curve, on_the_line
+
+    answer = situation.listed
+    names = (f"weight\n{name}" for name in answer.names)
+    table = Table("xi", "truth", "average", "collective\n± standard error", *names, title=title)
+    for column in table.columns:
+        column.justify = "right"
+    truth = curve(on_the_line(XI))
+    value, spread, weights = (np.asarray(each) for each in (answer.value, answer.standard_error, answer.weights))
+    for k, xi in enumerate(XI):
+        numbers = (f"{each:.3f}" for each in (truth[k], situation.averages[k]))
+        told = (f"{weight:.2f}" for weight in weights[k])
+        table.add_row(f"{xi:.0f}", *numbers, f"{value[k]:.3f} ± {spread[k]:.3f}", *told)
+    return table
+
+
+def _missing(situation: "Situation") -> str:
+    """Who was missing and why, as the answer says."""
+    from degroot.node.membership import MISSING
+
+    told = [f"{flag.agent} is {flag.reason}" for flag in situation.listed.flags if flag.reason.startswith(MISSING)]
+    return ", ".join(told) or "nobody is missing"
+
+
+def _errors(situations: Mapping[str, "Situation"]) -> Table:
+    table = Table("", "collective", "average", "best single model", title="Mean squared error on 200 test points")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, situation in situations.items():
+        found = situation.errors
+        table.add_row(name, *(f"{each:.4f}" for each in (found.collective, found.average, found.best_single)))
+    return table
+
+
+def _differences(situations: Mapping[str, "Situation"]) -> Table:
+    title = "Largest difference from the same agents in one process"
+    table = Table("", "solved at the asked node", "pooled in rounds", title=title)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, situation in situations.items():
+        table.add_row(name, *(f"{each:.1e}" for each in situation.differences.values()))
+    return table

@@ -1,0 +1,1 @@
+"""The demonstration: five organisations with a node each, on this machine, and what they answer together."""

@@ -1,0 +1,87 @@
+"""What nodes answer, beside the same agents in one process, their average, and single models."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from degroot.agents import Agent
+from degroot.answers import Consensus
+from degroot.baselines import average
+from degroot.collective import Collective
+from degroot.demo.organisations import PROBLEM
+from degroot.paper.logistic import curve, make_points, on_the_line
+from degroot.paper.schemes import mean_squared
+from degroot.points import Array
+
+XI: Array = np.array([-7.0, -4.0, -2.0, 0.0, 2.0, 5.0])  # of the points in tables
+ALONG: Array = np.linspace(-9.0, 7.0, 400)  # xi of those in the picture
+FIELDS = ("value", "standard_error", "weights")
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """What is asked about: points for tables, for the picture, and to count errors on."""
+
+    listed: Array
+    drawn: Array
+    test: Array
+
+    @classmethod
+    def draw(cls, seed: int) -> "Points":
+        """The same lists for everybody, and test points at random."""
+        return cls(on_the_line(XI), on_the_line(ALONG), make_points(PROBLEM, np.random.default_rng([seed, 1])))
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Mean squared errors on test points."""
+
+    collective: float
+    average: float
+    best_single: float  # of the model that turns out best on the test points
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What those say who are there."""
+
+    listed: Consensus
+    drawn: Consensus
+    errors: Errors
+    averages: Array  # of the models, at the listed points
+    differences: Mapping[str, float]  # way of asking -> the largest from the same agents in one process
+
+
+def compare(ways: Mapping[str, Collective], agents: Sequence[Agent], points: Points) -> Situation:
+    """Ask the nodes in several ways, and `agents`, those who are there, in this process."""
+    here, mean = in_process(agents), average(agents)
+    same = here.consult(points.test, FIELDS)
+    answers = {way: nodes.consult(points.test, FIELDS) for way, nodes in ways.items()}
+    first = next(iter(ways))
+    return Situation(
+        ways[first].consult(points.listed, FIELDS),
+        ways[first].consult(points.drawn, FIELDS),
+        _errors(answers[first], mean, agents, points.test),
+        mean.predict(points.listed),
+        {way: difference(answer, same) for way, answer in answers.items()},
+    )
+
+
+def in_process(agents: Sequence[Agent]) -> Collective:
+    """The same collective without a network."""
+    return Collective(agents, PROBLEM.neighbours, guard=True)
+
+
+def difference(answer: Consensus, same: Consensus) -> float:
+    """The largest in values, standard errors and weights; those who are missing have weight 0."""
+    weights = np.zeros_like(np.asarray(answer.weights))
+    weights[:, [answer.names.index(name) for name in same.names]] = same.weights
+    pairs = ((answer.value, same.value), (answer.standard_error, same.standard_error), (answer.weights, weights))
+    return max(float(np.abs(np.asarray(one) - np.asarray(other)).max()) for one, other in pairs)
+
+
+def _errors(answer: Consensus, mean: Collective, agents: Sequence[Agent], X: Array) -> Errors:
+    truth = curve(X)
+    singles = [mean_squared(agent.predict(X), truth) for agent in agents]
+    return Errors(mean_squared(answer.value, truth), mean_squared(mean.predict(X), truth), min(singles))
