@@ -300,7 +300,11 @@ class Neighbour(collective_pb2_grpc.CollectiveServicer):
     """Another organisation's node, as far as `check` sees it."""
 
     def __init__(self) -> None:
-        self.description = v1.Description(protocol=1, name="south", n_features=3, feature_names=["a", "b", "c"])
+        settings = v1.Settings(rule="degroot", metric="euclidean", guard=True)
+        names = ["a", "b", "c"]
+        self.description = v1.Description(
+            protocol=1, name="south", n_features=3, feature_names=names, settings=settings
+        )
 
     def Describe(self, request, context):  # noqa: N802
         return self.description

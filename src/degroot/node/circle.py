@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from degroot.exceptions import DeGrootError
-from degroot.node.configuration import Configuration, Settings
+from degroot.node.configuration import Configuration
+from degroot.node.descriptions import described, differing
 from degroot.node.faults import PeerError, PeerRefused
 from degroot.node.links import Link, Wiring
 from degroot.node.membership import Membership, settle
 from degroot.node.metrics import Metrics
 from degroot.node.scores import OnDemand, Scores
 from degroot.node.v1 import collective_pb2 as v1
-from degroot.node.wire import PROTOCOL
 
 READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"
 
@@ -71,20 +71,16 @@ class Circle:
         return STALE if link.name in {model.name for model in self.scores.seat.scored} else CALIBRATING
 
     def description(self) -> v1.Description:
-        """Who this node is."""
-        seat, agent = self.scores.seat, self.scores.seat.agent
-        return v1.Description(
-            protocol=PROTOCOL, name=self.configuration.name, model_version=seat.version,
-            settings=_told(self.configuration.collective), n_features=agent.n_features,
-            feature_names=seat.feature_names, outputs=agent.outputs or 0,
-            classes=[] if agent.classes is None else [repr(each) for each in agent.classes.tolist()],
-            scored_by_peers=agent.scored_by_peers,
-            scored=[v1.Model(name=name, version=version) for name, version in seat.scored],
-            members=[
-                v1.Member(name=name, state=self.state(link), reason=link.trouble or "", progress=link.progress)
-                for name, link in sorted(self.links.items())
-            ],
-        )  # fmt: skip
+        """Who this node is, and how it stands with its peers."""
+        seat = self.scores.seat
+        description = described(self.configuration, seat.agent, seat.feature_names)
+        description.model_version = seat.version
+        description.scored.extend(v1.Model(name=name, version=version) for name, version in seat.scored)
+        description.members.extend(
+            v1.Member(name=name, state=self.state(link), reason=link.trouble or "", progress=link.progress)
+            for name, link in sorted(self.links.items())
+        )
+        return description
 
     def accept(self, description: v1.Description, name: str) -> None:
         """Refuse a peer that cannot take part: another protocol, other settings, other features."""
@@ -126,35 +122,3 @@ class Circle:
                 stale.append(link.name)
         metrics.peers(states)
         metrics.stale(stale)
-
-
-def differing(mine: v1.Description, theirs: v1.Description, name: str) -> str | None:
-    """What keeps two nodes from answering together, if anything does."""
-    if theirs.protocol != mine.protocol:
-        return f"it must speak version {mine.protocol} of the protocol; it speaks {theirs.protocol}"
-    if theirs.name != name:
-        return f"its name must be {name!r}, as in the roster; it is {theirs.name[:100]!r}"
-    if theirs.n_features != mine.n_features:
-        return f"it must have {mine.n_features} features, as here; it has {theirs.n_features}"
-    for k, (here, there) in enumerate(zip(mine.feature_names, theirs.feature_names, strict=False)):
-        if here != there:
-            return f"its features must be the same in the same order; feature {k} is {there[:100]!r}, not {here!r}"
-    if theirs.outputs != mine.outputs:
-        return f"it must predict {mine.outputs or 1} outputs, as here; it predicts {theirs.outputs or 1}"
-    if list(theirs.classes) != list(mine.classes):
-        return f"its classes must be {', '.join(mine.classes)}, as here; they are {', '.join(theirs.classes)[:200]}"
-    for field in ("rule", "neighbours", "metric", "kernel", "ridge", "guard"):
-        here, there = getattr(mine.settings, field), getattr(theirs.settings, field)
-        if here != there:
-            return f"its setting {field!r} must be {here!r}, as here; it is {str(there)[:100]!r}"
-    return None
-
-
-def _told(settings: Settings) -> v1.Settings:
-    def written(value: object) -> str:
-        return "" if value is None else str(value)
-
-    return v1.Settings(
-        rule=settings.rule, neighbours=written(settings.neighbours), metric=settings.metric,
-        kernel=written(settings.kernel), ridge=written(settings.ridge), guard=settings.guard,
-    )  # fmt: skip

@@ -2,8 +2,9 @@
 
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
@@ -16,16 +17,18 @@ from degroot.folders import make_folder
 from degroot.node import datafiles, identity
 from degroot.node.access import NAME
 from degroot.node.addresses import split
-from degroot.node.circle import differing
 from degroot.node.configuration import Configuration, Peer
+from degroot.node.descriptions import described, differing
 from degroot.node.faults import from_rpc
-from degroot.node.server import check_security
+from degroot.node.seat import Seat
+from degroot.node.security import check_security
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.v1 import collective_pb2_grpc
 from degroot.node.wire import PROTOCOL
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
 LOOPBACK = "127.0.0.1"
+HASTY_SECONDS = 2.0  # to wait for peers when a node starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Finding:
 
 def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle: bool) -> Iterator[Finding]:
     """Check one thing after the other, whatever the others come to."""
+    if insecure_loopback:
+        configuration = replace(configuration, identity=None)
     peers, clients = len(configuration.peers), len(configuration.clients)
     yield Finding("configuration", OK, f"{configuration.name!r}, {peers} peers, {clients} clients")
     yield _found("identity", lambda: _check_identity(configuration, insecure_loopback))
@@ -51,7 +56,7 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
         port = configuration.metrics_port
         yield _found("metrics port", lambda: _check_port(LOOPBACK, port))
     yield _found("state", lambda: f"{make_folder(configuration.state)} can be written")
-    mine = _description(configuration, agents[0], rows[0]) if agents else None
+    mine = described(configuration, agents[0], rows[0].names) if agents else None
     for peer in configuration.peers:
         yield _reached(configuration, peer, mine)
 
@@ -107,12 +112,15 @@ def _check_port(host: str, port: int) -> str:
     return f"{host}:{port} is free"
 
 
-def _description(configuration: Configuration, agent: Agent, rows: datafiles.Rows) -> v1.Description:
-    return v1.Description(
-        protocol=PROTOCOL, name=configuration.name, n_features=agent.n_features, feature_names=rows.names,
-        outputs=agent.outputs or 0,
-        classes=[] if agent.classes is None else [repr(each) for each in agent.classes.tolist()],
-    )  # fmt: skip
+def check_peers(configuration: Configuration, seat: Seat) -> None:
+    """Refuse to start where all peers that answer have other features or settings: then it is this node's mistake."""
+    mine = described(configuration, seat.agent, seat.feature_names)
+    hasty = replace(configuration, timing=replace(configuration.timing, deadline_seconds=HASTY_SECONDS))
+    with ThreadPoolExecutor(max(1, len(configuration.peers))) as pool:
+        found = list(pool.map(lambda peer: _reached(hasty, peer, mine), configuration.peers))
+    answered = [each for each in found if each.outcome != WARNING]
+    if answered and all(each.outcome == FAILED for each in answered):
+        raise InvalidInput(f"A node must be like its peers; {answered[0].what} at {answered[0].told}")
 
 
 def _reached(configuration: Configuration, peer: Peer, mine: v1.Description | None) -> Finding:
@@ -129,11 +137,10 @@ def _reached(configuration: Configuration, peer: Peer, mine: v1.Description | No
         return Finding(what, WARNING, "not tried, for want of a certificate")
     if mine is None:
         return Finding(what, OK, f"{peer.address} answers")
-    mine.settings.CopyFrom(theirs.settings)
     difference = differing(mine, theirs, peer.name)
     if difference is not None:
         return Finding(what, FAILED, f"{peer.address}: {difference}.")
-    return Finding(what, OK, f"{peer.address} answers, and has the same features")
+    return Finding(what, OK, f"{peer.address} answers, and has the same features and settings")
 
 
 def _channel(configuration: Configuration, peer: Peer) -> Any:

@@ -19,6 +19,7 @@ def seated(configuration: Configuration, *, unsafe_pickle: bool = False) -> Seat
     """The seat of a node that has scored its own model only."""
     rows = datafiles.load(configuration.data)
     model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)
+    models.check_features(model, rows.names)
     agent = _agent(configuration, rows, model)
     settings = configuration.collective
     option = Option(settings.rule, RULES[settings.rule].reach)

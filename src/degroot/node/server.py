@@ -14,9 +14,9 @@ from degroot.exceptions import InvalidInput
 from degroot.folders import make_folder
 from degroot.node import identity, inference, metrics
 from degroot.node.access import Access
-from degroot.node.addresses import check_loopback
 from degroot.node.circle import Circle
 from degroot.node.configuration import ON_DEMAND, RIGHTS, Configuration
+from degroot.node.inspection import check_peers
 from degroot.node.ledger import Ledger
 from degroot.node.limits import Allowances
 from degroot.node.links import Wiring
@@ -25,39 +25,28 @@ from degroot.node.organisation import seated
 from degroot.node.residuals import Residuals
 from degroot.node.scores import OnDemand, Scores
 from degroot.node.seat import Seat
+from degroot.node.security import secured
 from degroot.node.service import CollectiveService
 from degroot.node.v1 import collective_pb2_grpc
 from degroot.node.versions import OtherVersions
 from degroot.node.watching import watch
 
-LEDGER = "ledger.sqlite"
 HANDSHAKE_SECONDS = 10
 
 
 def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe_pickle: bool = False) -> None:
     """Serve until the process is told to stop; then finish what is in flight."""
-    check_security(configuration, insecure_loopback)
+    configuration = secured(configuration, insecure_loopback)
     first = seated(configuration, unsafe_pickle=unsafe_pickle)
+    check_peers(configuration, first)
     with ExitStack() as stack:
         stack.enter_context(_locked(make_folder(configuration.state)))
-        ledger = Ledger(configuration.state / LEDGER)
+        ledger = Ledger(configuration.ledger)
         stack.callback(ledger.close)
         measured = metrics.Metrics()
         if configuration.metrics_port is not None:
             stack.callback(metrics.serve(measured.registry, configuration.metrics_port).close)
         asyncio.run(_serve(configuration, first, ledger, measured, unsafe_pickle))
-
-
-def check_security(configuration: Configuration, insecure_loopback: bool) -> None:
-    """Mutual TLS always; without it only on loopback, and only if that is asked for."""
-    if insecure_loopback:
-        check_loopback([configuration.listen, *(peer.address for peer in configuration.peers)])
-    elif configuration.identity is None:
-        raise InvalidInput(
-            f"{configuration.path} must have a table [identity]; without TLS a node runs only with --insecure-loopback."
-        )
-    else:
-        identity.check(configuration.identity, configuration.name)
 
 
 async def _serve(

@@ -40,7 +40,7 @@ async def watch(circle: Circle, unsafe_pickle: bool, log: Any) -> None:
 
 async def _reread(circle: Circle, log: Any) -> None:
     fresh, now = read(circle.configuration.path), circle.configuration
-    fixed = replace(fresh, peers=now.peers, clients=now.clients, quorum=now.quorum)
+    fixed = replace(fresh, peers=now.peers, clients=now.clients, quorum=now.quorum, identity=now.identity)
     if fixed != now:
         log.warning("a restart is needed", reason="only peers, clients and the quorum can change while a node runs")
     await circle.change(replace(now, peers=fresh.peers, clients=fresh.clients, quorum=fresh.quorum))

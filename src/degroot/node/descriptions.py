@@ -1,0 +1,50 @@
+"""Descriptions: who a node is, and what keeps two nodes from answering together."""
+
+from collections.abc import Sequence
+
+from degroot.agents import Agent
+from degroot.node.configuration import Configuration, Settings
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import PROTOCOL
+
+
+def described(configuration: Configuration, agent: Agent, feature_names: Sequence[str]) -> v1.Description:
+    """What a node says of itself, before it has scored any model."""
+    return v1.Description(
+        protocol=PROTOCOL, name=configuration.name, settings=_told(configuration.collective),
+        n_features=agent.n_features, feature_names=feature_names, outputs=agent.outputs or 0,
+        classes=[] if agent.classes is None else [repr(each) for each in agent.classes.tolist()],
+        scored_by_peers=agent.scored_by_peers,
+    )  # fmt: skip
+
+
+def differing(mine: v1.Description, theirs: v1.Description, name: str) -> str | None:
+    """What keeps two nodes from answering together, if anything does."""
+    if theirs.protocol != mine.protocol:
+        return f"it must speak version {mine.protocol} of the protocol; it speaks {theirs.protocol}"
+    if theirs.name != name:
+        return f"its name must be {name!r}, as in the roster; it is {theirs.name[:100]!r}"
+    if theirs.n_features != mine.n_features:
+        return f"it must have {mine.n_features} features, as here; it has {theirs.n_features}"
+    for k, (here, there) in enumerate(zip(mine.feature_names, theirs.feature_names, strict=False)):
+        if here != there:
+            return f"its features must be the same in the same order; feature {k} is {there[:100]!r}, not {here!r}"
+    if theirs.outputs != mine.outputs:
+        return f"it must predict {mine.outputs or 1} outputs, as here; it predicts {theirs.outputs or 1}"
+    if list(theirs.classes) != list(mine.classes):
+        return f"its classes must be {', '.join(mine.classes)}, as here; they are {', '.join(theirs.classes)[:200]}"
+    for field in ("rule", "neighbours", "metric", "kernel", "ridge", "guard"):
+        here, there = getattr(mine.settings, field), getattr(theirs.settings, field)
+        if here != there:
+            return f"its setting {field!r} must be {here!r}, as here; it is {str(there)[:100]!r}"
+    return None
+
+
+def _told(settings: Settings) -> v1.Settings:
+    def written(value: object) -> str:
+        return "" if value is None else str(value)
+
+    return v1.Settings(
+        rule=settings.rule, neighbours=written(settings.neighbours), metric=settings.metric,
+        kernel=written(settings.kernel), ridge=written(settings.ridge), guard=settings.guard,
+    )  # fmt: skip
