@@ -1,7 +1,8 @@
 """The service: what a node answers to peers and to those who ask, `degroot.v1`."""
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from grpc import StatusCode
@@ -26,6 +27,7 @@ from degroot.node.wire import Malformed, UnknownVersion, array, check_protocol, 
 from degroot.points import Array
 
 SOLVE, ROUNDS = "solve", "rounds"
+AHEAD = 2  # batches of one stream that wait while one is at work
 
 
 class CollectiveService(collective_pb2_grpc.CollectiveServicer):
@@ -73,10 +75,34 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             return await self._answer(request, context, visit)
 
     async def Consult(self, _requests: Any, context: Any) -> None:  # noqa: N802
-        """Collective predictions, batch by batch."""
+        """Collective predictions, batch by batch, in order; while one is sent the next are at work."""
         async with self._access.admitted(context, ASK) as visit:
-            while (request := await visit.next_message()) is not None:
-                await context.write(await self._answer(request, context, visit))
+            async for answer in self._ahead(context, visit):
+                await context.write(await answer)
+
+    async def _ahead(self, context: Any, visit: Visit) -> AsyncIterator[asyncio.Task[v1.Answer]]:
+        """Answers to the batches that have come, `AHEAD` of them at the same time."""
+        begun: asyncio.Queue[asyncio.Task[v1.Answer] | BaseException | None] = asyncio.Queue(AHEAD)
+
+        async def read() -> None:
+            try:
+                while (request := await visit.next_message()) is not None:
+                    await begun.put(asyncio.create_task(self._answer(request, context, visit)))
+                await begun.put(None)
+            except BaseException as error:
+                await begun.put(error)
+
+        reading, answering = asyncio.create_task(read()), None
+        try:
+            while (answering := await begun.get()) is not None:
+                if isinstance(answering, BaseException):
+                    raise answering
+                yield answering
+        finally:
+            reading.cancel()
+            for left in (answering, *(begun.get_nowait() for _ in range(begun.qsize()))):
+                if isinstance(left, asyncio.Task):
+                    left.cancel()
 
     async def _answer(self, request: v1.ConsultRequest, context: Any, visit: Visit) -> v1.Answer:
         begun = time.perf_counter()
