@@ -14,7 +14,7 @@ from degroot.checks import Verdict, flags
 from degroot.conclusions import blank
 from degroot.exceptions import InvalidInput
 from degroot.jackknife import influence, standard_error
-from degroot.node.circle import Circle
+from degroot.node.circle import ABSENT, Circle
 from degroot.node.faults import PeerError, from_rpc, late
 from degroot.node.membership import Membership
 from degroot.node.opinion import Opinion, beliefs_of, decode_expectation, models
@@ -41,7 +41,7 @@ class Until:
 async def pool(circle: Circle, sessions: Sessions, asked: Asked, until: Until) -> Answered:
     """The collective's answer by rounds; whoever is lost on the way is left out, and pooling starts again."""
     _check(circle, asked)
-    me, missing, apart = circle.configuration.name, circle.troubled(), set[tuple[str, str]]()
+    me, missing, apart = circle.configuration.name, circle.troubled(), _apart(circle)
     while True:
         found = {me: [model.name for model in circle.scores.seat.scored]}
         for name, link in circle.links.items():
@@ -70,6 +70,12 @@ def _check(circle: Circle, asked: Asked) -> None:
             "Rounds need agents that score their own models; "
             f"{', '.join(circle.set_aside())} leave that to peers. Ask by solving."
         )
+
+
+def _apart(circle: Circle) -> set[tuple[str, str]]:
+    """Pairs of which one has said that it cannot reach the other."""
+    told = [(name, link.description) for name, link in circle.links.items() if link.description is not None]
+    return {(name, other.name) for name, description in told for other in description.members if other.state == ABSENT}
 
 
 async def _session(circle: Circle, sessions: Sessions, asked: Asked, until: Until, who: Membership) -> Answered:
