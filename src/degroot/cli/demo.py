@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from degroot.cli.complaints import STOPPED, complain
 from degroot.folders import make_folder
 
 if TYPE_CHECKING:
-    from degroot.demo.comparison import Situation
+    from degroot.agents import Agent
+    from degroot.demo.comparison import Points, Situation
     from degroot.demo.consortium import Consortium
 
 LOST = "turin"  # the node that dies
@@ -28,8 +30,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
 ) -> None:
     """Let five organisations answer together, each with a node of its own on this machine; then one of them dies."""
-    from degroot.demo.comparison import Points, compare, in_process
-    from degroot.demo.consortium import Consortium
+    from degroot.demo.comparison import Points, in_process
     from degroot.demo.organisations import organisations
     from degroot.demo.picture import draw
 
@@ -37,6 +38,25 @@ def demo(
     agents, points = organisations(seed), Points.draw(seed)
     with console.status("The first prediction after installation compiles the kernels ..."):
         in_process(agents).consult(points.listed)  # once, not in every process
+    try:
+        situations = _shown(console, agents, points)
+    except KeyboardInterrupt:
+        raise typer.Exit(complain("stopped; nothing is left of the nodes", STOPPED)) from None
+    console.print("", _errors(situations), "", _differences(situations))
+    if find_spec("matplotlib") is None:
+        console.print("There is no picture: it needs matplotlib, pip install 'degroot\\[plot]'.")
+    else:
+        before, after = situations.values()
+        draw(picture, before, after, LOST)
+        console.print("Weights and error bars along the curve:", str(picture.resolve()), soft_wrap=True)
+    console.print(f"All processes have ended, all their files are removed: {time.monotonic() - begun:.0f} seconds.")
+
+
+def _shown(console: Console, agents: Sequence["Agent"], points: "Points") -> dict[str, "Situation"]:
+    """Start the nodes, ask them, kill one and ask the others again."""
+    from degroot.demo.comparison import compare
+    from degroot.demo.consortium import Consortium
+
     with _stopped_by(signal.SIGTERM, signal.SIGHUP), Consortium(agents) as consortium:
         console.print("Five organisations, a node each: a process, a certificate, rows and a model of its own.")
         _calibrated(console, consortium)
@@ -48,14 +68,7 @@ def demo(
         console.print(f"\nNow {LOST} is killed (SIGKILL), and the same is asked again.")
         after = compare(ways, [agent for agent in agents if agent.name != LOST], points)
         console.print(_answers(f"The others answer; {_missing(after)}", after))
-    situations = {"all five": before, f"without {LOST}": after}
-    console.print("", _errors(situations), "", _differences(situations))
-    if find_spec("matplotlib") is None:
-        console.print("There is no picture: it needs matplotlib, pip install 'degroot\\[plot]'.")
-    else:
-        draw(picture, before, after, LOST)
-        console.print("Weights and error bars along the curve:", str(picture.resolve()), soft_wrap=True)
-    console.print(f"All processes have ended, all their files are removed: {time.monotonic() - begun:.0f} seconds.")
+    return {"all five": before, f"without {LOST}": after}
 
 
 @contextmanager
