@@ -41,6 +41,7 @@ class Consensus:
     sets: NDArray[np.bool_] | None = None  # (M, Q) for classes: those among which the outcome is
     flags: tuple[Flag, ...] = ()  # who was left out or could not be checked, where, and why
     choice: Choice | None = None  # for the rule "auto": what was chosen, and on which evidence
+    rounds: int | None = None  # where nodes pooled among themselves: how often, at most
 
 
 FIELDS = ("value", "standard_error", "weights", "beliefs", "trust", "influence")

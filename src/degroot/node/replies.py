@@ -40,7 +40,8 @@ class Replies:
             start += size
         told = tuple(Flag(agent, why, np.concatenate(points)) for (agent, why), points in flags.items())
         fields: dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
-        return Consensus(names, **fields, flags=told)
+        rounds = max((answer.rounds for answer in self._answers), default=0)
+        return Consensus(names, **fields, flags=told, rounds=rounds or None)
 
     def _values(self, answer: v1.Answer, name: str, names: Sequence[str]) -> Array:
         message = answer.fields[name]

@@ -1,6 +1,7 @@
 """Scores: which models a node has scored on its rows, and the seat that it answers from."""
 
 import asyncio
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ from degroot.node.seat import Seat
 from degroot.node.threads import computed
 from degroot.node.wire import Malformed
 from degroot.points import Array
+
+TELL_SECONDS = 2.0  # between lines that say how far calibration is
 
 
 class Scores:
@@ -68,15 +71,15 @@ class Scores:
         self._log.info("calibrated", peer=link.name, version=model.version)
 
     async def _calibrate(self, link: Link, work: Unfinished) -> None:
-        told = 0.0
+        told = time.monotonic()
         for chunk in work.remaining():
             rows = work.rows(chunk)
             work.write(chunk, await residuals_at(link, self._first, rows))
             link.progress = work.progress
             self._metrics.calibrated(link.name, link.progress)
-            if link.progress >= told + 0.1:
-                told = link.progress
-                self._log.info("calibrating", peer=link.name, done=round(told, 3))
+            if time.monotonic() - told > TELL_SECONDS:
+                told = time.monotonic()
+                self._log.info("calibrating", peer=link.name, done=round(link.progress, 3))
 
     async def _reseat(self) -> None:
         """A new seat, when something has changed; questions that are open keep the old one."""
