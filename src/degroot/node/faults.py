@@ -10,12 +10,15 @@
         └── BadReply         what it said makes no sense
 """
 
+import asyncio
 from typing import Any
 
 import grpc
 from grpc import StatusCode
 
 from degroot.exceptions import DeGrootError
+
+LEFT = "has left the roster"
 
 
 class PeerError(DeGrootError):
@@ -48,6 +51,14 @@ class BadReply(PeerError):
 def late(peer: str, seconds: float) -> PeerLate:
     """It did not answer in so many seconds."""
     return PeerLate(peer, f"no answer within {seconds:g} seconds")
+
+
+def left(peer: str, error: asyncio.CancelledError) -> PeerUnreachable:
+    """A call was cancelled: the peer has left the roster, and its channel was closed; or this task is cancelled."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise error
+    return PeerUnreachable(peer, LEFT)
 
 
 def from_rpc(peer: str, error: grpc.RpcError, seconds: float) -> PeerError:

@@ -13,7 +13,7 @@ from degroot.node import inference
 from degroot.node.access import NAME
 from degroot.node.configuration import Limits, Peer
 from degroot.node.conversation import Conversation
-from degroot.node.faults import PeerError, PeerRefused, from_rpc, late
+from degroot.node.faults import LEFT, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
 from degroot.node.ledger import OUT, Ledger
 from degroot.node.metrics import Metrics
 from degroot.node.v1 import collective_pb2 as v1
@@ -69,6 +69,7 @@ class Link:
         self.description: v1.Description | None = None
         self.trouble: str | None = "not reached yet"
         self.progress = 0.0  # of calibration
+        self._closed = False
 
     @property
     def name(self) -> str:
@@ -129,6 +130,7 @@ class Link:
 
     async def close(self) -> None:
         """Hang up."""
+        self._closed = True
         if self._conversation is not None:
             self._conversation.end()
         await self._channel.close()
@@ -140,6 +142,8 @@ class Link:
                 return await self._conversation.ask(question)
             except grpc.RpcError:
                 self._conversation.end()
+        if self._closed:
+            raise PeerUnreachable(self.name, LEFT)
         self._conversation = Conversation(self._collective.Opinion(metadata=self._metadata()))
         return await self._conversation.ask(question)
 
@@ -149,6 +153,8 @@ class Link:
             return await method(request, timeout=seconds, metadata=self._metadata())
         except grpc.RpcError as error:
             raise from_rpc(self.name, error, seconds) from error
+        except asyncio.CancelledError as error:
+            raise left(self.name, error) from error
 
     def _troubled(self, error: PeerError) -> PeerError:
         self.trouble = error.reason

@@ -49,7 +49,8 @@ def settle(
     {'c': 'has not scored yet: a, b'}
     """
     left = [name for name in roster if name in scored and name not in missing]
-    reasons, known = dict(missing), {name: set(models) for name, models in scored.items()}
+    unheard = {name: "not reached yet" for name in roster if name not in scored}
+    reasons, known = unheard | dict(missing), {name: set(models) for name, models in scored.items()}
     cut = {pair for one, other in apart for pair in ((one, other), (other, one))}
     while True:
         holes = {

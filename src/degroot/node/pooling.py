@@ -15,7 +15,7 @@ from degroot.conclusions import blank
 from degroot.exceptions import InvalidInput
 from degroot.jackknife import influence, standard_error
 from degroot.node.circle import ABSENT, Circle
-from degroot.node.faults import PeerError, from_rpc, late
+from degroot.node.faults import PeerError, PeerLate, PeerUnreachable, from_rpc, late, left
 from degroot.node.membership import Membership
 from degroot.node.opinion import Opinion, beliefs_of, decode_expectation, models
 from degroot.node.questions import Asked
@@ -73,13 +73,14 @@ def _check(circle: Circle, asked: Asked) -> None:
 
 
 def _apart(circle: Circle) -> set[tuple[str, str]]:
-    """Pairs of which one has said that it cannot reach the other."""
+    """Pairs of which each has said that it cannot reach the other."""
     told = [(name, link.description) for name, link in circle.links.items() if link.description is not None]
-    return {(name, other.name) for name, description in told for other in description.members if other.state == ABSENT}
+    said = {(name, other.name) for name, description in told for other in description.members if other.state == ABSENT}
+    return {(one, other) for one, other in said if (other, one) in said}
 
 
 async def _session(circle: Circle, sessions: Sessions, asked: Asked, until: Until, who: Membership) -> Answered:
-    me, patience = circle.configuration.name, circle.configuration.timing.deadline_seconds
+    me, patience, roster = circle.configuration.name, circle.configuration.timing.deadline_seconds, circle.names
     terms = Terms(uuid.uuid4().hex, who.members, asked.guard, until.tolerance, until.rounds)
     session = sessions.of(terms.session)
     session.begun = True
@@ -96,7 +97,7 @@ async def _session(circle: Circle, sessions: Sessions, asked: Asked, until: Unti
         work = [own, *(asyncio.create_task(_outcome(calls[name], name, len(asked.points))) for name in others)]
         await _all(work, own, patience)
         weights = {me: own.result().part.weight} | dict(task.result() for task in work[1:])
-        return _concluded(circle, who, asked, own.result(), weights, opinions, verdict)
+        return _concluded(me, roster, who, asked, own.result(), weights, opinions, verdict)
     finally:
         for each in (*work, *calls.values()):
             each.cancel()
@@ -108,8 +109,7 @@ async def _opinions(
 ) -> dict[str, Opinion]:
     """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
     begin, seat = terms.begin(asked.points), await circle.scores.seat_for(asked.points, circle.links)
-    for name in calls:
-        circle.links[name].pooled(len(asked.points), begin.ByteSize())
+    circle.wiring.record(list(calls), "pool", len(asked.points), begin.ByteSize())
     waiting = [
         asyncio.create_task(_ready(call, begin, name, asked, seat.outputs, patience)) for name, call in calls.items()
     ]
@@ -124,6 +124,8 @@ async def _opinions(
     for name, reply in zip(calls, replies, strict=True):
         if isinstance(reply, PeerError):
             losses[name] = reply.reason
+            if name in circle.links and isinstance(reply, PeerLate | PeerUnreachable):
+                circle.links[name].trouble = reply.reason  # it is not asked again until it has described itself
         else:
             opinions[name] = reply
     if losses:
@@ -148,6 +150,8 @@ async def _ready(
         return Opinion(reply.ready.model_version, beliefs, scored, expectation=expectation)
     except TimeoutError:
         return late(name, patience)
+    except asyncio.CancelledError as error:
+        return left(name, error)
     except grpc.RpcError as error:
         return from_rpc(name, error, patience)
     except Malformed as error:
@@ -173,6 +177,8 @@ async def _said(call: Any, message: v1.PoolMessage, name: str, patience: float) 
         raise Lost({name: from_rpc(name, error, patience).reason}) from error
     except (TimeoutError, asyncio.InvalidStateError):
         raise Lost({name: late(name, patience).reason}) from None
+    except asyncio.CancelledError as error:
+        raise Lost({name: left(name, error).reason}) from error
 
 
 async def _outcome(call: Any, name: str, points: int) -> tuple[str, Array]:
@@ -186,6 +192,8 @@ async def _outcome(call: Any, name: str, points: int) -> tuple[str, Array]:
         return name, array(reply.outcome.weight, (points,), "weight")
     except grpc.RpcError as error:
         raise Lost({name: from_rpc(name, error, 0.0).reason}) from error
+    except asyncio.CancelledError as error:
+        raise Lost({name: left(name, error).reason}) from error
     except Malformed as error:
         raise Lost({name: str(error)}) from error
 
@@ -204,7 +212,8 @@ async def _all(work: Sequence[asyncio.Task[Any]], own: asyncio.Task[Pooled], pat
 
 
 def _concluded(
-    circle: Circle,
+    me: str,
+    roster: Sequence[str],
     who: Membership,
     asked: Asked,
     pooled: Pooled,
@@ -226,9 +235,9 @@ def _concluded(
     notes = [*absent(who, M), *stale(who.members, opinions, M)]
     notes += flags(verdict.codes, who.members) if verdict is not None else ()
     open_ = np.flatnonzero(~pooled.settled)
-    notes += [Flag(circle.configuration.name, NOT_AGREED, open_)] if len(open_) else []
+    notes += [Flag(me, NOT_AGREED, open_)] if len(open_) else []
     found = {name: known[name] for name in found}
-    return Answered(circle.names, spread_out(found, circle.names, who.members), tuple(notes), pooled.rounds)
+    return Answered(tuple(roster), spread_out(found, roster, who.members), tuple(notes), pooled.rounds)
 
 
 def _errors(without: Array, kept: Any) -> Array:

@@ -58,11 +58,11 @@ async def consult(circle: Circle, asked: Asked) -> Answered:
         else:
             missing[link.name] = reply.reason
     scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
-    who = circle.membership(scored, missing)
+    roster, who = circle.names, circle.membership(scored, missing)
     who.check(circle.configuration.needed)
 
     def solved() -> Answered:
-        return solve(circle.names, who, opinions, seat.option, asked.fields, guard=asked.guard, aside=aside)
+        return solve(roster, who, opinions, seat.option, asked.fields, guard=asked.guard, aside=aside)
 
     return await computed(len(asked.points) <= FEW, solved)
 

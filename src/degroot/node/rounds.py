@@ -15,7 +15,7 @@ import grpc
 import numpy as np
 
 from degroot.guard import Mask
-from degroot.node.faults import PeerError, from_rpc, late
+from degroot.node.faults import LEFT, PeerError, from_rpc, late, left
 from degroot.node.links import Link
 from degroot.node.opinion import Opinion
 from degroot.node.part import Part
@@ -72,8 +72,11 @@ class Terms:
     def told(cls, begin: v1.Begin, me: str, roster: Sequence[str]) -> "Terms":
         """What a message says, if it makes sense."""
         members = tuple(begin.members)
-        if len(set(members)) < len(members) or me not in members or set(members) - set(roster):
-            raise Malformed("`members` must be in the roster, each once, with the node that is told.")
+        if len(set(members)) < len(members) or me not in members:
+            raise Malformed("`members` must be named once each, with the node that is told.")
+        unknown = [name[:100] for name in members if name not in roster]
+        if unknown:
+            raise Malformed(f"`members` must be in the roster of {me!r}; not there: {', '.join(unknown[:8])}.")
         if not 0.0 <= begin.tolerance < 1.0 or not begin.session or len(begin.session) > 64:
             raise Malformed("A session must have a short name and a tolerance from 0 to 1.")
         return cls(begin.session, members, begin.guard, begin.tolerance, begin.rounds)
@@ -100,6 +103,9 @@ async def take_part(
     """Pool with the other members until everybody is settled, or the rounds are used up."""
     part = _part(me, terms, opinion, held)
     others = [name for name in terms.members if name != me]
+    gone = [name for name in others if name not in links]
+    if gone:
+        raise Lost(dict.fromkeys(gone, LEFT))
     async with Mouth(terms, [links[name] for name in others]) as mouth:
         for number in range(terms.rounds + 1):
             await mouth.say(number, part, terms.members, patience)
@@ -147,6 +153,8 @@ class Mouth:
                 return from_rpc(link.name, error, patience)
             except TimeoutError:
                 return late(link.name, patience)
+            except asyncio.CancelledError as error:
+                return left(link.name, error)
             except asyncio.InvalidStateError:  # the stream has ended
                 return PeerError(link.name, f"hung up: {await call.details() or await call.code()}")
             return None
