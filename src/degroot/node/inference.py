@@ -41,13 +41,13 @@ def response(asked: v2.ModelInferRequest, version: str, predictions: Array) -> v
 def points_in(asked: v2.ModelInferRequest, features: int) -> Array:
     """The points in a query, if it is well-formed."""
     if len(asked.inputs) != 1 or asked.inputs[0].name != POINTS:
-        names = ", ".join(each.name for each in asked.inputs[:8]) or "none"
+        names = ", ".join(each.name[:100] for each in asked.inputs[:3]) or "none"
         raise Malformed(f"The input must be one tensor called {POINTS!r}; got {names}.")
     if any(each.name != PREDICTIONS for each in asked.outputs):
-        raise Malformed(f"The output must be {PREDICTIONS!r}; {asked.outputs[0].name!r} was asked for.")
+        raise Malformed(f"The output must be {PREDICTIONS!r}; {asked.outputs[0].name[:100]!r} was asked for.")
     tensor = asked.inputs[0]
     if tensor.datatype not in TYPES:
-        raise Malformed(f"`{POINTS}` must be of the type {' or '.join(TYPES)}; got {tensor.datatype!r}.")
+        raise Malformed(f"`{POINTS}` must be of the type {' or '.join(TYPES)}; got {tensor.datatype[:100]!r}.")
     shape = tuple(tensor.shape)
     if len(shape) != 2 or shape[0] < 0 or shape[1] != features:
         raise Malformed(f"`{POINTS}` must have the shape (any, {features}); got {shape[:8]}.")

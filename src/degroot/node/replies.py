@@ -44,8 +44,11 @@ class Replies:
         return Consensus(names, **fields, flags=told, rounds=rounds or None)
 
     def _values(self, answer: v1.Answer, name: str, names: Sequence[str]) -> Array:
-        message = answer.fields[name]
-        values = array(message, tuple(message.shape), name, finite=False)
+        K, Q = len(answer.names), self._outputs or 1
+        shape = {"weights": (None, K), "trust": (None, K, K)}.get(
+            name, (None, K, Q) if name in OF_AGENTS else (None, Q)
+        )
+        values = array(answer.fields[name], shape, name, finite=False)
         if name in OF_AGENTS and tuple(answer.names) != tuple(names):
             values = spread_out({name: values}, names, answer.names)[name]
         if self._outputs is None and name not in ("weights", "trust"):

@@ -1,5 +1,6 @@
 """Arrays on the wire: float64 with a shape, and the checks that whatever arrives has to pass."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from degroot.points import Array
 
 PROTOCOL = 1
 LITTLE = np.dtype("<f8")
+LARGEST_EMPTY = 1 << 40
 
 
 class Malformed(InvalidInput):
@@ -41,11 +43,11 @@ def array(message: v1.Tensor, shape: Sequence[int | None], name: str, *, finite:
         size < 0 or (wanted is not None and size != wanted) for size, wanted in zip(told, shape, strict=True)
     ):
         raise Malformed(f"`{name}` must have the shape {_written(shape)}; got {_written(told[:8])}.")
-    size = 1
-    for length in told:  # Python's numbers, which do not overflow
-        size *= length
+    size = math.prod(told)  # Python's numbers, which do not overflow
     if size * LITTLE.itemsize != len(message.data):
         raise Malformed(f"`{name}` must hold {size} numbers of 8 bytes; it holds {len(message.data)} bytes.")
+    if size == 0 and math.prod(filter(None, told)) > LARGEST_EMPTY:  # which not even an array without numbers can have
+        raise Malformed(f"`{name}` must hold numbers; it holds none, and has the shape {_written(told[:8])}.")
     values = np.frombuffer(message.data, LITTLE).astype(np.float64).reshape(told)
     if finite and not np.isfinite(values).all():
         raise Malformed(f"`{name}` must be finite; some of it is not.")
