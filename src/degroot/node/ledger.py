@@ -137,7 +137,7 @@ class Ledger:
             self._connection.executemany(RECORD, exchanges)
             self._connection.execute("COMMIT")
         except sqlite3.Error:
-            self._connection.execute("ROLLBACK")
+            self._connection.rollback()  # if SQLite has not done so already, as on a full disk
             raise
 
     def close(self) -> None:
