@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, NoReturn
 import grpc
 from grpc import StatusCode
 
+from degroot.exceptions import InvalidInput
 from degroot.node.configuration import ASK
 from degroot.node.ledger import IN, Ledger, LedgerError
 from degroot.node.limits import Allowance, Allowances, Exceeded
 from degroot.node.metrics import Metrics
+from degroot.node.wire import UnknownVersion
 
 NAME = "degroot-name"  # in the metadata, where there are no certificates
 LINGER = 0.5  # seconds in which the next message has to come when the node is closing
@@ -100,6 +102,17 @@ class Access:
     async def refuse_closing(self, context: Any, name: str) -> NoReturn:
         """Abort a call because the node is closing."""
         await self.refuse(context, name, "closing", StatusCode.UNAVAILABLE, f"{self.name!r} is shutting down.")
+
+    async def refusing(self, context: Any, visit: "Visit", work: Callable[..., Any], *arguments: Any) -> Any:
+        """What `work` gives; if it refuses what came, the call is aborted."""
+        try:
+            return work(*arguments)
+        except UnknownVersion as error:
+            await self.refuse(context, visit.name, "version", StatusCode.FAILED_PRECONDITION, str(error))
+        except InvalidInput as error:
+            await self.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, str(error))
+        except Exceeded as exceeded:
+            await self.refuse(context, visit.name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
 
     async def _identified(self, context: Any, right: str | None) -> str:
         name = caller(context, self.insecure)

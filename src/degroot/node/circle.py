@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from degroot.exceptions import DeGrootError
+from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.configuration import Configuration
 from degroot.node.descriptions import described, differing
 from degroot.node.faults import PeerError, PeerRefused
 from degroot.node.links import Link, Wiring
 from degroot.node.membership import Membership, settle
 from degroot.node.metrics import Metrics
+from degroot.node.opinion import Opinion
 from degroot.node.scores import OnDemand, Scores
+from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2 as v1
+from degroot.points import Array
 
 READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"
 
@@ -48,6 +51,13 @@ class Circle:
         """Hang up on everybody."""
         for name in list(self.links):
             await self._leave(name)
+
+    async def opinion(self, points: Array, *, spread: bool = False, guard: bool = False) -> Opinion:
+        """What this node says of points."""
+        seat = await self.scores.seat_for(points, self.links)
+        if guard and not seat.guarded:
+            raise InvalidInput("The guard must be on at all nodes; here it is off.")
+        return await computed(seat.quick(len(points)), lambda: seat.opinion(points, spread=spread, guard=guard))
 
     def membership(self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = ()) -> Membership:
         """Who can answer together. `found`: whose models each node at hand has scored."""

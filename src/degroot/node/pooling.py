@@ -22,7 +22,6 @@ from degroot.node.questions import Asked
 from degroot.node.rounds import Held, Pooled, Terms, take_part
 from degroot.node.session import Lost, Sessions
 from degroot.node.solving import Answered, absent, grounds, spread_out, stale
-from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed, array
 from degroot.points import Array
@@ -108,13 +107,12 @@ async def _opinions(
     circle: Circle, asked: Asked, terms: Terms, calls: Mapping[str, Any], patience: float
 ) -> dict[str, Opinion]:
     """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
-    begin, seat = terms.begin(asked.points), await circle.scores.seat_for(asked.points, circle.links)
+    begin, outputs = terms.begin(asked.points), circle.scores.seat.outputs
     circle.wiring.record(list(calls), "pool", len(asked.points), begin.ByteSize())
-    waiting = [
-        asyncio.create_task(_ready(call, begin, name, asked, seat.outputs, patience)) for name, call in calls.items()
-    ]
+    waiting = [asyncio.create_task(_ready(call, begin, name, asked, outputs, patience)) for name, call in calls.items()]
     try:
-        own = await computed(seat.quick(len(asked.points)), lambda: seat.opinion(asked.points, guard=asked.guard))
+        await asyncio.sleep(0)  # peers begin while this node forms its own opinion
+        own = await circle.opinion(asked.points, guard=asked.guard)
         replies = await asyncio.gather(*waiting)
     finally:
         for task in waiting:

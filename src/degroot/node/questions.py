@@ -45,8 +45,7 @@ async def consult(circle: Circle, asked: Asked) -> Answered:
     waiting = [asyncio.create_task(_heard(link, question, len(asked.points), seat.outputs)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own opinion
-        seat = await circle.scores.seat_for(asked.points, circle.links)
-        own = await computed(seat.quick(len(asked.points)), _opinion, seat, asked, spread)
+        own = await circle.opinion(asked.points, spread=spread, guard=asked.guard)
         replies = await asyncio.gather(*waiting)
     finally:
         for task in waiting:
@@ -65,10 +64,6 @@ async def consult(circle: Circle, asked: Asked) -> Answered:
         return solve(roster, who, opinions, seat.option, asked.fields, guard=asked.guard, aside=aside)
 
     return await computed(len(asked.points) <= FEW, solved)
-
-
-def _opinion(seat: Seat, asked: Asked, spread: bool) -> Opinion:
-    return seat.opinion(asked.points, spread=spread, guard=asked.guard)
 
 
 async def _heard(link: Link, question: v1.Question, rows: int, outputs: int) -> Opinion | PeerError:

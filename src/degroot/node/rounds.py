@@ -25,6 +25,7 @@ from degroot.node.wire import PROTOCOL, Malformed, array, tensor
 from degroot.points import Array
 from degroot.tempering import Bounds, within
 
+MOST = 1_000_000  # rounds
 OUTSIDE = "its beliefs are no averages of those before"
 
 
@@ -77,8 +78,8 @@ class Terms:
         unknown = [name[:100] for name in members if name not in roster]
         if unknown:
             raise Malformed(f"`members` must be in the roster of {me!r}; not there: {', '.join(unknown[:8])}.")
-        if not 0.0 <= begin.tolerance < 1.0 or not begin.session or len(begin.session) > 64:
-            raise Malformed("A session must have a short name and a tolerance from 0 to 1.")
+        if not 0.0 <= begin.tolerance < 1.0 or not begin.session or len(begin.session) > 64 or begin.rounds > MOST:
+            raise Malformed(f"A session must have a short name, a tolerance from 0 to 1 and at most {MOST} rounds.")
         return cls(begin.session, members, begin.guard, begin.tolerance, begin.rounds)
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from degroot.exceptions import DeGrootError
-from degroot.node.faults import PeerError
+from degroot.node.limits import Exceeded
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed
 
@@ -76,7 +76,7 @@ class Sessions:
         if name not in self._open:
             self._drop_forgotten()
             if len(self._open) >= MOST:
-                raise PeerError(name, f"at most {MOST} sessions are open at a time; one more came")
+                raise Exceeded("sessions", f"At most {MOST} sessions are allowed at a time; one more came.")
             self._open[name] = Session()
         return self._open[name]
 

@@ -1,0 +1,98 @@
+"""Members: a node's part in pooling that another node was asked for."""
+
+from typing import Any
+
+from grpc import StatusCode
+
+from degroot.exceptions import DeGrootError
+from degroot.node.access import Access, Visit
+from degroot.node.circle import Circle
+from degroot.node.opinion import Opinion, encode_expectation
+from degroot.node.rounds import Held, Terms, take_part
+from degroot.node.session import Lost, Session, Sessions
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import Malformed, array, check_protocol, tensor
+from degroot.points import Array
+
+
+class Member:
+    """Takes part in sessions, and takes in what other members send."""
+
+    def __init__(self, circle: Circle, sessions: Sessions, access: Access) -> None:
+        self._circle, self._sessions, self._access = circle, sessions, access
+
+    async def take_part(self, message: v1.PoolMessage, context: Any, visit: Visit) -> None:
+        """Take part in a session that another node was asked for."""
+        begin = message.begin
+        await self._access.refusing(context, visit, check_protocol, begin.protocol)
+        me, names = self._circle.configuration.name, self._circle.names
+        terms = await self._access.refusing(context, visit, Terms.told, begin, me, names)
+        features = self._circle.scores.seat.agent.n_features
+        points = await self._access.refusing(context, visit, array, begin.points, (None, features), "points")
+        await visit.message("pool", len(points), message.ByteSize())
+        session = await self._access.refusing(context, visit, self._sessions.of, terms.session)
+        session.begun = True
+        try:
+            await self._pooled(terms, points, context, visit, session)
+        finally:
+            self._sessions.close(terms.session)
+
+    async def _pooled(self, terms: Terms, points: Array, context: Any, visit: Visit, session: Session) -> None:
+        me, patience = self._circle.configuration.name, self._circle.configuration.timing.deadline_seconds
+        try:
+            opinion = await self._circle.opinion(points, guard=terms.guard)
+        except DeGrootError as error:
+            await self._reply(context, visit, v1.PoolReply(ready=v1.Ready(fault=str(error))), 0)
+            return
+        await self._reply(context, visit, v1.PoolReply(ready=_ready(opinion)), len(points))
+        held = await self._held(terms, len(points), context, visit) if terms.guard else None
+        try:
+            pooled = await take_part(me, terms, opinion, held, session, self._circle.links, patience)
+            outcome = v1.Outcome(weight=tensor(pooled.part.weight))
+        except Lost as lost:
+            losses = [v1.Loss(name=name, reason=reason) for name, reason in lost.losses.items()]
+            outcome = v1.Outcome(lost=losses)
+        except Malformed as error:
+            outcome = v1.Outcome(lost=[v1.Loss(name=me, reason=str(error))])
+        await self._reply(context, visit, v1.PoolReply(outcome=outcome), len(points))
+
+    async def _held(self, terms: Terms, points: int, context: Any, visit: Visit) -> Held:
+        message = await visit.next_message()
+        if message is None or message.WhichOneof("kind") != "bounds":
+            await context.abort(StatusCode.INVALID_ARGUMENT, "Under a guard `bounds` must follow `begin`.")
+        held: Held = await self._access.refusing(
+            context, visit, Held.decode, message.bounds, points, len(terms.members)
+        )
+        return held
+
+    async def _reply(self, context: Any, visit: Visit, reply: v1.PoolReply, rows: int) -> None:
+        visit.answered("pool", rows, reply.ByteSize())
+        await context.write(reply)
+
+    async def listen(self, message: v1.PoolMessage, context: Any, visit: Visit) -> None:
+        """Take in a member's beliefs, round by round. It cannot be ahead by more than one: there is no flood."""
+        await self._access.refusing(context, visit, check_protocol, message.join.protocol)
+        await visit.message("pool", 0, message.ByteSize())
+        name, finished = message.join.session[:64], False
+        session = await self._access.refusing(context, visit, self._sessions.of, name)
+        try:
+            while (message := await visit.next_message()) is not None:
+                if message.WhichOneof("kind") != "beliefs":
+                    await context.abort(StatusCode.INVALID_ARGUMENT, "After `join` there must be beliefs.")
+                visit.received("pool", message.ByteSize())
+                await self._access.refusing(context, visit, session.receive, visit.name, message.beliefs)
+            finished = True
+        finally:
+            if not finished:
+                session.lose(visit.name, "hung up")
+            if not session.begun:
+                self._sessions.close(name)
+
+
+def _ready(opinion: Opinion) -> v1.Ready:
+    """What the asked node is told before the first round: beliefs and expectations, and no errors."""
+    ready = v1.Ready(model_version=opinion.version, beliefs=tensor(opinion.beliefs))
+    ready.scored.extend(v1.Model(name=name, version=version) for name, version in opinion.scored)
+    if opinion.expectation is not None:
+        ready.expectation.CopyFrom(encode_expectation(opinion.expectation))
+    return ready
