@@ -388,3 +388,16 @@ def test_a_missing_extra_is_an_instruction(site):
     assert ended.returncode == 2
     assert "pip install 'degroot[node]'" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_init_writes_the_address_peers_and_clients_that_are_given(degroot, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    peers = {"south": "127.0.0.1:7442", "west": "[::1]:7443"}
+    told = [text for name, address in peers.items() for text in ("--peer", f"{name}@{address}")]
+    assert degroot("node", "init", "north", "--listen", "127.0.0.1:7441", *told, "--client", "analyst").code == 0
+    made = read(tmp_path / "north.toml")
+    assert (made.listen, {peer.name: peer.address for peer in made.peers}) == ("127.0.0.1:7441", peers)
+    assert [client.name for client in made.clients] == ["analyst"]
+    for wrong in (("--peer", "south"), ("--peer", "127.0.0.1:7442"), ("--listen", "here"), ("--client", "No One")):
+        assert degroot("node", "init", "south", *wrong).code == 2
+    assert not (tmp_path / "south.toml").exists()

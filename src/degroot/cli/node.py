@@ -31,11 +31,16 @@ def about(context: typer.Context) -> None:
 def init(
     name: Annotated[str, typer.Argument(help="Name of the node, as in its certificate.")],
     out: Annotated[Path | None, typer.Option(help="The file; NAME.toml by default.")] = None,
+    listen: Annotated[str | None, typer.Option(help="HOST:PORT where peers reach this node.")] = None,
+    peer: Annotated[list[str] | None, typer.Option(help="NAME@HOST:PORT of another node; may be repeated.")] = None,
+    client: Annotated[list[str] | None, typer.Option(help="Name of a client that may ask; may be repeated.")] = None,
 ) -> None:
     """Write a configuration with comments, to be filled in."""
     from degroot.node.configuration import template
 
-    text, path = template(name), out or Path(f"{name}.toml")
+    told = {} if listen is None else {"listen": listen}
+    peers = [(name, address) for name, _, address in (each.partition("@") for each in peer or ())]
+    text, path = template(name, **told, peers=peers, clients=client or ()), out or Path(f"{name}.toml")
     if path.exists():
         raise InvalidInput(f"A configuration is not overwritten; {path} is there already.")
     save(path, text.encode())

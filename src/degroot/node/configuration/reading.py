@@ -1,5 +1,6 @@
 """From the TOML file to what a node is told, checked once."""
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from importlib.resources import files
 from pathlib import Path
@@ -32,6 +33,7 @@ from degroot.node.configuration.tomlfile import Table
 from degroot.node.names import check_name
 from degroot.rules import RULES
 
+LISTEN = "0.0.0.0:7443"
 MODEL_SCHEME = "grpc://"
 MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
 
@@ -43,10 +45,19 @@ KEYS = (
 )  # fmt: skip
 
 
-def template(name: str) -> str:
-    """A configuration for the node `name` with comments, to be filled in."""
+def template(
+    name: str, listen: str = LISTEN, peers: Iterable[tuple[str, str]] = (), clients: Iterable[str] = ()
+) -> str:
+    """A configuration for the node `name` with comments, to be filled in. `peers`: names and addresses."""
     text = files("degroot.node").joinpath("templates", "node.toml").read_text(encoding="utf-8")
-    return Template(text).substitute(name=check_name(name))
+    split(listen, "The address to listen on")
+    text = Template(text).substitute(name=check_name(name), listen=listen)
+    for peer, address in peers:
+        split(address, f"The address of {check_name(peer, 'The name of a peer')!r}")
+        text += f'\n[[peers]]\nname = "{peer}"\naddress = "{address}"\n'
+    for client in clients:
+        text += f'\n[[clients]]\nname = "{check_name(client, "The name of a client")}"\n'
+    return text
 
 
 def read(path: Path) -> Configuration:
