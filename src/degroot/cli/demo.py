@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from degroot.demo.comparison import Points, Situation
     from degroot.demo.consortium import Consortium
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOST = "turin"  # the node that dies
 
 
@@ -57,7 +58,7 @@ def _shown(console: Console, agents: Sequence["Agent"], points: "Points") -> dic
     from degroot.demo.comparison import compare
     from degroot.demo.consortium import Consortium
 
-    with _stopped_by(signal.SIGTERM, signal.SIGHUP), Consortium(agents) as consortium:
+    with _interrupted_by(*ENDING), Consortium(agents) as consortium:
         console.print("Five organisations, a node each: a process, a certificate, rows and a model of its own.")
         _calibrated(console, consortium)
         asked, *_ = consortium.addresses
@@ -72,14 +73,22 @@ def _shown(console: Console, agents: Sequence["Agent"], points: "Points") -> dic
 
 
 @contextmanager
-def _stopped_by(*numbers: signal.Signals) -> Iterator[None]:
-    """Let these signals end the demonstration as Ctrl-C does, so that nothing is left of it."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
+    """Let these signals interrupt as Ctrl-C does, also where a library's callback swallows the interruption."""
+    told = []
+
+    def stop(number: int, _frame: object) -> None:
+        told.append(number)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if told:
+        raise KeyboardInterrupt
 
 
 def _calibrated(console: Console, consortium: "Consortium") -> None:
