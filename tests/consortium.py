@@ -209,7 +209,7 @@ chunk_rows = 50
         keys = self.folder / "keys"
         return {"ca": keys / "ca.pem", "certificate": keys / f"{name}.pem", "key": keys / f"{name}.key"}
 
-    def connect(self, name=None, *, caller=CLIENT, patience=30.0, **settings):
+    def connect(self, name=None, *, caller=CLIENT, patience=120.0, **settings):
         """A connection to one node, once it is there."""
         name = name or self.names[0]
         until = time.monotonic() + patience
