@@ -58,9 +58,10 @@ def stretch(spread: ArrayLike, reach: ArrayLike) -> Array:
     >>> stretch([0.0, 3.0, 8.0], [0.0, 4.0, 4.0])
     array([1., 1., 2.])
     """
-    spread, reach = np.broadcast_arrays(np.asarray(spread, np.float64), np.asarray(reach, np.float64))
+    spread, reach = np.asarray(spread, np.float64), np.asarray(reach, np.float64)
+    shape = spread.shape if spread.ndim >= reach.ndim else reach.shape
     with np.errstate(divide="ignore", over="ignore"):
-        ratio = np.divide(spread, reach, out=np.ones(spread.shape), where=spread > reach)
+        ratio = np.divide(spread, reach, out=np.ones(shape), where=spread > reach)
     bounded: Array = np.minimum(ratio, FARTHEST)
     return bounded
 

@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from degroot.evidence import Evidence, diagonal
 from degroot.expectations import Expected
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed, array, tensor
-from degroot.opinions import malformed
 from degroot.points import Array
 from degroot.tables import LARGEST
 
@@ -73,17 +71,6 @@ def decode(reply: v1.OpinionReply, points: int, outputs: int) -> Opinion:
         raise Malformed("An opinion must have either errors or second moments of some models.")
     expectation = decode_expectation(reply.expectation, M, K, outputs) if reply.HasField("expectation") else None
     return Opinion(reply.model_version, beliefs_of(reply.beliefs, M, outputs), scored, **found, expectation=expectation)
-
-
-def impossible(opinion: Opinion) -> bool:
-    """Whether no rows could give such errors, moments and distances."""
-    places = (opinion.spread, opinion.effective)
-    spread, effective = (None if each is None else each[:, None] for each in places)
-    if opinion.moments is None:
-        return bool(malformed(Evidence(np.asarray(opinion.errors)[:, None], None, spread, effective)).any())
-    moments = opinion.moments[:, None]
-    errors = moments[..., diagonal(len(opinion.scored))]
-    return bool(malformed(Evidence(errors, moments, spread, effective)).any())
 
 
 def beliefs_of(message: v1.Tensor, points: int, outputs: int) -> Array:

@@ -3,21 +3,23 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from degroot.exceptions import InvalidInput
 from degroot.node.circle import Circle
 from degroot.node.faults import BadReply, PeerError
 from degroot.node.links import Link
-from degroot.node.opinion import Opinion, decode, impossible
+from degroot.node.opinion import Opinion, decode
 from degroot.node.seat import Seat
-from degroot.node.solving import Answered, solve
+from degroot.node.solving import Answered, Impossible, solve
 from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import PROTOCOL, Malformed, tensor
 from degroot.points import Array
 from degroot.rules import MOMENTS
 
+IMPOSSIBLE = "its opinion is none that rows could give"
 FEW = 32  # points that are solved sooner than a thread is found for them
 
 _numbers = count(1)
@@ -56,27 +58,27 @@ async def consult(circle: Circle, asked: Asked) -> Answered:
             opinions[link.name] = reply
         else:
             missing[link.name] = reply.reason
-    scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
-    roster, who = circle.names, circle.membership(scored, missing)
-    who.check(circle.configuration.needed)
-
-    def solved() -> Answered:
-        return solve(roster, who, opinions, seat.option, asked.fields, guard=asked.guard, aside=aside)
-
-    return await computed(len(asked.points) <= FEW, solved)
+    while True:
+        scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
+        roster, who = circle.names, circle.membership(scored, missing)
+        who.check(circle.configuration.needed)
+        work = partial(solve, roster, who, opinions, seat.option, asked.fields, guard=asked.guard, aside=aside)
+        try:
+            return await computed(len(asked.points) <= FEW, work)
+        except Impossible as error:
+            for name in error.names:
+                missing[name] = IMPOSSIBLE
+                del opinions[name]
 
 
 async def _heard(link: Link, question: v1.Question, rows: int, outputs: int) -> Opinion | PeerError:
     """What a peer says, or why it says nothing that can be used."""
     try:
-        opinion = decode(await link.opinion(question), rows, outputs)
+        return decode(await link.opinion(question), rows, outputs)
     except PeerError as error:
         return error
     except Malformed as error:
         return BadReply(link.name, f"its opinion makes no sense: {error}")
-    if not question.guard and impossible(opinion):  # where there is a guard it leaves them out, point by point
-        return BadReply(link.name, "its opinion is none that rows could give")
-    return opinion
 
 
 def checked(points: Array, names: Sequence[str], seat: Seat) -> Array:

@@ -82,7 +82,10 @@ class Seat:
             if said is not None:
                 _copy(self.expectations.at(located[part]), said, part)
 
-        in_blocks(block, M, block_size(M, K * (self.outputs + 8), None))
+        if M <= FEW:
+            block(0, M)
+        else:
+            in_blocks(block, M, block_size(M, K * (self.outputs + 8), None))
         told: dict[str, Any] = {"moments": _first(found.moments)} if moments else {"errors": found.errors[:, 0]}
         expectation = None if said is None else Expectation(said, self.expectations.reach, *self.labels)
         return Opinion(

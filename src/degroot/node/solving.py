@@ -10,8 +10,9 @@ from degroot.answers import Flag
 from degroot.checks import Grounds, flags, without_opinions
 from degroot.conclusions import blank, conclude
 from degroot.evidence import Evidence, from_moments, scored_by_peers
-from degroot.exceptions import AgentError
+from degroot.exceptions import AgentError, DeGrootError
 from degroot.expectations import Expected
+from degroot.guard import Mask
 from degroot.node.membership import MISSING, Membership
 from degroot.node.opinion import Expectation, Model, Opinion
 from degroot.opinions import malformed
@@ -53,11 +54,25 @@ def solve(
         evidence, kept = verdict.applied(evidence), verdict.kept
         notes += flags(verdict.codes, who.members)
     else:
+        _refuse(who.members, malformed(evidence))
         evidence = peers_scored(evidence, who.members, aside)
     names = list(fields)
     found = blank(names, len(beliefs), len(told), beliefs.shape[-1])
     conclude(option.made, evidence, beliefs, found, kept)
     return Answered(tuple(roster), spread_out(found, roster, who.members), tuple(notes))
+
+
+class Impossible(DeGrootError):
+    """Opinions that no rows could give, where no guard leaves them out point by point."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self.names = names
+
+
+def _refuse(members: Sequence[str], wrong: Mask) -> None:
+    if wrong.any():
+        raise Impossible([name for name, bad in zip(members, np.asarray(wrong.any(axis=0)), strict=True) if bad])
 
 
 def gathered(members: Sequence[str], opinions: Sequence[Opinion]) -> Evidence:
@@ -142,5 +157,7 @@ def _expectation(name: str, opinion: Opinion) -> Expectation:
 
 def _among(expectation: Expectation, members: Sequence[str], scored: Sequence[Model]) -> Expectation:
     said, pick = expectation.said, _columns(members, scored)
+    if isinstance(pick, slice):
+        return expectation
     some = Expected(said.answers[:, pick], said.tolerance[:, pick], said.errors[:, pick], said.spread)
     return Expectation(some, expectation.reach, expectation.low, expectation.high)

@@ -39,9 +39,7 @@ def array(message: v1.Tensor, shape: Sequence[int | None], name: str, *, finite:
     degroot.node.wire.Malformed: `weights` must have the shape (2,); got (1,).
     """
     told = tuple(message.shape)
-    if len(told) != len(shape) or any(
-        size < 0 or (wanted is not None and size != wanted) for size, wanted in zip(told, shape, strict=True)
-    ):
+    if told != shape and not _fits(told, shape):
         raise Malformed(f"`{name}` must have the shape {_written(shape)}; got {_written(told[:8])}.")
     size = math.prod(told)  # Python's numbers, which do not overflow
     if size * LITTLE.itemsize != len(message.data):
@@ -52,6 +50,13 @@ def array(message: v1.Tensor, shape: Sequence[int | None], name: str, *, finite:
     if finite and not np.isfinite(values).all():
         raise Malformed(f"`{name}` must be finite; some of it is not.")
     return values
+
+
+def _fits(told: Sequence[int], shape: Sequence[int | None]) -> bool:
+    """Whether a shape is the wanted one, up to what may have any length."""
+    if len(told) != len(shape):
+        return False
+    return all(size >= 0 and (wanted is None or size == wanted) for size, wanted in zip(told, shape, strict=True))
 
 
 def check_protocol(protocol: int) -> None:
