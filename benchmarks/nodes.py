@@ -23,7 +23,7 @@ from degroot.node import ledger
 
 HEAD = """\
 Written by `make bench`. Five node processes on loopback with mutual TLS, {rows} rows of {features} features each,
-linear models as ONNX files, the paper's rule with its defaults; all on one machine of 2 shared cores, measured in turns.
+linear models as ONNX files, the paper's rule with its defaults; all on one machine of 2 shared cores, taking turns.
 Ratios are what counts."""
 LATENCY = """\
 One point, asked through `degroot.connect`. *Bare*: one unary call of an empty echo service with the same TLS and the

@@ -16,6 +16,8 @@ from degroot.folders import save
 from degroot.node.opinion import Model
 from degroot.points import Array
 
+BLOCK = 1 << 17  # numbers written at once
+
 
 class StorageError(DeGrootError):
     """The state folder cannot be written."""
@@ -77,8 +79,7 @@ class Residuals:
         try:
             if not path.exists():
                 fresh = path.with_suffix(".fresh")
-                _allocate(fresh, self.shape, np.float64)
-                np.load(fresh, mmap_mode="r+")[:] = np.nan
+                _allocate(fresh, self.shape, np.float64, np.nan)
                 os.replace(fresh, path)
             return np.load(path, mmap_mode="r+")
         except OSError as error:
@@ -140,14 +141,18 @@ def _seed() -> int:
     return int.from_bytes(os.urandom(8), "little")
 
 
-def _allocate(path: Path, shape: tuple[int, ...], dtype: type) -> None:
-    """A file of zeros that has all of its room: writing to a mapped file on a full disk would end the process."""
+def _allocate(path: Path, shape: tuple[int, ...], dtype: type, value: float = 0) -> None:
+    """A file with one value everywhere, all of it on disk: to map a file for which there is no room ends the process."""
+    about = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    left, block = int(np.prod(shape)), np.full(BLOCK, value, dtype)
     try:
-        mapped = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-        size = path.stat().st_size
-        del mapped
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, size)
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, about)
+            while left > 0:
+                file.write(block[:left].tobytes())
+                left -= BLOCK
+            file.flush()
+            os.fsync(file.fileno())
     except OSError:
         path.unlink(missing_ok=True)
         raise

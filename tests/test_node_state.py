@@ -1,0 +1,187 @@
+"""What a node keeps on disk, the rows that it asks about on demand, and the inbox of a pooling session."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from degroot import Agent
+from degroot.evidence import Evidence, Reach
+from degroot.judges import Judge
+from degroot.node.limits import Exceeded
+from degroot.node.nearby import rows_near
+from degroot.node.opinion import Model
+from degroot.node.residuals import Residuals, StorageError
+from degroot.node.session import MOST, Lost, Session, Sessions
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import Malformed
+
+X, y = np.arange(46.0).reshape(23, 2), np.arange(23.0)
+SOUTH, OLDER, EAST = Model("south", "2"), Model("south", "1"), Model("east", "1")
+
+
+def scored(residuals, model, chunk=5):
+    work = residuals.begun(model, chunk)
+    for number in work.remaining():
+        work.write(number, work.rows(number)[:, None] + 0.5)
+    work.finish()
+
+
+def test_residuals_are_where_their_rows_are_and_every_row_is_asked_once(tmp_path):
+    residuals = Residuals.at(tmp_path, X, y)
+    work = residuals.begun(SOUTH, 5)
+    asked = np.concatenate([work.rows(chunk) for chunk in work.remaining()])
+    assert sorted(asked) == list(range(23))
+    assert list(asked) != list(range(23)), "rows must be shuffled"
+    assert residuals.complete() == {}
+    scored(residuals, SOUTH)
+    kept = residuals.complete()
+    assert list(kept) == [SOUTH]
+    np.testing.assert_array_equal(kept[SOUTH][:, 0], np.arange(23) + 0.5)
+
+
+def test_what_is_finished_is_not_asked_again_whatever_ends_the_process(tmp_path):
+    code = """
+import os, sys; from pathlib import Path; import numpy as np
+from degroot.node.opinion import Model; from degroot.node.residuals import Residuals
+work = Residuals.at(Path(sys.argv[1]), np.arange(46.0).reshape(23, 2), np.arange(23.0)).begun(Model("south", "2"), 5)
+for chunk in work.remaining()[:3]:
+    work.write(chunk, work.rows(chunk)[:, None] + 0.5)
+os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", code, tmp_path]).returncode == -9
+    residuals = Residuals.at(tmp_path, X, y)
+    work = residuals.begun(SOUTH, 1000)  # the size of chunks stays what it was
+    assert work.progress == pytest.approx(3 / 5)
+    assert len(work.remaining()) == 2
+    scored(residuals, SOUTH)
+    np.testing.assert_array_equal(residuals.complete()[SOUTH][:, 0], np.arange(23) + 0.5)
+
+
+def test_an_earlier_version_serves_until_the_new_one_is_complete_and_goes_then(tmp_path):
+    residuals = Residuals.at(tmp_path, X, y)
+    scored(residuals, OLDER)
+    unfinished = residuals.begun(EAST, 5)
+    residuals.begun(SOUTH, 5)
+    assert list(residuals.complete()) == [OLDER]
+    scored(residuals, SOUTH)
+    residuals.forget_earlier(SOUTH)
+    assert list(residuals.complete()) == [SOUTH]
+    assert unfinished.remaining() == residuals.begun(EAST, 5).remaining()
+    np.testing.assert_array_equal(unfinished.order, residuals.begun(EAST, 5).order)
+
+
+def test_residuals_of_other_rows_are_not_used(tmp_path):
+    scored(Residuals.at(tmp_path, X, y), SOUTH)
+    assert Residuals.at(tmp_path, X, y + 1.0).complete() == {}
+    assert Residuals.at(tmp_path, X, y).complete() == {}, "they were removed"
+
+
+def test_several_outputs_have_a_column_each(tmp_path):
+    residuals = Residuals.at(tmp_path, X, np.c_[y, y])
+    work = residuals.begun(SOUTH, 23)
+    work.write(0, np.c_[work.rows(0), -work.rows(0)])
+    work.finish()
+    np.testing.assert_array_equal(residuals.complete()[SOUTH], np.c_[np.arange(23), -np.arange(23)])
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_half_made(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    residuals = Residuals.at(tmp_path, X, y)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(StorageError, match="No space left on device"):
+            residuals.begun(SOUTH, 5)
+    assert residuals.complete() == {}
+    scored(residuals, SOUTH)
+    assert list(residuals.complete()) == [SOUTH]
+
+
+def test_cached_residuals_are_nan_until_they_are_known_and_stay(tmp_path):
+    cache = Residuals.at(tmp_path, X, y).cache(SOUTH)
+    assert np.isnan(cache).all()
+    cache[3] = 7.0
+    again = Residuals.at(tmp_path, X, y).cache(SOUTH)
+    assert again[3, 0] == 7.0
+    assert np.isnan(again).sum() == 22
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6), st.sampled_from(["euclidean", "cosine", "manhattan"]),
+    st.sampled_from(["uniform", "tricube", "gaussian"]), st.integers(1, 30), st.booleans(),
+)  # fmt: skip
+def test_rows_nearby_are_all_that_an_opinion_looks_at(seed, metric, kernel, neighbours, coarse):
+    random = np.random.default_rng(seed)
+    rows, points = random.normal(size=(60, 3)), random.normal(size=(4, 3))
+    if coarse:  # many ties
+        rows, points = rows.round(), points.round()
+    judge = Judge.appoint(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], metric)
+    reach = Reach(neighbours, kernel)
+    judge.ready(reach)
+    near = rows_near(judge, points, reach)
+    unknown = np.full((60, 1, 1), np.nan)
+    unknown[near] = judge.residuals[near]
+    found = [Evidence(np.empty((4, 1, 1))) for _ in range(2)]
+    judge.testify(found[0], 0, points, reach)
+    judge.with_residuals(unknown).testify(found[1], 0, points, reach)
+    np.testing.assert_allclose(found[1].errors, found[0].errors, rtol=1e-12)
+    assert len(near) >= neighbours
+
+
+def lambda_model():
+    return Agent(lambda X: X[:, 0] ** 2, [[0.0, 0.0, 0.0]], [0.0], "south")
+
+
+def beliefs(number):
+    return v1.Beliefs(round=number)
+
+
+def test_a_session_takes_in_this_round_and_the_next_once():
+    async def scenario():
+        session = Session()
+        session.receive("south", beliefs(0))
+        session.receive("south", beliefs(1))
+        for number in (0, 1, 2, 9):
+            with pytest.raises(Malformed, match=r"Round 0 or the next must be told, once"):
+                session.receive("south", beliefs(number))
+        assert list(await session.round(0, ["south"], 1.0)) == ["south"]
+        session.receive("south", beliefs(2))
+        assert (await session.round(1, ["south"], 1.0))["south"].round == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_session_names_who_is_silent_and_who_hung_up():
+    async def scenario():
+        session = Session()
+        session.receive("south", beliefs(0))
+        with pytest.raises(Lost) as silent:
+            await session.round(0, ["south", "east", "west"], 0.05)
+        assert set(silent.value.losses) == {"east", "west"}
+        session.lose("west", "hung up")
+        with pytest.raises(Lost) as gone:
+            await session.round(0, ["south", "east", "west"], 60.0)
+        assert gone.value.losses == {"west": "hung up"}
+
+    asyncio.run(scenario())
+
+
+def test_sessions_are_bounded():
+    async def scenario():
+        sessions = Sessions()
+        for number in range(MOST):
+            assert sessions.of(str(number)) is sessions.of(str(number))
+        with pytest.raises(Exceeded, match="one more came"):
+            sessions.of("more")
+        sessions.close("0")
+        sessions.of("more")
+
+    asyncio.run(scenario())
