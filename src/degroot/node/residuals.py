@@ -142,9 +142,10 @@ def _seed() -> int:
 
 
 def _allocate(path: Path, shape: tuple[int, ...], dtype: type, value: float = 0) -> None:
-    """A file with one value everywhere, all of it on disk: to map a file for which there is no room ends the process."""
+    """A file with one value everywhere, all of it on disk: to map more than there is room for ends the process."""
     about = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-    left, block = int(np.prod(shape)), np.full(BLOCK, value, dtype)
+    block: NDArray[Any] = np.full(BLOCK, value, dtype)
+    left = int(np.prod(shape))
     try:
         with path.open("wb") as file:
             np.lib.format.write_array_header_1_0(file, about)
