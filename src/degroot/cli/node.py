@@ -19,6 +19,8 @@ UnsafePickle = Annotated[
     bool, typer.Option("--unsafe-pickle", help="Open a model in a pickle or joblib file, which can run any code.")
 ]
 
+WIDE = 120  # columns for a table that nobody watches: in a file it is told whole
+
 
 @node.callback()
 def about(context: typer.Context) -> None:
@@ -83,4 +85,7 @@ def audit(file: File) -> None:
         table.add_row(
             line.peer, line.kind, asked, *numbers, *(f"{at:%Y-%m-%d %H:%M:%S}" for at in (line.first, line.last))
         )
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDE)
+    console.print(table)
