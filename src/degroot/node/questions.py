@@ -87,6 +87,8 @@ def checked(points: Array, names: Sequence[str], seat: Seat) -> Array:
         raise InvalidInput(
             f"`X` must have {seat.agent.n_features} features, as the nodes' rows do; got {points.shape[1]}."
         )
+    if names and len(names) != points.shape[1]:
+        raise InvalidInput(f"`X` must have a name for each of {points.shape[1]} features, or none; got {len(names)}.")
     for k, (given, known) in enumerate(zip(names, seat.feature_names, strict=False)):
         if given != known:
             raise InvalidInput(
