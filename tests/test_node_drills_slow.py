@@ -1,0 +1,49 @@
+"""Failure drills with real processes that need more of the machine: clocks that are off, networks of their own."""
+
+import shutil
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from consortium import Consortium
+from test_node_drills import EXACT, WAYS, points, queried, right, whole
+
+from degroot.node.ledger import summary
+
+pytestmark = pytest.mark.slow
+
+
+def test_clocks_that_are_off_do_not_matter(tmp_path):
+    if shutil.which("cc") is None:
+        pytest.skip("a C compiler is needed to shift a process's clock")
+    library, X = tmp_path / "skew.so", points()
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, Path(__file__).parent / "skew.c", "-ldl"], check=True)
+
+    def start(consortium, name, hours):
+        consortium.start(name, environment={"LD_PRELOAD": str(library), "SKEW_SECONDS": str(hours * 3600)})
+
+    with Consortium(tmp_path, 3) as consortium:
+        start(consortium, "node0", 20 * 24)
+        start(consortium, "node1", -20)
+        consortium.start("node2")
+        whole(consortium)
+        for name in consortium.names:
+            for way in WAYS:
+                with consortium.connect(name, way=way, **EXACT) as node:
+                    right(node.consult(X), consortium, X)
+        ahead, behind = (
+            max(line.last for line in summary(consortium.configuration(name).ledger)) for name in ("node0", "node1")
+        )
+        assert ahead > datetime.now(UTC) + timedelta(days=19)
+        assert behind < datetime.now(UTC) - timedelta(hours=19)
+        asked = {name: queried(consortium, name) for name in consortium.names}
+        for name, hours in (("node0", -20), ("node1", 20 * 24)):  # a clock that is set while the node is down
+            consortium.kill(name)
+            start(consortium, name, hours)
+        whole(consortium)
+        consortium.kill("node2")
+        for way in WAYS:
+            with consortium.connect("node0", way=way, **EXACT) as node:
+                right(node.consult(X), consortium, X, ["node2"])
+        assert {name: queried(consortium, name) for name in consortium.names} == asked
