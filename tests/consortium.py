@@ -112,10 +112,23 @@ class Consortium:
     """K nodes on loopback. `agents`, instead of `rows`: pairs of an agent, named as the nodes are, and its labels."""
 
     def __init__(
-        self, folder, K=3, seed=0, *, settings="", top="", timing="", limits="", rows=None, data="", agents=None
+        self,
+        folder,
+        K=3,
+        seed=0,
+        *,
+        settings="",
+        top="",
+        timing="",
+        limits="",
+        rows=None,
+        data="",
+        agents=None,
+        hosts=None,
     ):
         self.folder, self.names = Path(folder), [f"node{k}" for k in range(K)]
         self.ports = dict(zip(self.names, free_ports(K), strict=True))
+        self.hosts = hosts or dict.fromkeys(self.names, "127.0.0.1")
         self.processes, self.routes = {}, {}  # routes: (from, to) -> another port than the peer's own
         self.agents = []
         authority.init_ca(self.folder / "keys", "tests", 30)
@@ -147,7 +160,7 @@ class Consortium:
         peers = [each for each in self.names if each != name] if peers is None else peers
         text = f"""
 name = "{name}"
-listen = "127.0.0.1:{self.ports[name]}"
+listen = "{self.hosts[name]}:{self.ports[name]}"
 state = "state"
 {top}
 [identity]
@@ -171,7 +184,7 @@ chunk_rows = 50
 """
         for each in peers:
             port = self.routes.get((name, each), self.ports[each])
-            text += f'[[peers]]\nname = "{each}"\naddress = "127.0.0.1:{port}"\n'
+            text += f'[[peers]]\nname = "{each}"\naddress = "{self.hosts[each]}:{port}"\n'
             text += "" if may is None else f"may = {list(may)}\n"
         for each in clients:
             text += f'[[clients]]\nname = "{each}"\n'
@@ -215,7 +228,9 @@ chunk_rows = 50
         until = time.monotonic() + patience
         while True:
             try:
-                return connect(f"127.0.0.1:{self.ports[name]}", node=name, **self.credentials(caller), **settings)
+                return connect(
+                    f"{self.hosts[name]}:{self.ports[name]}", node=name, **self.credentials(caller), **settings
+                )
             except Exception:
                 if time.monotonic() > until or self.processes[name].poll() is not None:
                     raise AssertionError(f"{name} does not answer:\n{self.log(name)}") from None

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -47,3 +48,12 @@ def test_clocks_that_are_off_do_not_matter(tmp_path):
             with consortium.connect("node0", way=way, **EXACT) as node:
                 right(node.consult(X), consortium, X, ["node2"])
         assert {name: queried(consortium, name) for name in consortium.names} == asked
+
+
+def test_the_network_between_two_of_five_is_cut(tmp_path):
+    command = ["unshare", "-rnm"]
+    trial = [*command, "ip", "link", "add", "bridge", "type", "bridge"]
+    if any(shutil.which(each) is None for each in ("unshare", "nsenter", "ip")) or subprocess.run(trial).returncode:
+        pytest.skip("networks in namespaces cannot be had here; tests/test_node_drills.py cuts with proxies")
+    drill = Path(__file__).parent / "network.py"
+    subprocess.run([*command, sys.executable, str(drill), str(tmp_path)], check=True, timeout=300)
