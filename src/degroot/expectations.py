@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from degroot.guard import stretch
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.points import Array, for_kernels, in_blocks
+from degroot.points import Array, compiled, for_kernels, in_blocks
 
 BLOCK = 1024  # rows a thread takes at once
 EPS = float(np.finfo(np.float64).eps)
@@ -20,6 +20,8 @@ PRIOR = 5.0  # rows as which the mean over all rows counts, beside the neighbour
 RIDGE = 1e-6  # of the trend, in units of the variance of the features
 ROWS_PER_FEATURE = 2  # fewer rows have no trend
 USUAL = 0.99  # share of the agent's own rows that are near
+
+_NOTHING = np.empty((0, 0)), np.empty(0)  # no trend
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +93,24 @@ class Expectations:
         told, spread = self._left_out(rows, for_kernels(np.hstack(left)))
         misses = [self._summed(each - said) for each, said in zip(own, np.split(told, len(own), axis=1), strict=True)]
         rounding = EPS * self._summed(flat).mean(axis=0)
-        self.overall = [miss.mean(axis=0) + rounding for miss in misses]
+        self.overall = np.array([miss.mean(axis=0) + rounding for miss in misses])
         self.reach = 0.0 if self.alone else float(np.quantile(spread, USUAL))
         parts = [errors, *(part for pair in zip(left, misses, strict=True) for part in pair)]
-        self.columns, self.places = for_kernels(np.hstack(parts)), np.cumsum([part.shape[1] for part in parts])[:-1]
+        self.columns = for_kernels(np.hstack(parts))
 
     def at(self, located: Any) -> Expected:
         """What to expect at points (M, d), on one thread."""
         (Q, K), M = self.shape, located.shape[0]
         means, spread = np.empty((M, 1, self.columns.shape[1])), np.empty((M, 1))
         self.near.means_into(means, 0, located, self.columns, None, spread)
-        errors, answers, miss, *rest = np.split(means[:, 0], self.places, axis=1)
-        squared = DEVIATIONS**2 * self._shrunk(miss, 0)
-        if self.trend is not None:
-            trend = self.trend.at(located) + rest[0]
-            other = DEVIATIONS**2 * self._shrunk(rest[1], 1) * (1.0 + self.trend.leverages(located))[:, None]
-            squared += self._summed(trend - answers)
-            better = other < squared
-            squared, answers = np.where(better, other, squared), np.where(np.tile(better, Q), trend, answers)
-        growth = stretch(spread[:, 0], self.reach)[:, None]
-        tolerance = np.full((M, K), np.inf) if self.alone else np.sqrt(growth * (squared + ERRORS**2 * errors))
-        return Expected(answers.reshape(M, Q, K).swapaxes(1, 2), tolerance, errors, spread[:, 0])
+        trend, leverage = _NOTHING if self.trend is None else self.trend.forecast(located)
+        said = Expected(np.empty((M, K, Q)), np.empty((M, K)), means[:, 0, :K], spread[:, 0])
+        _combine(means[:, 0], trend, leverage, self.overall, float(self.near.size), said.answers, said.tolerance)
+        if self.alone:
+            said.tolerance[:] = np.inf
+        else:
+            said.tolerance[:] = np.sqrt(stretch(said.spread, self.reach)[:, None] * said.tolerance)
+        return said
 
     def _left_out(self, rows: Any, values: Array) -> tuple[Array, Array]:
         """Means of `values` (n, columns) near every row, and the spread there, each row left out."""
@@ -130,11 +129,33 @@ class Expectations:
         total: Array = (table**2).reshape(len(table), *self.shape).sum(axis=1)
         return total
 
-    def _shrunk(self, local: Array, forecast: int) -> Array:
-        """Mean squared misses near points, with a little of those of all rows."""
-        size = self.near.size
-        shrunk: Array = (size * local + PRIOR * self.overall[forecast]) / (size + PRIOR)
-        return shrunk
+
+@compiled
+def _combine(
+    means: Array, trend: Array, leverage: Array, overall: Array, size: float, answers: Array, squared: Array
+) -> None:
+    """The better of two forecasts at every point, and the square of its tolerance there, but for the distance.
+
+    means : (M, columns) near the points: errors, answers and misses; with a trend, also what it leaves, and its misses.
+    """
+    M, K, Q = answers.shape
+    shrink = 1.0 / (size + PRIOR)
+    for m in range(M):
+        for k in range(K):
+            plain = DEVIATIONS**2 * (size * means[m, K + Q * K + k] + PRIOR * overall[0, k]) * shrink
+            for q in range(Q):
+                answers[m, k, q] = means[m, K + q * K + k]
+            if len(trend):
+                first = 2 * K + Q * K  # where what the trend leaves begins
+                other = DEVIATIONS**2 * (size * means[m, first + Q * K + k] + PRIOR * overall[1, k]) * shrink
+                other *= 1.0 + leverage[m]
+                for q in range(Q):
+                    plain += (trend[m, q * K + k] + means[m, first + q * K + k] - answers[m, k, q]) ** 2
+                if other < plain:
+                    plain = other
+                    for q in range(Q):
+                        answers[m, k, q] = trend[m, q * K + k] + means[m, first + q * K + k]
+            squared[m, k] = plain + ERRORS**2 * means[m, k]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +190,10 @@ class _Trend:
         """(m, columns)"""
         return self._standard(rows) @ self.slopes + self.level
 
-    def leverages(self, rows: Any) -> Array:
-        """(m,) how far out the rows are: the variance of the trend there, over that of what is left."""
+    def forecast(self, rows: Any) -> tuple[Array, Array]:
+        """(m, columns), and (m,) how far out rows are: the variance of the trend there, over that of what is left."""
         Z = self._standard(rows)
-        far: Array = (Z @ self.inverse * Z).sum(axis=1)
-        return far
+        return Z @ self.slopes + self.level, (Z @ self.inverse * Z).sum(axis=1)
 
     def _standard(self, rows: Any) -> Array:
         return (_dense(rows) / self.unit - self.centre) / self.scale
