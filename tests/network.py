@@ -1,6 +1,6 @@
-"""A network of its own for each node of a consortium, in namespaces. To be run as root of a network namespace:
+"""A network of its own for each node of a consortium, in namespaces, and a drill: the way between two of five is cut.
 
-``unshare -rnm python tests/network.py FOLDER`` is a drill: the way between two of five nodes is cut, and mended.
+To be run as root of a network, as by ``unshare -rnmpf --mount-proc --kill-child python tests/network.py FOLDER``.
 """
 
 import subprocess

@@ -51,7 +51,7 @@ def test_clocks_that_are_off_do_not_matter(tmp_path):
 
 
 def test_the_network_between_two_of_five_is_cut(tmp_path):
-    command = ["unshare", "-rnm"]
+    command = ["unshare", "-rnmpf", "--mount-proc", "--kill-child"]  # whatever happens, nothing is left running
     trial = [*command, "ip", "link", "add", "bridge", "type", "bridge"]
     if any(shutil.which(each) is None for each in ("unshare", "nsenter", "ip")) or subprocess.run(trial).returncode:
         pytest.skip("networks in namespaces cannot be had here; tests/test_node_drills.py cuts with proxies")
