@@ -16,6 +16,7 @@ from degroot.exceptions import InvalidInput
 from degroot.jackknife import influence, standard_error
 from degroot.node.circle import ABSENT, Circle
 from degroot.node.faults import PeerError, PeerLate, PeerUnreachable, from_rpc, late, left
+from degroot.node.links import Link
 from degroot.node.membership import Membership
 from degroot.node.opinion import Opinion, beliefs_of, decode_expectation, models
 from degroot.node.questions import Asked
@@ -40,7 +41,9 @@ class Until:
 async def pool(circle: Circle, sessions: Sessions, asked: Asked, until: Until) -> Answered:
     """The collective's answer by rounds; whoever is lost on the way is left out, and pooling starts again."""
     _check(circle, asked)
-    me, missing, apart = circle.configuration.name, circle.troubled(), _apart(circle)
+    me, missing = circle.configuration.name, circle.troubled()
+    missing |= await _heard_again(circle, missing)
+    apart = _apart(circle)
     while True:
         found = {me: [model.name for model in circle.scores.seat.scored]}
         for name, link in circle.links.items():
@@ -69,6 +72,26 @@ def _check(circle: Circle, asked: Asked) -> None:
             "Rounds need agents that score their own models; "
             f"{', '.join(circle.set_aside())} leave that to peers. Ask by solving."
         )
+
+
+async def _heard_again(circle: Circle, missing: Mapping[str, str]) -> dict[str, str]:
+    """Hear again from those who had not scored everybody when last heard of; who cannot be reached, and why."""
+
+    async def trouble(link: Link) -> str | None:
+        try:
+            await link.describe(lambda description: circle.accept(description, link.name))
+        except PeerError as error:
+            return error.reason
+        return None
+
+    names = set(circle.names)
+    behind = [
+        link
+        for name, link in circle.links.items()
+        if name not in missing and link.description and names - {model.name for model in link.description.scored}
+    ]
+    troubles = await asyncio.gather(*map(trouble, behind))
+    return {link.name: why for link, why in zip(behind, troubles, strict=True) if why is not None}
 
 
 def _apart(circle: Circle) -> set[tuple[str, str]]:
