@@ -1,5 +1,6 @@
 """`degroot ask`: points from a file, answers to a file, as in process; every mistake is one line and exit code 2."""
 
+import re
 import subprocess
 import sys
 import time
@@ -121,8 +122,20 @@ def test_rows_keep_their_order_over_many_batches_and_columns_may_come_in_any(ask
 
 def test_rounds_give_the_same_answer(ask, consortium, who):
     options = {"way": "rounds", "tolerance": 1e-12, "rounds": 100_000, "output": "answers.parquet"}
-    assert ask(**who, **options).code == 0
+    code, out, _ = ask(**who, **options)
+    assert code == 0
+    assert re.search(r"; [1-9]\d* rounds;", out)
     assert_answered(pd.read_parquet("answers.parquet"), consortium.collective().consult(POINTS.to_numpy()), rtol=1e-6)
+
+
+def test_rounds_are_pooled_with_everybody_as_soon_as_all_are_ready(ask, points, tmp_path_factory):
+    with Consortium(tmp_path_factory.mktemp("seldom"), 3) as seldom:
+        for name in seldom.names:  # what the nodes know of each other is old
+            path = seldom.folder / name / "node.toml"
+            path.write_text(path.read_text().replace("probe_seconds = 0.2", "probe_seconds = 3.0"))
+        seldom.fork().ready()
+        who = {"node": address(seldom), "input": points, **seldom.credentials()}
+        assert "missing" not in ask(**who, way="rounds", output="answers.csv").out
 
 
 def test_without_the_guard(ask, consortium, who):

@@ -24,12 +24,13 @@ def columns(answer: Consensus, classes: Sequence[str] = ()) -> dict[str, list[An
 
 
 def summary(answer: Consensus) -> str:
-    """How many rows and agents, who was missing and why, and who was flagged."""
+    """How many rows and agents, who was missing and why, who was flagged, and how many rounds it took, if any."""
     M, missing, others = len(np.asarray(answer.value)), *_told(answer.flags)
     parts = [f"{M} rows, {len(answer.names)} agents"]
     for what, flags in ((MISSING, missing), ("flagged", others)):
         told = (f"{flag.agent} ({_reason(flag)}{_where(flag, M)})" for flag in flags)
         parts += [f"{what}: {', '.join(told)}"] if flags else []
+    parts += [f"{answer.rounds} rounds"] if answer.rounds else []
     return "; ".join(parts)
 
 
