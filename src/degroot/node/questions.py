@@ -44,7 +44,7 @@ async def consult(circle: Circle, asked: Asked) -> Answered:
     )
     links = [link for name, link in circle.links.items() if name not in missing]
     circle.wiring.record([link.name for link in links], "opinion", len(asked.points), question.ByteSize())
-    waiting = [asyncio.create_task(_heard(link, question, len(asked.points), seat.outputs)) for link in links]
+    waiting = [asyncio.create_task(_heard(link, question, len(asked.points), seat)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own opinion
         own = await circle.opinion(asked.points, spread=spread, guard=asked.guard)
@@ -71,14 +71,18 @@ async def consult(circle: Circle, asked: Asked) -> Answered:
                 del opinions[name]
 
 
-async def _heard(link: Link, question: v1.Question, rows: int, outputs: int) -> Opinion | PeerError:
+async def _heard(link: Link, question: v1.Question, rows: int, seat: Seat) -> Opinion | PeerError:
     """What a peer says, or why it says nothing that can be used."""
     try:
-        return decode(await link.opinion(question), rows, outputs)
+        opinion = decode(await link.opinion(question), rows, seat.outputs)
     except PeerError as error:
         return error
     except Malformed as error:
         return BadReply(link.name, f"its opinion makes no sense: {error}")
+    wanted = ["moments" if seat.option.made.uses == MOMENTS else "errors"]
+    wanted += [*(["spread", "effective"] if question.spread else []), *(["expectation"] if question.guard else [])]
+    lacking = [name for name in wanted if getattr(opinion, name) is None]
+    return BadReply(link.name, f"its opinion lacks {', '.join(lacking)}") if lacking else opinion
 
 
 def checked(points: Array, names: Sequence[str], seat: Seat) -> Array:

@@ -68,7 +68,7 @@ class Seat:
     def opinion(self, points: Array, *, spread: bool = False, guard: bool = False) -> Opinion:
         """What this node says of `points`, (M, d)."""
         M, K = len(points), len(self.scored)
-        beliefs = self.agent.predict(points).reshape(M, self.outputs)
+        beliefs = self.agent.predict(points).reshape(M, self.outputs) if M else np.empty((0, self.outputs))
         if self.option.made.uses == NOTHING and not guard:
             return Opinion(self.version, beliefs, self.scored, np.ones((M, K)))
         moments = self.option.made.uses == MOMENTS
