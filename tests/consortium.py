@@ -248,7 +248,7 @@ chunk_rows = 50
 
     def kill(self, name, number=signal.SIGKILL):
         self.processes[name].send_signal(number)
-        return self.processes[name].wait(30) if number in (signal.SIGKILL, signal.SIGTERM) else None
+        return self.processes[name].wait(90) if number in (signal.SIGKILL, signal.SIGTERM) else None
 
     def __enter__(self):
         return self

@@ -25,6 +25,7 @@ WAYS = ("solve", "rounds")
 EXACT = {"tolerance": 1e-12}
 BATCHES = {"solve": (20, 1000), "rounds": (5, 40)}  # of so many points: both take a while, but not long
 MISSING = "missing: "
+PATIENT = {"timing": "shutdown_seconds = 60"}  # the machine may be busy
 
 
 def points(number=40, seed=3):
@@ -109,13 +110,13 @@ def complaint(consortium, name, prefix=()):
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
     """Five nodes; between node1 and node3 there are proxies."""
-    with Consortium(tmp_path_factory.mktemp("five"), 5) as consortium, ExitStack() as stack:
+    with Consortium(tmp_path_factory.mktemp("five"), 5, **PATIENT) as consortium, ExitStack() as stack:
         proxies = consortium.proxies = {}
         for pair in (("node1", "node3"), ("node3", "node1")):
             proxies[pair] = Proxy(consortium.ports[pair[1]])
             stack.callback(proxies[pair].close)
             consortium.routes[pair] = proxies[pair].port
-            consortium.write(pair[0])
+            consortium.write(pair[0], **PATIENT)
         yield whole(consortium.fork())
 
 
@@ -176,7 +177,7 @@ def test_a_peer_that_is_stopped_is_waited_for_once(five, way):
 def test_a_model_is_swapped_while_it_serves(five):
     X, old = points(), five.collective(guard=False).consult(points())
     home, peers = five.folder / "node4", [name for name in five.names if name != "node4"]
-    five.write("node4", may=["opinion", "ask"])  # so that nobody can score the new model yet
+    five.write("node4", may=["opinion", "ask"], **PATIENT)  # so that nobody can score the new model yet
     until(lambda: "roster taken in" in five.log("node4"), "the roster is not taken in")
     *_, (_, _, slopes) = made_rows(9, 5)
     model = save_linear(home / "model.skops", slopes)
@@ -190,7 +191,7 @@ def test_a_model_is_swapped_while_it_serves(five):
         np.testing.assert_allclose(stale.trust[:, :4], old.trust[:, :4], rtol=1e-9)
         np.testing.assert_allclose(stale.trust[:, 4], new.trust[:, 4], rtol=1e-9)
         np.testing.assert_allclose(stale.beliefs, new.beliefs, rtol=1e-9)
-    five.write("node4")
+    five.write("node4", **PATIENT)
     whole(five)
     for way in WAYS:
         with five.connect(way=way, **EXACT) as node:
@@ -405,14 +406,16 @@ def test_changes_that_make_no_sense_are_not_taken_in(tmp_path):
     with Consortium(tmp_path, 2) as consortium:
         consortium.fork().ready()
         home = tmp_path / "node1"
-        model, settings = (home / "model.skops").read_bytes(), (home / "node.toml").read_text()
+        model, settings = (home / "model.skops").read_bytes(), (home / "node.toml").read_bytes()
+        save_linear(home / "narrow.skops", [1.0, 2.0, 0.0])  # a model of two features, where there are three
+        narrow = (home / "narrow.skops").read_bytes()
         with consortium.connect() as node:
             for file, content in (
-                ("model.skops", model[:100]), ("model.skops", b""), ("node.toml", "name = "), ("node.toml", "\0"),
-                ("node.toml", settings.replace("[[peers]]", "[[pears]]")),
+                ("model.skops", narrow), ("model.skops", model[:100]), ("model.skops", b""), ("node.toml", b"name = "),
+                ("node.toml", b"\0"), ("node.toml", settings.replace(b"[[peers]]", b"[[pears]]")),
             ):  # fmt: skip
                 refused = consortium.log("node1").count("change not taken in")
-                (home / "new").write_bytes(content if isinstance(content, bytes) else content.encode())
+                (home / "new").write_bytes(content)
                 (home / "new").replace(home / file)
                 until(lambda: consortium.log("node1").count("change not taken in") > refused, f"{file}: {content}")  # noqa: B023
                 right(node.consult(X), consortium, X)
