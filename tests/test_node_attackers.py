@@ -320,12 +320,33 @@ TRUNCATED = {
 def test_truncated_messages(nodes, path):
     whole = TRUNCATED[path].SerializeToString()
     refusals = (StatusCode.INVALID_ARGUMENT, StatusCode.FAILED_PRECONDITION, StatusCode.NOT_FOUND)
-    refusals = (*refusals, StatusCode.INTERNAL, StatusCode.UNKNOWN)  # what gRPC says of bytes that are no message
     with channel(nodes, PEER) as made:
         for length in sorted({1, len(whole) // 3, len(whole) // 2, len(whole) - 1}):
             with pytest.raises(grpc.RpcError) as caught:
                 raw(made, path)(whole[:length], timeout=10)
             assert caught.value.code() in refusals, (length, caught.value)
+
+
+@pytest.mark.parametrize("method", ["Opinion", "Pool", "Consult"])
+def test_bytes_on_a_stream_that_are_no_message(nodes, method):
+    with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol"):
+        first(made.stream_stream(f"/degroot.v1.Collective/{method}")(iter([b"\x0a\xff\xff"]), timeout=10))
+
+
+@pytest.mark.parametrize("path", TRUNCATED)
+def test_calls_without_a_message(nodes, path):
+    with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT, "must have a message"):
+        made.stream_unary(path)(iter([]), timeout=10)
+
+
+@pytest.mark.parametrize("path", TRUNCATED)
+def test_calls_whose_message_does_not_come(nodes, path):
+    silence = Silence()
+    with channel(nodes, PEER) as made, refused(StatusCode.DEADLINE_EXCEEDED, "(idle_seconds); none came"):
+        try:
+            made.stream_unary(path)(iter(silence), timeout=30)
+        finally:
+            silence.end()
 
 
 @pytest.mark.parametrize("path", TRUNCATED)
@@ -636,13 +657,13 @@ def test_beliefs_for_poolings_that_never_begin_are_not_kept(nodes):
         assert_allclose(asked.predict(nodes.agents[0].X[:3]), nodes.collective().predict(nodes.agents[0].X[:3]))
 
 
-@pytest.mark.xfail(reason="gRPC reads a unary call's message before the handler: calls without one count and stay")
-def test_calls_whose_only_message_never_comes_keep_nobody_out(nodes):
-    """Even from one who is not in the roster: as many as it likes, over as many connections."""
+@pytest.mark.parametrize("caller", ["stranger", "nobody", PEER])
+def test_calls_whose_only_message_never_comes_keep_nobody_out(nodes, caller):
+    """As many as it likes, over as many connections."""
     silences = []
     with ExitStack() as stack:
         for _ in range(8):
-            made = stack.enter_context(channel(nodes, "stranger"))
+            made = stack.enter_context(channel(nodes, caller))
             for _ in range(2 * CALLS):
                 silences.append(Silence())
                 stack.callback(silences[-1].end)

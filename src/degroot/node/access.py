@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from degroot.exceptions import InvalidInput
@@ -165,6 +166,10 @@ class Visit:
                 await access.refuse_closing(self._context, self.name)
             told = f"A message must come within {patience:g} seconds (idle_seconds); none came."
             await self._refuse("idle_seconds", StatusCode.DEADLINE_EXCEEDED, told)
+        except DecodeError:
+            await self._refuse(
+                "malformed", StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol; this is none."
+            )
         return None if message is grpc.aio.EOF else message
 
     async def message(self, kind: str, rows: int, received_bytes: int) -> None:

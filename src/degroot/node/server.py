@@ -22,6 +22,7 @@ from degroot.node.limits import Allowances
 from degroot.node.links import Wiring
 from degroot.node.logs import logger
 from degroot.node.organisation import seated
+from degroot.node.reading import Reading
 from degroot.node.residuals import Residuals
 from degroot.node.scores import OnDemand, Scores
 from degroot.node.seat import Seat
@@ -99,6 +100,7 @@ def _server(
     limits = configuration.limits
     callers = 1 + len(configuration.peers) + len(configuration.clients)
     server = grpc.aio.server(
+        interceptors=[Reading(access)],
         maximum_concurrent_rpcs=limits.concurrent_calls * (callers + 1),
         options=[
             ("grpc.max_receive_message_length", limits.message_bytes),
