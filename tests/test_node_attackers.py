@@ -1002,7 +1002,6 @@ def test_shapes_that_are_wrong_by_rounds(deceived, liar, points):
     assert_allclose(found.value, nodes.collective(without=[LIAR], neighbours=10).predict(points), rtol=1e-6)
 
 
-@pytest.mark.xfail(reason="nobody holds a member's first beliefs against those that it told the asked node")
 def test_first_beliefs_that_are_others_than_were_told_by_rounds(deceived, liar, points):
     """It tells the asked node what everybody expects of it, and pools with something absurd."""
     nodes, _ = deceived

@@ -114,7 +114,8 @@ async def _session(circle: Circle, sessions: Sessions, asked: Asked, until: Unti
         verdict, held = _held(terms, opinions, asked)
         for name in others if asked.guard else ():
             await _said(calls[name], held[name].encode(), name, patience)
-        taken = take_part(me, terms, opinions[me], held.get(me), session, circle.links, patience)
+        first = {name: opinion.beliefs for name, opinion in opinions.items()}
+        taken = take_part(me, terms, opinions[me], held.get(me), session, circle.links, patience, first)
         own = asyncio.create_task(taken)
         work = [own, *(asyncio.create_task(_outcome(calls[name], name, len(asked.points))) for name in others)]
         await _all(work, own, patience)

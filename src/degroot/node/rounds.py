@@ -26,6 +26,7 @@ from degroot.points import Array
 from degroot.tempering import Bounds, within
 
 MOST = 1_000_000  # rounds
+CHANGED = "its first beliefs are not those that it told the asked node"
 OUTSIDE = "its beliefs are no averages of those before"
 
 
@@ -100,8 +101,12 @@ async def take_part(
     session: Session,
     links: Mapping[str, Link],
     patience: float,
+    first: Mapping[str, Array] | None = None,
 ) -> Pooled:
-    """Pool with the other members until everybody is settled, or the rounds are used up."""
+    """Pool with the other members until everybody is settled, or the rounds are used up.
+
+    `first`: what the members have told the asked node to believe, (M, Q) each, which is what they have to pool.
+    """
     part = _part(me, terms, opinion, held)
     others = [name for name in terms.members if name != me]
     gone = [name for name in others if name not in links]
@@ -112,6 +117,8 @@ async def take_part(
             await mouth.say(number, part, terms.members, patience)
             heard = await session.round(number, others, patience)
             told, shares, settled = _taken_in(heard, part, me, terms.members)
+            if number == 0 and first is not None:
+                _refuse_others(told, first, terms.members)
             if terms.guard and number > 0:
                 _refuse_strays(part, told, terms.members)
             part.listen(told, shares)
@@ -209,6 +216,12 @@ def _taken_in(
     if losses:
         raise Lost(losses)
     return told, shares, settled
+
+
+def _refuse_others(told: Sequence[Array], first: Mapping[str, Array], members: Sequence[str]) -> None:
+    others = [name for name, each in zip(members, told, strict=True) if (each != first[name][:, None]).any()]
+    if others:
+        raise Lost(dict.fromkeys(others, CHANGED))
 
 
 def _refuse_strays(part: Part, told: Sequence[Array], members: Sequence[str]) -> None:
