@@ -687,8 +687,8 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
             version = models.load(nodes.configuration(other.name).model)[1]
             known[Model(other.name, version)] = (other.model.predict(agent.X) - agent.y)[:, None]
         self.seat = Seat.taken(first, known)
-        self.opinion_lie = self.prediction_lie = self.start_lie = lambda told: told
-        self.belief_lie = lambda told, number, to: told
+        self.opinion_lie = self.prediction_lie = self.start_lie = self.weight_lie = lambda told: told
+        self.belief_lie, self.share_lie = lambda told, number, to: told, lambda told: told
         self._heard, self._news = {}, threading.Condition()
 
     @contextmanager
@@ -751,7 +751,7 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
             own[:, place] = held.own
             errors = within(errors[:, None], Bounds(held.low, held.high, own), np.array([place]))[:, 0]
         part = Part(place, errors, self.start_lie(opinion.beliefs), kept, terms.tolerance)
-        yield v1.PoolReply(outcome=v1.Outcome(weight=tensor(self._pooled(part, terms, others))))
+        yield v1.PoolReply(outcome=v1.Outcome(weight=tensor(self.weight_lie(self._pooled(part, terms, others)))))
 
     def _pooled(self, part, terms, others):
         """Its weight in the end; or, where the others have hung up, any."""
@@ -759,7 +759,7 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
             says = {name: stack.enter_context(self._mouth(name, terms.session)) for name in others}
             for number in range(terms.rounds):
                 for name, say in says.items():
-                    share = tensor(part.share(terms.members.index(name)))
+                    share = tensor(self.share_lie(part.share(terms.members.index(name))))
                     beliefs = tensor(self.belief_lie(part.beliefs, number, name))
                     told = v1.Beliefs(round=number, beliefs=beliefs, share=share, settled=tensor(part.settled * 1.0))
                     say(v1.PoolMessage(beliefs=told))
@@ -829,8 +829,8 @@ def liar(deceived):
     """The liar, who is honest again afterwards."""
     nodes, liar = deceived
     yield liar
-    liar.opinion_lie = liar.prediction_lie = liar.start_lie = lambda told: told
-    liar.belief_lie = lambda told, number, to: told
+    liar.opinion_lie = liar.prediction_lie = liar.start_lie = liar.weight_lie = lambda told: told
+    liar.belief_lie, liar.share_lie = lambda told, number, to: told, lambda told: told
     for name in nodes.names[:3]:
         until = time.monotonic() + 20
         with nodes.connect(name) as asked:
@@ -1021,3 +1021,26 @@ def test_first_beliefs_that_are_told_otherwise_to_one_by_rounds(deceived, liar, 
         found = asked.consult(points)
     assert missing(found) == [LIAR], found.flags
     assert_allclose(found.value, nodes.collective(without=[LIAR], neighbours=10).predict(points), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [-1.0, 2.0, np.nan])
+@pytest.mark.parametrize("lie", ["weight_lie", "share_lie"])
+def test_weights_that_are_none_by_rounds(deceived, liar, points, lie, bad):
+    nodes, _ = deceived
+    setattr(liar, lie, lambda told: np.full_like(told, bad))
+    with nodes.connect(TARGET, **WAYS[1]) as asked:
+        found = asked.consult(points)
+    assert missing(found) == [LIAR], found.flags
+    assert_allclose(found.value, nodes.collective(without=[LIAR], neighbours=10).predict(points), rtol=1e-6)
+
+
+def test_a_weight_that_is_praised_changes_no_value_by_rounds(deceived, liar, points):
+    """What a member says of its own weight is believed, if it can be one; what is answered does not hang on it."""
+    nodes, _ = deceived
+    liar.weight_lie = lambda told: np.ones_like(told)
+    expected = nodes.collective(neighbours=10).consult(points)
+    with nodes.connect(TARGET, **WAYS[1]) as asked:
+        found = asked.consult(points)
+    assert_allclose(found.value, expected.value, rtol=1e-6)
+    assert_allclose(found.standard_error, expected.standard_error, rtol=1e-6)
+    assert_allclose(found.weights.sum(axis=1), 1.0)

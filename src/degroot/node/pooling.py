@@ -20,11 +20,11 @@ from degroot.node.links import Link
 from degroot.node.membership import Membership
 from degroot.node.opinion import Opinion, beliefs_of, decode_expectation, models
 from degroot.node.questions import Asked
-from degroot.node.rounds import Held, Pooled, Terms, take_part
+from degroot.node.rounds import Held, Pooled, Terms, take_part, weight_of
 from degroot.node.session import Lost, Sessions
 from degroot.node.solving import Answered, absent, grounds, spread_out, stale
 from degroot.node.v1 import collective_pb2 as v1
-from degroot.node.wire import Malformed, array
+from degroot.node.wire import Malformed
 from degroot.points import Array
 
 NOT_AGREED = "not agreed: the rounds were used up before all members were settled"
@@ -211,7 +211,7 @@ async def _outcome(call: Any, name: str, points: int) -> tuple[str, Array]:
             raise Lost({name: "hung up"})
         if reply.outcome.lost:
             raise Lost({each.name: each.reason[:300] for each in reply.outcome.lost}, name)
-        return name, array(reply.outcome.weight, (points,), "weight")
+        return name, weight_of(reply.outcome.weight, points, "weight")
     except grpc.RpcError as error:
         raise Lost({name: from_rpc(name, error, 0.0).reason}) from error
     except asyncio.CancelledError as error:

@@ -26,6 +26,7 @@ from degroot.points import Array
 from degroot.tempering import Bounds, within
 
 MOST = 1_000_000  # rounds
+SLACK = 1e-9  # rounding
 CHANGED = "its first beliefs are not those that it told the asked node"
 OUTSIDE = "its beliefs are no averages of those before"
 
@@ -209,13 +210,21 @@ def _taken_in(
             continue
         try:
             told.append(array(heard[name].beliefs, part.beliefs.shape, "beliefs"))
-            shares.append(array(heard[name].share, (M,), "share"))
+            shares.append(weight_of(heard[name].share, M, "share"))
             settled &= array(heard[name].settled, (M,), "settled") > 0.5
         except Malformed as error:
             losses[name] = str(error)
     if losses:
         raise Lost(losses)
     return told, shares, settled
+
+
+def weight_of(message: v1.Tensor, points: int, name: str) -> Array:
+    """Weight (M,) that a member says it has or hands on: not below nothing, and not more than there is."""
+    weight = array(message, (points,), name)
+    if (weight < 0.0).any() or (weight > 1.0 + SLACK).any():
+        raise Malformed(f"`{name}` must lie between 0 and 1; some of it does not.")
+    return weight
 
 
 def _refuse_others(told: Sequence[Array], first: Mapping[str, Array], members: Sequence[str]) -> None:
