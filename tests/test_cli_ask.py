@@ -129,7 +129,7 @@ def test_rounds_give_the_same_answer(ask, consortium, who):
 
 
 def test_rounds_are_pooled_with_everybody_as_soon_as_all_are_ready(ask, points, tmp_path_factory):
-    with Consortium(tmp_path_factory.mktemp("seldom"), 3) as seldom:
+    with Consortium(tmp_path_factory.mktemp("seldom"), 4) as seldom:
         for name in seldom.names:  # what the nodes know of each other is old
             path = seldom.folder / name / "node.toml"
             path.write_text(path.read_text().replace("probe_seconds = 0.2", "probe_seconds = 3.0"))

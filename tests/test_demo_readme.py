@@ -1,5 +1,6 @@
 """The README's three terminals, command by command, in an empty folder."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -11,6 +12,9 @@ import pandas as pd
 import pytest
 from consortium import free_ports
 
+from degroot.node import configuration
+
+DOCS = Path(__file__).parents[1] / "docs" / "node.md"
 README = Path(__file__).parents[1] / "README.md"
 DEGROOT = f'{sys.executable} -c "from degroot.cli import main; main()"'
 
@@ -61,3 +65,18 @@ def test_from_nothing_to_an_answer_of_three_nodes(tmp_path):
     assert set(answers["missing"]) == {""}
     assert "model query" in printed[-2]  # the audit
     assert printed[-1].count("[") >= 4  # values, standard errors and weights from Python
+
+
+def test_every_key_of_the_configuration_is_explained_with_its_default():
+    text = DOCS.read_text(encoding="utf-8")
+    tables = {"identity": "IdentityFiles", "model": "ModelSource", "data": "DataSource", "collective": "Settings"}
+    tables |= {"limits": "Limits", "timing": "Timing"}
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    for table, made in tables.items():
+        for field in dataclasses.fields(getattr(configuration, made)):
+            told = [row for row in rows if row.startswith(f"| `{table}.") and f".{field.name}`" in row]
+            assert len(told) == 1, f"{table}.{field.name}"
+            if table in ("limits", "timing"):
+                assert f"{field.default:,.0f}".replace(",", " ") in told[0].rsplit("|", 2)[1], f"{table}.{field.name}"
+    for key in ("name", "listen", "state", "quorum", "queries", "peers", "clients", "metrics.port"):
+        assert any(row.startswith(f"| `{key}`") for row in rows), key
