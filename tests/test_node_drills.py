@@ -127,8 +127,15 @@ def five(nodes):
     return whole(nodes.fork(*gone)) if gone else nodes
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "how"),
+    [
+        ("solve", signal.SIGKILL),
+        ("solve", signal.SIGTERM),
+        ("rounds", signal.SIGKILL),
+        pytest.param("rounds", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
 def test_a_peer_ends_while_a_batch_is_streaming(five, way, how, monkeypatch):
     number, size = BATCHES[way]
     monkeypatch.setattr(client, "BATCH", size)
