@@ -17,6 +17,7 @@ from degroot import Agent, InvalidInput, consensus, jackknife
 from degroot.exceptions import DeGrootError
 from degroot.node.membership import TooFew, settle
 from degroot.node.part import Part
+from degroot.node.rounds import Terms
 from degroot.trust import from_errors
 
 FIELDS = ("value", "standard_error", "weights", "influence", "beliefs")
@@ -144,6 +145,10 @@ def test_other_rules_by_solving(consortium, rule):
         assert flags_of(found) == flags_of(expected)
     with three.connect(**ROUNDS) as nodes, pytest.raises(InvalidInput, match=f"the rule must be 'degroot'.*{rule}"):
         nodes.consult(X)
+    with three.connect("node1", caller="node0") as nodes:  # nor does a node take part in rounds that a peer begins
+        begin = Terms("s", ("node0", "node1"), False, 1e-6, 9).begin(X[:2])
+        reply = next(iter(nodes._stub.Pool(iter([begin]), timeout=10)))
+    assert "the rule must be 'degroot'" in reply.ready.fault
 
 
 def test_several_outputs(consortium):

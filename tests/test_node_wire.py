@@ -315,6 +315,9 @@ def test_by_solving_errors_are_told(heard):
 
 @pytest.mark.parametrize("guard", [True, False])
 def test_by_rounds_no_trust_and_no_errors_that_it_comes_from_leave(heard, guard):
+    """They are in no message. What a member trusts can still be worked out by whoever sees its beliefs in two rounds:
+    the runs without each member in turn, which the error bars are made of, differ by just that.
+    """
     sent = heard.phases["rounds", guard].sent()
     assert sum(len(raw) for raw in sent) > 1000
     trust = heard.consortium.collective(guard=guard).consult(heard.points, "trust").trust

@@ -8,7 +8,7 @@ from degroot.exceptions import DeGrootError
 from degroot.node.access import Access, Visit
 from degroot.node.circle import Circle
 from degroot.node.opinion import Opinion, encode_expectation
-from degroot.node.rounds import Held, Terms, take_part
+from degroot.node.rounds import Held, Terms, check_rule, take_part
 from degroot.node.session import Lost, Session, Sessions
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed, array, check_protocol, tensor
@@ -40,6 +40,7 @@ class Member:
     async def _pooled(self, terms: Terms, points: Array, context: Any, visit: Visit, session: Session) -> None:
         me, patience = self._circle.configuration.name, self._circle.configuration.timing.deadline_seconds
         try:
+            check_rule(self._circle.scores.seat)
             opinion = await self._circle.opinion(points, guard=terms.guard)
         except DeGrootError as error:
             await self._reply(context, visit, v1.PoolReply(ready=v1.Ready(fault=str(error))), 0)

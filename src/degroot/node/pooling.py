@@ -20,7 +20,7 @@ from degroot.node.links import Link
 from degroot.node.membership import Membership
 from degroot.node.opinion import Opinion, beliefs_of, decode_expectation, models
 from degroot.node.questions import Asked
-from degroot.node.rounds import Held, Pooled, Terms, take_part, weight_of
+from degroot.node.rounds import Held, Pooled, Terms, check_rule, take_part, weight_of
 from degroot.node.session import Lost, Sessions
 from degroot.node.solving import Answered, absent, grounds, spread_out, stale
 from degroot.node.v1 import collective_pb2 as v1
@@ -63,8 +63,7 @@ async def pool(circle: Circle, sessions: Sessions, asked: Asked, until: Until) -
 
 def _check(circle: Circle, asked: Asked) -> None:
     seat = circle.scores.seat
-    if seat.option.rule != "degroot":
-        raise InvalidInput(f"Rounds pool by trust: the rule must be 'degroot'; it is {seat.option.rule!r}.")
+    check_rule(seat)
     if "trust" in asked.fields:
         raise InvalidInput("Rounds show nobody's trust: `fields` must not include 'trust'; it does.")
     if circle.set_aside():

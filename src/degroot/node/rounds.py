@@ -14,11 +14,13 @@ from typing import Any
 import grpc
 import numpy as np
 
+from degroot.exceptions import InvalidInput
 from degroot.guard import Mask
 from degroot.node.faults import LEFT, PeerError, from_rpc, late, left
 from degroot.node.links import Link
 from degroot.node.opinion import Opinion
 from degroot.node.part import Part
+from degroot.node.seat import Seat
 from degroot.node.session import Lost, Session
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import PROTOCOL, Malformed, array, tensor
@@ -83,6 +85,12 @@ class Terms:
         if not 0.0 <= begin.tolerance < 1.0 or not begin.session or len(begin.session) > 64 or begin.rounds > MOST:
             raise Malformed(f"A session must have a short name, a tolerance from 0 to 1 and at most {MOST} rounds.")
         return cls(begin.session, members, begin.guard, begin.tolerance, begin.rounds)
+
+
+def check_rule(seat: Seat) -> None:
+    """Refuse rounds where the rule is another than the one they follow."""
+    if seat.option.rule != "degroot":
+        raise InvalidInput(f"Rounds pool by trust: the rule must be 'degroot'; it is {seat.option.rule!r}.")
 
 
 @dataclass(frozen=True, slots=True)
