@@ -17,7 +17,7 @@ from bench import as_markdown
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from consortium import Consortium, free_ports, made_rows
-from soak import soak
+from soak import Soaked, soak
 
 from degroot.node import ledger
 
@@ -58,8 +58,8 @@ asyncio.run(main())
 """
 
 
-def as_onnx(consortium: Consortium) -> None:
-    """The same models as ONNX files."""
+def as_configured(consortium: Consortium) -> None:
+    """The same models as ONNX files, and peers looked after as often as by default."""
     from skl2onnx import to_onnx
 
     for agent in consortium.agents:
@@ -67,7 +67,8 @@ def as_onnx(consortium: Consortium) -> None:
         agent.model.intercept_ = np.float64(agent.model.intercept_)
         (home / "model.onnx").write_bytes(to_onnx(agent.model, agent.X[:1]).SerializeToString())
         text = (home / "node.toml").read_text()
-        (home / "node.toml").write_text(text.replace("model.skops", "model.onnx"))
+        text = text.replace("model.skops", "model.onnx").replace("probe_seconds = 0.2\n", "")
+        (home / "node.toml").write_text(text)
 
 
 def in_turns(work: dict[str, Callable[[], object]], turns: int, each: int) -> dict[str, np.ndarray]:
@@ -168,6 +169,14 @@ def traffic(consortium: Consortium) -> list[dict[str, str]]:
     return rows
 
 
+def soaked(result: Soaked) -> dict[str, str]:
+    return {
+        "questions": str(result.questions), "restarts": str(result.restarts),
+        "answered without somebody": str(result.without), "refused": str(result.refused), "wrong": str(result.wrong),
+        "memory of the asked node, MB, at a quarter": f"{result.first:.0f}", "at the end": f"{result.last:.0f}",
+    }  # fmt: skip
+
+
 def main(turns: int, seconds: float) -> None:
     report: list[str] = []
 
@@ -180,7 +189,7 @@ def main(turns: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = list(made_rows(0, K, n=ROWS, d=FEATURES))
         with Consortium(folder, K, rows=rows, limits="requests_per_second = 100000") as consortium:
-            as_onnx(consortium)
+            as_configured(consortium)
             consortium.start(environment={"NUMBA_NUM_THREADS": "2"}).ready()
             say("## Latency")
             say(LATENCY)
@@ -196,7 +205,7 @@ def main(turns: int, seconds: float) -> None:
         every = min(30.0, seconds / 4)
         say(SOAK.format(seconds=seconds, every=every))
         with tempfile.TemporaryDirectory() as folder:
-            say(as_markdown([soak(Path(folder), seconds, every)]))
+            say(as_markdown([soaked(soak(Path(folder), seconds, every))]))
     RESULTS.write_text("\n\n".join(report) + "\n")
 
 

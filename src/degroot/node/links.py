@@ -137,14 +137,16 @@ class Link:
 
     async def _conversed(self, question: v1.Question) -> v1.OpinionReply:
         """The reply over the open stream; or over a new one, if that was closed meanwhile for its silence."""
-        if self._conversation is not None and not self._conversation.over:
+        open_ = self._conversation
+        if open_ is not None and not open_.over:
             try:
-                return await self._conversation.ask(question)
+                return await open_.ask(question)
             except grpc.RpcError:
-                self._conversation.end()
-        if self._closed:
-            raise PeerUnreachable(self.name, LEFT)
-        self._conversation = Conversation(self._collective.Opinion(metadata=self._metadata()))
+                open_.end()
+        if self._conversation is open_:  # others that were asking may have opened a new one meanwhile
+            self._conversation = None
+        if self._conversation is None:
+            self._conversation = Conversation(self._collective.Opinion(metadata=self._metadata()))
         return await self._conversation.ask(question)
 
     async def _call(self, method: Any, request: Any) -> Any:

@@ -1,12 +1,10 @@
 """A soak: mixed questions to five nodes while one after the other is killed and started again."""
 
-import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from consortium import Consortium, made_rows
 
 from degroot.exceptions import DeGrootError
@@ -22,7 +20,21 @@ def resident(pid: int) -> float:
     return pages * 4096 / 2**20
 
 
-def soak(folder: Path, seconds: float, every: float) -> dict[str, str]:
+@dataclass(frozen=True)
+class Soaked:
+    """What came of it."""
+
+    questions: int
+    restarts: int
+    without: int  # answers that somebody was missing from
+    refused: int
+    wrong: int
+    first: float  # megabytes that the asked node held after a quarter of the time
+    last: float  # and in the end
+    failures: tuple[str, ...]
+
+
+def soak(folder: Path, seconds: float, every: float) -> Soaked:
     """Ask and restart; what came of it."""
     with Consortium(folder, 5, rows=list(made_rows(0, 5, n=400, d=4))) as nodes:
         nodes.start().ready()
@@ -39,10 +51,10 @@ class Soak:
         self.warm = self.begun + WARM * seconds
         self.same: dict[frozenset[str], object] = {}  # collectives in process, by who is missing
         self.asked = self.wrong = self.refused = self.without = self.restarts = 0
-        self.first: dict[str, float] = {}
+        self.first = 0.0
         self.failures: list[str] = []
 
-    def run(self) -> dict[str, str]:
+    def run(self) -> Soaked:
         following, place = self.begun + self.every / 2, 0
         steady, others = self.nodes.names[0], self.nodes.names[1:]
         ways = {way: self.nodes.connect(steady, way=way, tolerance=1e-12) for way in ("solve", "rounds")}
@@ -53,13 +65,10 @@ class Soak:
                 place += 1
             self._ask(ways["rounds" if self.random.random() < 0.2 else "solve"])
             if not self.first and time.monotonic() > self.warm:
-                self.first = {steady: resident(self.nodes.processes[steady].pid)}
+                self.first = resident(self.nodes.processes[steady].pid)
         last = resident(self.nodes.processes[steady].pid)
-        return {
-            "questions": str(self.asked), "restarts": str(self.restarts),
-            "answered without somebody": str(self.without), "refused": str(self.refused), "wrong": str(self.wrong),
-            "memory of the asked node, MB, at a quarter": f"{self.first[steady]:.0f}", "at the end": f"{last:.0f}",
-        }  # fmt: skip
+        counted = self.asked, self.restarts, self.without, self.refused, self.wrong
+        return Soaked(*counted, self.first, last, tuple(self.failures[:5]))
 
     def _restart(self, name: str) -> None:
         self.nodes.kill(name)
