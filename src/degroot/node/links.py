@@ -143,6 +143,8 @@ class Link:
                 return await open_.ask(question)
             except grpc.RpcError:
                 open_.end()
+        if self._closed:
+            raise PeerUnreachable(self.name, LEFT)
         if self._conversation is open_:  # others that were asking may have opened a new one meanwhile
             self._conversation = None
         if self._conversation is None:
