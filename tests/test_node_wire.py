@@ -25,7 +25,7 @@ INFER = "/inference.GRPCInferenceService/ModelInfer"
 OPINION = "/degroot.v1.Collective/Opinion"
 POOL = "/degroot.v1.Collective/Pool"
 SENT, RECEIVED = "sent", "received"
-K, M = 4, 6
+K, M = 4, 4
 
 
 # the recorder, in the node's process
@@ -161,7 +161,8 @@ def holding(messages, values):
         wanted = np.unique(values.astype(kind).view(f"<u{size}"))
         for start in range(size):
             stop = start + (len(joined) - start) // size * size
-            there = np.isin(joined[start:stop].view(f"<u{size}"), wanted)
+            here = joined[start:stop].view(f"<u{size}")
+            there = wanted[np.searchsorted(wanted, here).clip(max=len(wanted) - 1)] == here
             if size == 4:
                 there = there[:-1] & there[1:]
             hits = np.flatnonzero(there) * size + start
@@ -190,8 +191,8 @@ def heard(tmp_path_factory):
         for way in ("solve", "rounds"):
             for guard in (True, False):
                 since = Messages(consortium).until
-                with consortium.connect("node1", way=way, guard=guard, tolerance=1e-12, rounds=5000) as nodes:
-                    assert_allclose(nodes.predict(X), expected[guard], rtol=1e-9)
+                with consortium.connect("node1", way=way, guard=guard, tolerance=1e-9, rounds=5000) as nodes:
+                    assert_allclose(nodes.predict(X), expected[guard], rtol=1e-6)
                 phases[way, guard] = Messages(consortium, since)
         for name in consortium.names:
             consortium.kill(name, signal.SIGTERM)
