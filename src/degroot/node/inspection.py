@@ -20,6 +20,7 @@ from degroot.node.addresses import split
 from degroot.node.configuration import Configuration, Peer
 from degroot.node.descriptions import described, differing
 from degroot.node.faults import from_rpc
+from degroot.node.locks import is_locked
 from degroot.node.seat import Seat
 from degroot.node.security import check_security
 from degroot.node.v1 import collective_pb2 as v1
@@ -51,10 +52,13 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
     yield _found("data", lambda: _check_data(configuration, rows))
     agents: list[Agent] = []
     yield _found("model", lambda: _check_model(configuration, rows, unsafe_pickle, agents))
-    yield _found("port", lambda: _check_port(*split(configuration.listen, first_port=0)))
-    if configuration.metrics_port is not None:
-        port = configuration.metrics_port
-        yield _found("metrics port", lambda: _check_port(LOOPBACK, port))
+    if is_locked(configuration.state):
+        yield Finding("port", OK, f"this node is running, on {configuration.listen}")
+    else:
+        yield _found("port", lambda: _check_port(*split(configuration.listen, first_port=0)))
+        if configuration.metrics_port is not None:
+            port = configuration.metrics_port
+            yield _found("metrics port", lambda: _check_port(LOOPBACK, port))
     yield _found("state", lambda: f"{make_folder(configuration.state)} can be written")
     mine = described(configuration, agents[0], rows[0].names) if agents else None
     for peer in configuration.peers:

@@ -1,11 +1,9 @@
 """The server: one node's process, from its configuration to its last answer."""
 
 import asyncio
-import fcntl
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import grpc
@@ -20,6 +18,7 @@ from degroot.node.inspection import check_peers
 from degroot.node.ledger import Ledger
 from degroot.node.limits import Allowances
 from degroot.node.links import Wiring
+from degroot.node.locks import locked
 from degroot.node.logs import logger
 from degroot.node.organisation import seated
 from degroot.node.reading import Reading
@@ -38,10 +37,11 @@ HANDSHAKE_SECONDS = 10
 def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe_pickle: bool = False) -> None:
     """Serve until the process is told to stop; then finish what is in flight."""
     configuration = secured(configuration, insecure_loopback)
+    logger(configuration.name).info("loading", data=str(configuration.data.file))
     first = seated(configuration, unsafe_pickle=unsafe_pickle)
     check_peers(configuration, first)
     with ExitStack() as stack:
-        stack.enter_context(_locked(make_folder(configuration.state)))
+        stack.enter_context(locked(make_folder(configuration.state)))
         ledger = Ledger(configuration.ledger)
         stack.callback(ledger.close)
         measured = metrics.Metrics()
@@ -132,14 +132,3 @@ def _stopping() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, event.set)
     return event
-
-
-@contextmanager
-def _locked(state: Path) -> Iterator[None]:
-    """The state folder, for one process at a time."""
-    with (state / "lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InvalidInput(f"A state folder must belong to one running node; {state} is in use.") from error
-        yield

@@ -1,0 +1,30 @@
+"""Locks: a state folder belongs to one running node at a time."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from degroot.exceptions import InvalidInput
+
+
+@contextmanager
+def locked(state: Path) -> Iterator[None]:
+    """The state folder, for this process alone."""
+    with (state / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InvalidInput(f"A state folder must belong to one running node; {state} is in use.") from error
+        yield
+
+
+def is_locked(state: Path) -> bool:
+    """Whether a node is running on the folder."""
+    try:
+        with locked(state):
+            return False
+    except InvalidInput:
+        return True
+    except OSError:  # there is no such folder, or it cannot be written
+        return False
