@@ -37,7 +37,6 @@ HANDSHAKE_SECONDS = 10
 def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe_pickle: bool = False) -> None:
     """Serve until the process is told to stop; then finish what is in flight."""
     configuration = secured(configuration, insecure_loopback)
-    logger(configuration.name).info("loading", data=str(configuration.data.file))
     first = seated(configuration, unsafe_pickle=unsafe_pickle)
     check_peers(configuration, first)
     with ExitStack() as stack:
