@@ -114,6 +114,9 @@ class Circle:
                 trouble = error.reason
             except DeGrootError as error:
                 trouble = str(error)
+            except Exception as error:  # a mistake of ours: the peer is looked after all the same
+                trouble = f"{type(error).__name__}: {error}"
+                self._log.exception("a peer could not be looked after", peer=link.name)
             if trouble != told:
                 told = trouble
                 if trouble is None:

@@ -8,6 +8,7 @@ expect of each other's models against their beliefs and tells `Bounds`; trust it
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,9 +122,9 @@ async def take_part(
     gone = [name for name in others if name not in links]
     if gone:
         raise Lost(dict.fromkeys(gone, LEFT))
-    async with Mouth(terms, [links[name] for name in others]) as mouth:
+    async with Mouth(terms, [links[name] for name in others], patience) as mouth:
         for number in range(terms.rounds + 1):
-            await mouth.say(number, part, terms.members, patience)
+            await mouth.say(number, part, terms.members)
             heard = await session.round(number, others, patience)
             told, shares, settled = _taken_in(heard, part, me, terms.members)
             if number == 0 and first is not None:
@@ -139,17 +140,21 @@ async def take_part(
 class Mouth:
     """Streams to the other members, on which beliefs are sent."""
 
-    def __init__(self, terms: Terms, links: Sequence[Link]) -> None:
-        self._terms, self._links = terms, links
+    def __init__(self, terms: Terms, links: Sequence[Link], patience: float) -> None:
+        self._terms, self._links, self._patience = terms, links, patience
         self._calls: list[Any] = []
 
     async def __aenter__(self) -> "Mouth":
         join = v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session=self._terms.session))
         self._calls = [link.pool() for link in self._links]
-        await self._each(lambda call, _link: call.write(join), 0)
+        try:
+            await self._each(lambda call, _link: call.write(join))
+        except BaseException:
+            self._hang_up()
+            raise
         return self
 
-    async def say(self, number: int, part: Part, members: Sequence[str], patience: float) -> None:
+    async def say(self, number: int, part: Part, members: Sequence[str]) -> None:
         """Send a round's beliefs to everybody, and to each its share of the weight."""
         beliefs, settled = tensor(part.beliefs), tensor(part.settled.astype(float))
 
@@ -160,16 +165,16 @@ class Mouth:
             written: Awaitable[None] = call.write(message)
             return written
 
-        await self._each(tell, patience)
+        await self._each(tell)
 
-    async def _each(self, tell: Callable[[Any, Link], Awaitable[None]], patience: float) -> None:
+    async def _each(self, tell: Callable[[Any, Link], Awaitable[None]]) -> None:
         async def one(call: Any, link: Link) -> PeerError | None:
             try:
-                await asyncio.wait_for(tell(call, link), patience or None)
+                await asyncio.wait_for(tell(call, link), self._patience)
             except grpc.RpcError as error:
-                return from_rpc(link.name, error, patience)
+                return from_rpc(link.name, error, self._patience)
             except TimeoutError:
-                return late(link.name, patience)
+                return late(link.name, self._patience)
             except asyncio.CancelledError as error:
                 return left(link.name, error)
             except asyncio.InvalidStateError:  # the stream has ended
@@ -182,11 +187,16 @@ class Mouth:
             raise Lost(losses)
 
     async def __aexit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
+            self._hang_up()
+            return
         for call in self._calls:
-            if kind is None:
+            with suppress(asyncio.InvalidStateError, grpc.RpcError):  # it has ended already
                 await call.done_writing()
-            else:
-                call.cancel()
+
+    def _hang_up(self) -> None:
+        for call in self._calls:
+            call.cancel()
 
 
 def _part(me: str, terms: Terms, opinion: Opinion, held: Held | None) -> Part:

@@ -36,6 +36,8 @@ async def watch(circle: Circle, unsafe_pickle: bool, log: Any) -> None:
                 await _reload(circle, unsafe_pickle, log)
         except DeGrootError as error:
             log.error("change not taken in", reason=str(error))
+        except Exception:  # a mistake of ours: later changes are taken in all the same
+            log.exception("change not taken in")
 
 
 async def _reread(circle: Circle, log: Any) -> None:
