@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from degroot.node import inference
 from degroot.node.access import NAME
 from degroot.node.configuration import Limits, Peer
 from degroot.node.conversation import Conversation
-from degroot.node.faults import LEFT, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
+from degroot.node.faults import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
 from degroot.node.ledger import OUT, Ledger
 from degroot.node.metrics import Metrics
 from degroot.node.v1 import collective_pb2 as v1
@@ -65,7 +66,7 @@ class Link:
         self._channel = wiring.channel(peer)
         self._collective = collective_pb2_grpc.CollectiveStub(self._channel)  # type: ignore[no-untyped-call]
         self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        self._conversation: Conversation | None = None
+        self._free: list[Conversation] = []  # open streams on which nothing is asked now
         self.description: v1.Description | None = None
         self.trouble: str | None = "not reached yet"
         self.progress = 0.0  # of calibration
@@ -103,6 +104,8 @@ class Link:
             raise self._troubled(late(self.name, seconds)) from None
         except grpc.RpcError as error:
             raise self._troubled(from_rpc(self.name, error, seconds)) from error
+        if reply.id != question.id:
+            raise BadReply(self.name, "answers another question")
         if reply.fault:
             raise PeerRefused(self.name, f"has no opinion: {reply.fault[:300]}")
         return reply
@@ -131,25 +134,26 @@ class Link:
     async def close(self) -> None:
         """Hang up."""
         self._closed = True
-        if self._conversation is not None:
-            self._conversation.end()
+        self._end_all()
         await self._channel.close()
 
     async def _conversed(self, question: v1.Question) -> v1.OpinionReply:
-        """The reply over the open stream; or over a new one, if that was closed meanwhile for its silence."""
-        open_ = self._conversation
-        if open_ is not None and not open_.over:
-            try:
-                return await open_.ask(question)
-            except grpc.RpcError:
-                open_.end()
+        """The reply over a stream that is free; or over a new one, where that was closed meanwhile for its silence."""
+        if self._free:
+            with suppress(grpc.RpcError):
+                return await self._asked(self._free.pop(), question)
         if self._closed:
             raise PeerUnreachable(self.name, LEFT)
-        if self._conversation is open_:  # others that were asking may have opened a new one meanwhile
-            self._conversation = None
-        if self._conversation is None:
-            self._conversation = Conversation(self._collective.Opinion(metadata=self._metadata()))
-        return await self._conversation.ask(question)
+        return await self._asked(Conversation(self._collective.Opinion(metadata=self._metadata())), question)
+
+    async def _asked(self, conversation: Conversation, question: v1.Question) -> v1.OpinionReply:
+        try:
+            reply = await conversation.ask(question)
+        except BaseException:
+            conversation.end()
+            raise
+        self._free.append(conversation)
+        return reply
 
     async def _call(self, method: Any, request: Any) -> Any:
         seconds = self._wiring.deadline
@@ -162,10 +166,12 @@ class Link:
 
     def _troubled(self, error: PeerError) -> PeerError:
         self.trouble = error.reason
-        if self._conversation is not None:
-            self._conversation.end()
-            self._conversation = None
+        self._end_all()
         return error
+
+    def _end_all(self) -> None:
+        while self._free:
+            self._free.pop().end()
 
     def _record(self, kind: str, rows: int, sent: int) -> None:
         self._wiring.record([self.name], kind, rows, sent)
