@@ -24,7 +24,7 @@ NAMES = ("a", "b")
 
 LONG = "x" * 2000
 
-fuzzed = settings(deadline=None, max_examples=150)
+fuzzed = settings(deadline=None, max_examples=300)
 
 
 def told(work, *arguments):
