@@ -1,6 +1,7 @@
 """The server: one node's process, from its configuration to its last answer."""
 
 import asyncio
+import gc
 import signal
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -74,6 +75,8 @@ async def _serve(
     stopping = _stopping()
     await server.start()
     await circle.change(configuration)
+    gc.collect()
+    gc.freeze()  # what is there now stays: collections need not look at it again
     log.info("serving", listen=configuration.listen, model=first.version, peers=len(configuration.peers))
     watching = asyncio.create_task(watch(circle, unsafe_pickle, log))
     await stopping.wait()
