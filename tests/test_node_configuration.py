@@ -100,7 +100,7 @@ def test_everything_that_is_said_is_read(tmp_path):
             [[clients]]
             name = "dashboard"
             [limits]
-            rows_per_second = 1.5
+            rows_per_second = 900.5
             concurrent_calls = 3
             [timing]
             chunk_rows = 7
@@ -123,8 +123,17 @@ def test_everything_that_is_said_is_read(tmp_path):
         Peer("west", "[::1]:7445", frozenset({"query"})),
     )
     assert node.clients == (Client("dashboard", frozenset({"ask"})),)
-    assert (node.limits.rows_per_second, node.limits.concurrent_calls, node.timing.chunk_rows) == (1.5, 3, 7)
+    assert (node.limits.rows_per_second, node.limits.concurrent_calls, node.timing.chunk_rows) == (900.5, 3, 7)
     assert node.metrics_port == 9443
+
+
+def test_rows_at_once_that_nobody_has_said_are_no_more_than_the_limits_let_through(tmp_path):
+    node = read(least(tmp_path, rest="[limits]\nrows_per_second = 400.5"))
+    assert (node.limits.rows_per_request, node.timing.chunk_rows) == (400, 400)
+    node = read(least(tmp_path, rest="[limits]\nrows_per_second = 0.1"))
+    assert (node.limits.rows_per_request, node.timing.chunk_rows) == (1, 1)
+    node = read(least(tmp_path, rest="[limits]\nrows_per_request = 300\n[timing]\nchunk_rows = 300"))
+    assert (node.limits.rows_per_request, node.timing.chunk_rows) == (300, 300)
 
 
 @pytest.mark.parametrize(("peers", "needed"), [(0, 1), (1, 2), (2, 2), (3, 3), (4, 3), (5, 4)])
@@ -196,6 +205,18 @@ def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
         ({"rest": "[limits]\nrequests_per_second = 0"}, ["`limits.requests_per_second`", "above 0", "got 0"]),
         ({"rest": "[limits]\nidle_seconds = inf"}, ["`limits.idle_seconds`", "finite", "got inf"]),
         ({"rest": "[limits]\nrows_per_request = 1.5"}, ["`limits.rows_per_request`", "whole number", "got 1.5"]),
+        (
+            {"rest": "[limits]\nrows_per_request = 500\nrows_per_second = 499.5"},
+            ["`limits.rows_per_request`", "at most `limits.rows_per_second`, 499", "got 500"],
+        ),
+        (
+            {"rest": "[limits]\nrows_per_request = 500\n[timing]\nchunk_rows = 501"},
+            ["`timing.chunk_rows`", "at most `limits.rows_per_request`, 500", "got 501"],
+        ),
+        (
+            {"rest": "[limits]\nrows_per_second = 60\n[timing]\nchunk_rows = 61"},
+            ["`timing.chunk_rows`", "at most `limits.rows_per_request`, 60", "got 61"],
+        ),
         ({"rest": "[limits]\nmessage_bytes = 3000000000"}, ["`limits.message_bytes`", "65536"]),
         ({"rest": '[timing]\nprobe_seconds = "1"'}, ["`timing.probe_seconds`", "got '1'"]),
         ({"rest": "[metrics]\nport = 70000"}, ["`metrics.port`", "from 0 to 65535", "got 70000"]),

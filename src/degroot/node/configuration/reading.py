@@ -38,7 +38,6 @@ MODEL_SCHEME = "grpc://"
 MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
 
 Measures = TypeVar("Measures", Limits, Timing)
-MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
 KEYS = (
     "name", "listen", "state", "quorum", "queries", "identity", "model", "data", "collective", "peers", "clients",
     "limits", "timing", "metrics",
@@ -66,6 +65,7 @@ def read(path: Path) -> Configuration:
     queries = table.given("queries", lambda key: table.choice(key, (CALIBRATE, ON_DEMAND)), CALIBRATE)
     peers = tuple(_peer(entry) for entry in table.tables("peers", _keys(Peer)))
     metrics = table.given("metrics", lambda key: table.table(key, ("port",)), None)
+    limits = _limits(_or_empty(table, "limits", Limits))
     configuration = Configuration(
         path=path,
         name=_name(table),
@@ -79,8 +79,8 @@ def read(path: Path) -> Configuration:
         collective=_settings(_or_empty(table, "collective", Settings), queries),
         peers=peers,
         clients=tuple(_client(entry) for entry in table.tables("clients", _keys(Client))),
-        limits=_limits(_or_empty(table, "limits", Limits)),
-        timing=_measured(_or_empty(table, "timing", Timing), Timing()),
+        limits=limits,
+        timing=_timing(_or_empty(table, "timing", Timing), limits),
         metrics_port=None if metrics is None else metrics.whole("port", 0, LAST_PORT),
     )
     _check_roster(configuration)
@@ -204,7 +204,22 @@ def _may(table: Table, known: tuple[str, ...], default: tuple[str, ...]) -> froz
 def _limits(table: Table) -> Limits:
     if "message_bytes" in table.entries:
         table.whole("message_bytes", *MESSAGE_BYTES)
-    return _measured(table, Limits())
+    limits = _measured(table, Limits())
+    most = max(1, int(limits.rows_per_second))  # a request with more rows would never be let through
+    rows = _at_most(table, "rows_per_request", limits.rows_per_request, most, "limits.rows_per_second")
+    return replace(limits, rows_per_request=rows)
+
+
+def _timing(table: Table, limits: Limits) -> Timing:
+    timing, most = _measured(table, Timing()), limits.rows_per_request  # peers are taken to have the same limits
+    return replace(timing, chunk_rows=_at_most(table, "chunk_rows", timing.chunk_rows, most, "limits.rows_per_request"))
+
+
+def _at_most(table: Table, key: str, value: int, most: int, other: str) -> int:
+    """The value, if it is not above that of another setting; where nobody has said it, it is lowered to that."""
+    if key in table.entries and value > most:
+        raise table.refusal(key, f"be at most `{other}`, {most}")
+    return min(value, most)
 
 
 def _measured(table: Table, default: Measures) -> Measures:
