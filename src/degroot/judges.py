@@ -99,7 +99,10 @@ class Judge:
         return Expectations(self.rows, answers, self.errors, self.near[LOCAL])
 
     def label_range(self) -> tuple[Array, Array]:
-        """Where its labels lie, for each output, in round numbers: no single label is told."""
+        """Where its labels lie, for each output, in round numbers, so that as a rule no single label is told.
+
+        It is told where the least or the greatest label is a round number itself, and where all labels are the same.
+        """
         labels = self.agent.y.reshape(len(self.errors), -1)
         return rounded(labels.min(axis=0), labels.max(axis=0))
 
