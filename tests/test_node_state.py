@@ -17,7 +17,7 @@ from degroot.node.limits import Exceeded
 from degroot.node.nearby import rows_near
 from degroot.node.opinion import Model
 from degroot.node.residuals import Residuals, StorageError
-from degroot.node.session import MOST, Lost, Session, Sessions
+from degroot.node.session import EARLY, MOST, Lost, Session, Sessions
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed
 
@@ -148,6 +148,11 @@ def test_a_session_takes_in_this_round_and_the_next_once():
     async def scenario():
         session = Session()
         session.receive("south", beliefs(0))
+        with pytest.raises(Malformed, match="Round 0 or the next"):
+            session.receive("south", beliefs(1))  # nobody can be so far before it has begun here
+        session.members = frozenset({"south"})
+        with pytest.raises(Malformed, match="must come from a member"):
+            session.receive("east", beliefs(0))
         session.receive("south", beliefs(1))
         for number in (0, 1, 2, 9):
             with pytest.raises(Malformed, match=r"Round 0 or the next must be told, once"):
@@ -177,11 +182,30 @@ def test_a_session_names_who_is_silent_and_who_hung_up():
 def test_sessions_are_bounded():
     async def scenario():
         sessions = Sessions()
-        for number in range(MOST):
-            assert sessions.of(str(number)) is sessions.of(str(number))
-        with pytest.raises(Exceeded, match="one more came"):
-            sessions.of("more")
-        sessions.close("0")
-        sessions.of("more")
+        for number in range(MOST - EARLY):
+            sessions.begun(str(number), ["north"])
+        with pytest.raises(Malformed, match="must begin once"):
+            sessions.begun("0", ["north"])
+        early = [sessions.joined(f"early{number}", "south") for number in range(EARLY)]
+        with pytest.raises(Exceeded, match="before they begin; one more came"):
+            sessions.joined("more", "south")
+        with pytest.raises(Exceeded, match="at a time; one more came"):
+            sessions.joined("more", "east")
+        sessions.left("early0", early[0], "south")
+        assert sessions.joined("more", "east") is sessions.begun("more", ["north"])
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_has_not_begun_is_kept_until_the_last_who_joined_has_left():
+    async def scenario():
+        sessions = Sessions()
+        early = sessions.joined("session", "south")
+        assert sessions.joined("session", "east") is early
+        sessions.left("session", early, "south")
+        assert sessions.begun("session", ["north", "east"]) is early
+        sessions.left("session", early, "east")
+        with pytest.raises(Malformed, match="must begin once"):
+            sessions.begun("session", ["north"])
 
     asyncio.run(scenario())

@@ -24,6 +24,7 @@ NAMES = [
     "DeGrootError",
     "DeGrootRegressor",
     "InvalidInput",
+    "connect",
 ]
 
 

@@ -68,7 +68,7 @@ class Access:
             allowance.enter()
         except Exceeded as exceeded:
             await self.refuse(context, name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
-        visit = Visit(self, context, name, allowance)
+        visit = Visit(self, context, name, right, allowance)
         self.visits[right] += 1
         try:
             yield visit
@@ -85,7 +85,9 @@ class Access:
         self.closing.set()
         soon = asyncio.get_running_loop().time() + LINGER
         for waiting in self.idle:
-            waiting.reschedule(min(waiting.when() or soon, soon))
+            if not waiting.expired():
+                with suppress(RuntimeError):  # it is expiring just now
+                    waiting.reschedule(min(waiting.when() or soon, soon))
 
     async def answered(self, seconds: float) -> None:
         """Wait until all questions are answered, but not longer than so many seconds."""
@@ -121,6 +123,11 @@ class Access:
             where = f"the metadata {NAME!r}" if self.insecure else "a certificate"
             told = f"A caller must have a name, in {where}; none came."
             await self.refuse(context, None, "no name", StatusCode.UNAUTHENTICATED, told)
+        await self.check_right(context, name, right)
+        return name
+
+    async def check_right(self, context: Any, name: str, right: str | None) -> None:
+        """Abort the call of somebody who is not in the roster, or has not the right."""
         rights = self.roster().get(name)
         if rights is None:
             told = f"{name[:100]!r} is not in the roster of {self.name!r}."
@@ -129,7 +136,6 @@ class Access:
             may = ", ".join(map(repr, sorted(rights))) or "nothing"
             told = f"{name!r} must have the right {right!r} at {self.name!r}; it may: {may}."
             await self.refuse(context, name, f"may not {right}", StatusCode.PERMISSION_DENIED, told)
-        return name
 
 
 class Came(NamedTuple):
@@ -143,10 +149,10 @@ class Came(NamedTuple):
 class Visit:
     """One call of a caller who was let in."""
 
-    __slots__ = ("_access", "_allowance", "_came", "_context", "name")
+    __slots__ = ("_access", "_allowance", "_came", "_context", "name", "right")
 
-    def __init__(self, access: Access, context: Any, name: str, allowance: Allowance) -> None:
-        self.name = name
+    def __init__(self, access: Access, context: Any, name: str, right: str | None, allowance: Allowance) -> None:
+        self.name, self.right = name, right
         self._access, self._context, self._allowance = access, context, allowance
         self._came: Came | None = None
 
@@ -170,7 +176,10 @@ class Visit:
             await self._refuse(
                 "malformed", StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol; this is none."
             )
-        return None if message is grpc.aio.EOF else message
+        if message is grpc.aio.EOF:
+            return None
+        await access.check_right(self._context, self.name, self.right)  # the roster may have changed meanwhile
+        return message
 
     async def message(self, kind: str, rows: int, received_bytes: int) -> None:
         """Let a message with so many rows in, or end the call if that is over a limit."""

@@ -79,7 +79,7 @@ class RemoteCollective(Collective):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The nodes' names, in order, as the asked node knew them when it was connected to."""
+        """The nodes' names, in order, as the asked node last told them."""
         return tuple(sorted([self._described.name, *(member.name for member in self._described.members)]))
 
     @property
@@ -164,13 +164,17 @@ class RemoteCollective(Collective):
 
     def _streamed(self, requests: Iterator[v1.ConsultRequest], count: int) -> Iterable[v1.Answer]:
         timeout = self._timeout * count
+        came = 0
         with progress("Asking", count, lines=True) as advance:
             try:
                 for answer in self._stub.Consult(requests, timeout=timeout, metadata=self._metadata):
+                    came += 1
                     yield answer
                     advance()
             except grpc.RpcError as error:
                 raise _refusal(self._node, error, timeout) from error
+        if came != count:
+            raise DeGrootError(f"The node must answer all of {count} batches; it answered {came}.")
 
     def _call(self, method: Any, request: Any) -> Any:
         try:
@@ -207,13 +211,21 @@ def connect(
     if insecure_loopback is not None:
         check_loopback([address])
         channel = grpc.insecure_channel(address, options)
-        return RemoteCollective(channel, address, metadata=((NAME, insecure_loopback),), **settings)
+        return _opened(channel, address, metadata=((NAME, insecure_loopback),), **settings)
     if ca is None or certificate is None or key is None:
         raise InvalidInput("A node must be asked with `ca`, `certificate` and `key`; some are missing.")
     files = IdentityFiles(Path(ca), Path(certificate), Path(key))
     if node is not None:
         options.append(("grpc.ssl_target_name_override", node))
-    return RemoteCollective(grpc.secure_channel(address, channel_credentials(files), options), address, **settings)
+    return _opened(grpc.secure_channel(address, channel_credentials(files), options), address, **settings)
+
+
+def _opened(channel: Any, address: str, **settings: Any) -> RemoteCollective:
+    try:
+        return RemoteCollective(channel, address, **settings)
+    except BaseException:
+        channel.close()
+        raise
 
 
 def _standing(member: v1.Member) -> str:

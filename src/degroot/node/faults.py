@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 from grpc import StatusCode
 
-from degroot.exceptions import DeGrootError
+from degroot.exceptions import DeGrootError, InvalidInput
 
 LEFT = "has left the roster"
 
@@ -70,6 +70,11 @@ def from_rpc(peer: str, error: grpc.RpcError, seconds: float) -> PeerError:
     if code in (StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.UNKNOWN):
         return PeerUnreachable(peer, f"unreachable ({_short(details)})")
     return PeerRefused(peer, f"refused: {details or code.name}")
+
+
+def told_to_peers(error: DeGrootError) -> str:
+    """What peers are told of a failure here: of data and models the reason, of files only that they failed."""
+    return str(error) if isinstance(error, InvalidInput) else f"it could not answer ({type(error).__name__})"
 
 
 def _short(details: str) -> str:

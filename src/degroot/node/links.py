@@ -22,7 +22,8 @@ from degroot.node.v1 import collective_pb2_grpc
 from degroot.node.wire import PROTOCOL
 from degroot.points import Array
 
-PAUSE = 0.2  # seconds before a query that was over a limit is tried again
+PAUSE, TRIES = 0.2, 50  # seconds before a query that was over a limit is tried again, and how often
+SPARE = 4  # streams that are kept open while nothing is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class Link:
         self._collective = collective_pb2_grpc.CollectiveStub(self._channel)  # type: ignore[no-untyped-call]
         self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._free: list[Conversation] = []  # open streams on which nothing is asked now
+        self._asking = asyncio.Semaphore(max(1, wiring.limits.concurrent_calls // 2))  # the peer's limits are like ours
         self.description: v1.Description | None = None
         self.trouble: str | None = "not reached yet"
         self.progress = 0.0  # of calibration
@@ -98,14 +100,15 @@ class Link:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
         seconds = self._wiring.deadline
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds), self._asking:
                 reply = await self._conversed(question)
         except TimeoutError:
             raise self._troubled(late(self.name, seconds)) from None
+        except asyncio.CancelledError as error:
+            raise left(self.name, error) from error
         except grpc.RpcError as error:
-            raise self._troubled(from_rpc(self.name, error, seconds)) from error
-        if reply.id != question.id:
-            raise BadReply(self.name, "answers another question")
+            failure, call = from_rpc(self.name, error, seconds), _as_any(error)
+            raise failure if call.code() is StatusCode.RESOURCE_EXHAUSTED else self._troubled(failure) from error
         if reply.fault:
             raise PeerRefused(self.name, f"has no opinion: {reply.fault[:300]}")
         return reply
@@ -113,15 +116,15 @@ class Link:
     async def infer(self, points: Array, version: str) -> Any:
         """What the peer's model says of points; where that is over a limit, a little later."""
         request = inference.request(self.name, version, points)
-        while True:
+        for left_over in reversed(range(TRIES)):
             self._record(inference.MODEL_QUERY, len(points), request.ByteSize())
             try:
                 return await self._call(self._model.ModelInfer, request)
             except PeerRefused as error:
-                cause: Any = error.__cause__
-                if cause.code() is not StatusCode.RESOURCE_EXHAUSTED:
+                if left_over == 0 or _as_any(error.__cause__).code() is not StatusCode.RESOURCE_EXHAUSTED:
                     raise
                 await asyncio.sleep(PAUSE)
+        raise PeerRefused(self.name, "was never asked")  # there is a last try
 
     def pool(self) -> Any:
         """A stream for pooling with the peer."""
@@ -142,6 +145,7 @@ class Link:
         if self._free:
             with suppress(grpc.RpcError):
                 return await self._asked(self._free.pop(), question)
+            self._record("opinion", question.points.shape[0], question.ByteSize())  # it is sent again
         if self._closed:
             raise PeerUnreachable(self.name, LEFT)
         return await self._asked(Conversation(self._collective.Opinion(metadata=self._metadata())), question)
@@ -149,10 +153,15 @@ class Link:
     async def _asked(self, conversation: Conversation, question: v1.Question) -> v1.OpinionReply:
         try:
             reply = await conversation.ask(question)
+            if reply.id != question.id:
+                raise BadReply(self.name, f"answers question {reply.id}, not {question.id}")
         except BaseException:
             conversation.end()
             raise
-        self._free.append(conversation)
+        if len(self._free) < SPARE and not self._closed:
+            self._free.append(conversation)
+        else:
+            conversation.end()
         return reply
 
     async def _call(self, method: Any, request: Any) -> Any:
@@ -178,3 +187,8 @@ class Link:
 
     def _metadata(self) -> Sequence[tuple[str, str]]:
         return ((NAME, self._wiring.me),) if self._wiring.credentials is None else ()
+
+
+def _as_any(error: Any) -> Any:
+    """A failed call: its type does not say that it has a code."""
+    return error

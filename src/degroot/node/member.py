@@ -7,6 +7,8 @@ from grpc import StatusCode
 from degroot.exceptions import DeGrootError
 from degroot.node.access import Access, Visit
 from degroot.node.circle import Circle
+from degroot.node.faults import told_to_peers
+from degroot.node.limits import Exceeded
 from degroot.node.opinion import Opinion, encode_expectation
 from degroot.node.rounds import Held, Terms, check_rule, take_part
 from degroot.node.session import Lost, Session, Sessions
@@ -30,8 +32,10 @@ class Member:
         features = self._circle.scores.seat.agent.n_features
         points = await self._access.refusing(context, visit, array, begin.points, (None, features), "points")
         await visit.message("pool", len(points), message.ByteSize())
-        session = await self._access.refusing(context, visit, self._sessions.of, terms.session)
-        session.begun = True
+        if visit.name not in terms.members:
+            told = f"A session must be begun by a member; {visit.name!r} is none."
+            await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, told)
+        session = await self._access.refusing(context, visit, self._sessions.begun, terms.session, terms.members)
         try:
             await self._pooled(terms, points, context, visit, session)
         finally:
@@ -43,7 +47,7 @@ class Member:
             check_rule(self._circle.scores.seat)
             opinion = await self._circle.opinion(points, guard=terms.guard)
         except DeGrootError as error:
-            await self._reply(context, visit, v1.PoolReply(ready=v1.Ready(fault=str(error))), 0)
+            await self._reply(context, visit, v1.PoolReply(ready=v1.Ready(fault=told_to_peers(error))), 0)
             return
         await self._reply(context, visit, v1.PoolReply(ready=_ready(opinion)), len(points))
         held = await self._held(terms, len(points), context, visit) if terms.guard else None
@@ -60,7 +64,8 @@ class Member:
     async def _held(self, terms: Terms, points: int, context: Any, visit: Visit) -> Held:
         message = await visit.next_message()
         if message is None or message.WhichOneof("kind") != "bounds":
-            await context.abort(StatusCode.INVALID_ARGUMENT, "Under a guard `bounds` must follow `begin`.")
+            told = "Under a guard `bounds` must follow `begin`; they did not."
+            await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, told)
         held: Held = await self._access.refusing(
             context, visit, Held.decode, message.bounds, points, len(terms.members)
         )
@@ -75,19 +80,24 @@ class Member:
         await self._access.refusing(context, visit, check_protocol, message.join.protocol)
         await visit.message("pool", 0, message.ByteSize())
         name, finished = message.join.session[:64], False
-        session = await self._access.refusing(context, visit, self._sessions.of, name)
+        session = await self._access.refusing(context, visit, self._sessions.joined, name, visit.name)
         try:
             while (message := await visit.next_message()) is not None:
-                if message.WhichOneof("kind") != "beliefs":
-                    await context.abort(StatusCode.INVALID_ARGUMENT, "After `join` there must be beliefs.")
                 visit.received("pool", message.ByteSize())
-                await self._access.refusing(context, visit, session.receive, visit.name, message.beliefs)
+                await self._access.refusing(context, visit, self._received, session, visit.name, message)
             finished = True
         finally:
             if not finished:
                 session.lose(visit.name, "hung up")
-            if not session.begun:
-                self._sessions.close(name)
+            self._sessions.left(name, session, visit.name)
+
+    def _received(self, session: Session, sender: str, message: v1.PoolMessage) -> None:
+        kind, most = message.WhichOneof("kind"), self._access.allowances.limits.rows_per_request
+        if kind != "beliefs":
+            raise Malformed(f"After `join` there must be beliefs; got {kind}.")
+        if max(message.beliefs.beliefs.shape, default=0) > most:
+            raise Exceeded("rows_per_request", f"At most {most} points are allowed (rows_per_request); more came.")
+        session.receive(sender, message.beliefs)
 
 
 def _ready(opinion: Opinion) -> v1.Ready:

@@ -13,16 +13,18 @@ from degroot.answers import Flag
 from degroot.checks import Verdict, flags
 from degroot.conclusions import blank
 from degroot.exceptions import InvalidInput
+from degroot.guard import Mask
 from degroot.jackknife import influence, standard_error
 from degroot.node.circle import ABSENT, Circle
 from degroot.node.faults import PeerError, PeerLate, PeerUnreachable, from_rpc, late, left
 from degroot.node.links import Link
 from degroot.node.membership import Membership
 from degroot.node.opinion import Opinion, beliefs_of, decode_expectation, models
-from degroot.node.questions import Asked
+from degroot.node.questions import FEW, Asked
 from degroot.node.rounds import Held, Pooled, Terms, check_rule, take_part, weight_of
 from degroot.node.session import Lost, Sessions
 from degroot.node.solving import Answered, absent, grounds, spread_out, stale
+from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed
 from degroot.points import Array
@@ -103,23 +105,24 @@ def _apart(circle: Circle) -> set[tuple[str, str]]:
 async def _session(circle: Circle, sessions: Sessions, asked: Asked, until: Until, who: Membership) -> Answered:
     me, patience, roster = circle.configuration.name, circle.configuration.timing.deadline_seconds, circle.names
     terms = Terms(uuid.uuid4().hex, who.members, asked.guard, until.tolerance, until.rounds)
-    session = sessions.of(terms.session)
-    session.begun = True
-    others = [name for name in who.members if name != me]
-    calls = {name: circle.links[name].pool() for name in others}
+    others, few = [name for name in who.members if name != me], len(asked.points) <= FEW
+    calls: dict[str, Any] = {}
     work: list[asyncio.Task[Any]] = []
+    session = sessions.begun(terms.session, who.members)
     try:
+        calls = {name: circle.links[name].pool() for name in others}
         opinions = await _opinions(circle, asked, terms, calls, patience)
-        verdict, held = _held(terms, opinions, asked)
-        for name in others if asked.guard else ():
-            await _said(calls[name], held[name].encode(), name, patience)
+        verdict, held = await computed(few, _held, terms, opinions, asked)
+        if asked.guard:
+            await asyncio.gather(*(_said(calls[name], held[name].encode(), name, patience) for name in others))
         first = {name: opinion.beliefs for name, opinion in opinions.items()}
         taken = take_part(me, terms, opinions[me], held.get(me), session, circle.links, patience, first)
         own = asyncio.create_task(taken)
-        work = [own, *(asyncio.create_task(_outcome(calls[name], name, len(asked.points))) for name in others)]
-        await _all(work, own, patience)
-        weights = {me: own.result().part.weight} | dict(task.result() for task in work[1:])
-        return _concluded(me, roster, who, asked, own.result(), weights, opinions, verdict)
+        outcomes = {name: asyncio.create_task(_outcome(calls[name], name, asked, who.members)) for name in others}
+        work = [own, *outcomes.values()]
+        await _all(own, outcomes, patience)
+        weights = {me: own.result().part.weight} | {name: task.result() for name, task in outcomes.items()}
+        return await computed(few, _concluded, me, roster, who, asked, own.result(), weights, opinions, verdict)
     finally:
         for each in (*work, *calls.values()):
             each.cancel()
@@ -202,15 +205,16 @@ async def _said(call: Any, message: v1.PoolMessage, name: str, patience: float) 
         raise Lost({name: left(name, error).reason}) from error
 
 
-async def _outcome(call: Any, name: str, points: int) -> tuple[str, Array]:
-    """A member's weight in the end; or whom it lost."""
+async def _outcome(call: Any, name: str, asked: Asked, members: Sequence[str]) -> Array:
+    """A member's weight in the end; or whom of the members it lost."""
     try:
         reply = await call.read()
         if reply is grpc.aio.EOF or reply.WhichOneof("kind") != "outcome":
             raise Lost({name: "hung up"})
         if reply.outcome.lost:
-            raise Lost({each.name: each.reason[:300] for each in reply.outcome.lost}, name)
-        return name, weight_of(reply.outcome.weight, points, "weight")
+            losses = {each.name: each.reason[:300] for each in reply.outcome.lost if each.name in members}
+            raise Lost(losses or {name: "lost somebody who is no member"}, name)
+        return weight_of(reply.outcome.weight, len(asked.points), "weight")
     except grpc.RpcError as error:
         raise Lost({name: from_rpc(name, error, 0.0).reason}) from error
     except asyncio.CancelledError as error:
@@ -219,17 +223,18 @@ async def _outcome(call: Any, name: str, points: int) -> tuple[str, Array]:
         raise Lost({name: str(error)}) from error
 
 
-async def _all(work: Sequence[asyncio.Task[Any]], own: asyncio.Task[Pooled], patience: float) -> None:
+async def _all(own: asyncio.Task[Pooled], outcomes: Mapping[str, asyncio.Task[Array]], patience: float) -> None:
     """Wait for everybody, as long as one is at work oneself and a little longer; raise the first loss."""
-    open_ = set(work)
+    open_: set[asyncio.Task[Any]] = {own, *outcomes.values()}
     while open_:
         done, open_ = await asyncio.wait(
             open_, return_when=asyncio.FIRST_COMPLETED, timeout=patience if own.done() else None
         )
         if not done:
-            raise Lost({"nobody": "silent at the end"})
-        for task in done:
-            task.result()
+            raise Lost({name: "silent at the end" for name, task in outcomes.items() if task in open_})
+        failures = [failure for failure in (task.exception() for task in done) if failure is not None]
+        if failures:
+            raise failures[0]
 
 
 def _concluded(
@@ -261,7 +266,7 @@ def _concluded(
     return Answered(tuple(roster), spread_out(found, roster, who.members), tuple(notes), pooled.rounds)
 
 
-def _errors(without: Array, kept: Any) -> Array:
+def _errors(without: Array, kept: Mask) -> Array:
     """Standard errors (M, Q) over those who are kept."""
     out = np.empty((len(without), without.shape[-1]))
     for pattern in np.unique(kept, axis=0):
@@ -270,7 +275,7 @@ def _errors(without: Array, kept: Any) -> Array:
     return out
 
 
-def _influence(value: Array, without: Array, kept: Any) -> Array:
+def _influence(value: Array, without: Array, kept: Mask) -> Array:
     """What each member adds, (M, K, Q): nothing where it is not kept, and NaN where it is alone."""
     added = influence(value, without.swapaxes(1, 2)).swapaxes(1, 2)
     alone = kept.sum(axis=1) == 1

@@ -23,12 +23,15 @@ from degroot.node.opinion import Opinion
 from degroot.node.part import Part
 from degroot.node.seat import Seat
 from degroot.node.session import Lost, Session
+from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import PROTOCOL, Malformed, array, tensor
 from degroot.points import Array
+from degroot.tables import LARGEST
 from degroot.tempering import Bounds, within
 
 MOST = 1_000_000  # rounds
+FEW = 200  # points that are pooled sooner than a thread is found for them
 SLACK = 1e-9  # rounding
 CHANGED = "its first beliefs are not those that it told the asked node"
 OUTSIDE = "its beliefs are no averages of those before"
@@ -52,7 +55,12 @@ class Held:
     def decode(cls, message: v1.Bounds, M: int, K: int) -> "Held":
         """What was sent, if it has the right shapes."""
         low, high = (array(getattr(message, name), (M, K), name, finite=False) for name in ("low", "high"))
-        return cls(array(message.kept, (M, K), "kept") > 0.5, low, high, array(message.own, (M,), "own", finite=False))
+        if np.isnan(low).any() or np.isnan(high).any():
+            raise Malformed("Bounds must be numbers; some are NaN.")
+        kept = array(message.kept, (M, K), "kept") > 0.5
+        if not kept.any(axis=1).all():
+            raise Malformed("Somebody must be kept at every point; at some nobody is.")
+        return cls(kept, low, high, array(message.own, (M,), "own", finite=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,8 @@ async def take_part(
 
     `first`: what the members have told the asked node to believe, (M, Q) each, which is what they have to pool.
     """
-    part = _part(me, terms, opinion, held)
+    few = len(opinion.beliefs) <= FEW
+    part = await computed(few, _part, me, terms, opinion, held)
     others = [name for name in terms.members if name != me]
     gone = [name for name in others if name not in links]
     if gone:
@@ -131,7 +140,7 @@ async def take_part(
                 _refuse_others(told, first, terms.members)
             if terms.guard and number > 0:
                 _refuse_strays(part, told, terms.members)
-            part.listen(told, shares)
+            await computed(few, part.listen, told, shares)
             if settled.all():
                 break
         return Pooled(part, settled, number)
@@ -204,7 +213,7 @@ def _part(me: str, terms: Terms, opinion: Opinion, held: Held | None) -> Part:
     columns = {model.name: column for column, model in enumerate(opinion.scored)}
     unknown = [name for name in terms.members if name not in columns]
     if unknown:
-        raise Malformed(f"All members must have been scored; not yet: {', '.join(unknown)}.")
+        raise Lost(dict.fromkeys(unknown, f"not scored yet by: {me}"))
     errors = np.asarray(opinion.errors)[:, [columns[name] for name in terms.members]]
     kept = np.ones((M, K), bool)
     if held is not None:
@@ -227,7 +236,7 @@ def _taken_in(
             shares.append(part.share(place))
             continue
         try:
-            told.append(array(heard[name].beliefs, part.beliefs.shape, "beliefs"))
+            told.append(_bounded(array(heard[name].beliefs, part.beliefs.shape, "beliefs")))
             shares.append(weight_of(heard[name].share, M, "share"))
             settled &= array(heard[name].settled, (M,), "settled") > 0.5
         except Malformed as error:
@@ -235,6 +244,12 @@ def _taken_in(
     if losses:
         raise Lost(losses)
     return told, shares, settled
+
+
+def _bounded(beliefs: Array) -> Array:
+    if np.abs(beliefs).max(initial=0.0) > 2.0 * LARGEST:  # differences from others' beliefs
+        raise Malformed(f"`beliefs` must not exceed {LARGEST:g} in size; they reach {np.abs(beliefs).max():g}.")
+    return beliefs
 
 
 def weight_of(message: v1.Tensor, points: int, name: str) -> Array:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from grpc import StatusCode
@@ -12,12 +13,15 @@ from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 from degroot.node.access import Access, Visit
 from degroot.node.circle import Circle
 from degroot.node.configuration import ASK, OPINION
+from degroot.node.faults import told_to_peers
+from degroot.node.limits import Exceeded
 from degroot.node.member import Member
 from degroot.node.membership import TooFew
 from degroot.node.metrics import Metrics
 from degroot.node.opinion import encode
 from degroot.node.pooling import Until, pool
 from degroot.node.questions import Asked, checked, consult
+from degroot.node.rounds import MOST
 from degroot.node.session import Sessions
 from degroot.node.solving import Answered
 from degroot.node.v1 import collective_pb2 as v1
@@ -26,7 +30,7 @@ from degroot.node.wire import Malformed, array, check_protocol, tensor
 from degroot.points import Array
 
 SOLVE, ROUNDS = "solve", "rounds"
-AHEAD = 2  # batches of one stream that wait while one is at work
+AHEAD = 2  # batches of one stream that wait for those before them
 
 
 class CollectiveService(collective_pb2_grpc.CollectiveServicer):
@@ -67,7 +71,8 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             elif kind == "join":
                 await self._member.listen(message, context, visit)
             else:
-                await context.abort(StatusCode.INVALID_ARGUMENT, "Pooling must open with `begin` or `join`.")
+                told = f"Pooling must open with `begin` or `join`; got {kind}."
+                await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, told)
 
     async def Ask(self, request: v1.ConsultRequest, context: Any) -> v1.Answer:  # noqa: N802
         """A collective prediction for one batch."""
@@ -76,33 +81,34 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
 
     async def Consult(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """Collective predictions, batch by batch, in order; while one is sent the next are at work."""
-        async with self._access.admitted(context, ASK) as visit:
-            async for answer in self._ahead(context, visit):
-                await context.write(await answer)
+        async with self._access.admitted(context, ASK) as visit, aclosing(self._ahead(context, visit)) as answers:
+            async for answer in answers:
+                await context.write(answer)
 
-    async def _ahead(self, context: Any, visit: Visit) -> AsyncIterator[asyncio.Task[v1.Answer]]:
-        """Answers to the batches that have come, `AHEAD` of them at the same time."""
-        begun: asyncio.Queue[asyncio.Task[v1.Answer] | BaseException | None] = asyncio.Queue(AHEAD)
+    async def _ahead(self, context: Any, visit: Visit) -> AsyncGenerator[v1.Answer, None]:
+        """Answers to the batches as they come, in order; up to `AHEAD` are at work while one is waited for."""
+        begun: asyncio.Queue[asyncio.Task[v1.Answer] | None] = asyncio.Queue(AHEAD)
+        work: set[asyncio.Task[Any]] = set()
 
         async def read() -> None:
             try:
                 while (request := await visit.next_message()) is not None:
-                    await begun.put(asyncio.create_task(self._answer(request, context, visit)))
+                    task = asyncio.create_task(self._answer(request, context, visit))
+                    work.add(task)
+                    task.add_done_callback(work.discard)
+                    await begun.put(task)
+            finally:
                 await begun.put(None)
-            except BaseException as error:
-                await begun.put(error)
 
-        reading, answering = asyncio.create_task(read()), None
+        reading = asyncio.create_task(read())
         try:
-            while (answering := await begun.get()) is not None:
-                if isinstance(answering, BaseException):
-                    raise answering
-                yield answering
+            while (task := await begun.get()) is not None:
+                yield await task
+            await reading  # which has failed if the last message was refused
         finally:
-            reading.cancel()
-            for left in (answering, *(begun.get_nowait() for _ in range(begun.qsize()))):
-                if isinstance(left, asyncio.Task):
-                    left.cancel()
+            for task in (left := [*work, reading]):
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
     async def _answer(self, request: v1.ConsultRequest, context: Any, visit: Visit) -> v1.Answer:
         begun = time.perf_counter()
@@ -116,6 +122,8 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             await self._access.refuse(context, visit.name, "model", StatusCode.INTERNAL, str(error))
         except InvalidInput as error:
             await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, str(error))
+        except Exceeded as exceeded:
+            await self._access.refuse(context, visit.name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
         answer = _encoded(answered, self._circle.scores.seat.agent.outputs)
         visit.answered("consult", len(question.points), answer.ByteSize())
         self._metrics.answered(time.perf_counter() - begun, answered.rounds)
@@ -131,9 +139,9 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         check_protocol(request.protocol)
         if request.way not in ("", SOLVE, ROUNDS):
             raise Malformed(f"`way` must be {SOLVE!r} or {ROUNDS!r}; got {request.way[:100]!r}.")
-        if request.way == ROUNDS and not (0.0 <= request.tolerance < 1.0 and request.rounds > 0):
+        if request.way == ROUNDS and not (0.0 <= request.tolerance < 1.0 and 0 < request.rounds <= MOST):
             raise Malformed(
-                "Rounds must have a tolerance from 0 to 1 and a positive number; "
+                f"Rounds must have a tolerance from 0 to 1 and a number from 1 to {MOST}; "
                 f"got {request.tolerance} and {request.rounds}."
             )
         seat = self._circle.scores.seat
@@ -151,7 +159,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             return encode(opinion, question.id)
         except DeGrootError as error:
             self._log.warning("no opinion", reason=str(error))
-            return v1.OpinionReply(id=question.id, fault=str(error))
+            return v1.OpinionReply(id=question.id, fault=told_to_peers(error))
 
 
 def _encoded(answered: Answered, outputs: int | None) -> v1.Answer:

@@ -10,7 +10,7 @@ from degroot.node.limits import Exceeded
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed
 
-MOST = 64  # sessions at the same time
+MOST, EARLY = 256, 8  # sessions at the same time; of one sender, that have not begun here
 FORGOTTEN = 60.0  # seconds after which a session that never began is dropped
 
 
@@ -27,16 +27,19 @@ class Session:
 
     def __init__(self) -> None:
         self.made = time.monotonic()
-        self.begun = False
+        self.joined: list[str] = []  # who sends here
+        self.members: frozenset[str] | None = None  # None: it has not begun here
         self._round = 0
         self._inbox: dict[int, dict[str, v1.Beliefs]] = defaultdict(dict)
         self._gone: dict[str, str] = {}
         self._news = asyncio.Event()
 
     def receive(self, sender: str, message: v1.Beliefs) -> None:
-        """Keep what a member sent."""
+        """Keep what a member sent; before it has begun here nobody can have come to the second round."""
+        if self.members is not None and sender not in self.members:
+            raise Malformed(f"Beliefs must come from a member of the session; got some from {sender!r}.")
         ahead = message.round - self._round
-        if ahead not in (0, 1) or sender in self._inbox[message.round]:
+        if ahead not in ((0, 1) if self.members is not None else (0,)) or sender in self._inbox[message.round]:
             raise Malformed(f"Round {self._round} or the next must be told, once; got round {message.round}.")
         self._inbox[message.round][sender] = message
         self._news.set()
@@ -71,8 +74,34 @@ class Sessions:
     def __init__(self) -> None:
         self._open: dict[str, Session] = {}
 
-    def of(self, name: str) -> Session:
-        """The session of that name, made if somebody is early."""
+    def begun(self, name: str, members: Sequence[str]) -> Session:
+        """The session of that name, which begins here now."""
+        session = self._of(name)
+        if session.members is not None:
+            raise Malformed("A session must begin once; this one has begun.")
+        session.members = frozenset(members)
+        return session
+
+    def joined(self, name: str, sender: str) -> Session:
+        """The session of that name, to which `sender` will send; made if it is early."""
+        early = sum(sender in session.joined for session in self._open.values() if session.members is None)
+        if early >= EARLY:
+            raise Exceeded("sessions", f"At most {EARLY} sessions may be joined before they begin; one more came.")
+        session = self._of(name)
+        session.joined.append(sender)
+        return session
+
+    def left(self, name: str, session: Session, sender: str) -> None:
+        """Nothing more comes from `sender`; a session that has not begun is forgotten with the last of them."""
+        session.joined.remove(sender)
+        if not session.joined and session.members is None and self._open.get(name) is session:
+            del self._open[name]
+
+    def close(self, name: str) -> None:
+        """Forget a session."""
+        self._open.pop(name, None)
+
+    def _of(self, name: str) -> Session:
         if name not in self._open:
             self._drop_forgotten()
             if len(self._open) >= MOST:
@@ -80,12 +109,8 @@ class Sessions:
             self._open[name] = Session()
         return self._open[name]
 
-    def close(self, name: str) -> None:
-        """Forget a session."""
-        self._open.pop(name, None)
-
     def _drop_forgotten(self) -> None:
         now = time.monotonic()
         for name, session in list(self._open.items()):
-            if not session.begun and now - session.made > FORGOTTEN:
+            if session.members is None and now - session.made > FORGOTTEN:
                 del self._open[name]
