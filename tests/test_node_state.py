@@ -1,6 +1,7 @@
 """What a node keeps on disk, the rows that it asks about on demand, and the inbox of a pooling session."""
 
 import asyncio
+import hashlib
 import os
 import subprocess
 import sys
@@ -30,6 +31,14 @@ def scored(residuals, model, chunk=5):
     for number in work.remaining():
         work.write(number, work.rows(number)[:, None] + 0.5)
     work.finish()
+
+
+def digest(model):
+    return hashlib.sha256(model.version.encode()).hexdigest()[:12]
+
+
+def files(residuals, model):
+    return list(residuals.folder.glob(f"{model.name}-{digest(model)}.*"))
 
 
 def test_residuals_are_where_their_rows_are_and_every_row_is_asked_once(tmp_path):
@@ -74,6 +83,44 @@ def test_an_earlier_version_serves_until_the_new_one_is_complete_and_goes_then(t
     assert list(residuals.complete()) == [SOUTH]
     assert unfinished.remaining() == residuals.begun(EAST, 5).remaining()
     np.testing.assert_array_equal(unfinished.order, residuals.begun(EAST, 5).order)
+
+
+def test_of_two_complete_versions_of_a_model_the_last_one_scored_is_used(tmp_path):
+    residuals = Residuals.at(tmp_path, X, y)
+    for earlier, later in ((OLDER, SOUTH), (SOUTH, OLDER)):  # a process was killed before it could forget the earlier
+        scored(residuals, earlier)
+        scored(residuals, later)
+        scored(residuals, EAST)
+        for seconds, model in enumerate((earlier, later)):
+            os.utime(residuals.folder / f"south-{digest(model)}.npy", (seconds, seconds))
+        assert set(residuals.complete()) == {later, EAST}
+
+
+def test_a_peer_whose_model_changes_all_the_time_fills_no_disk(tmp_path):
+    residuals, neighbour = Residuals.at(tmp_path, X, y), Model("south-1", "1")
+    scored(residuals, OLDER)
+    residuals.begun(neighbour, 5)
+    residuals.cache(neighbour)
+    for version in range(2, 12):
+        residuals.begun(Model("south", str(version)), 5)
+        residuals.cache(Model("south", str(version)))
+    assert list(residuals.complete()) == [OLDER], "it serves until another is complete"
+    kept = {model: {path.suffix for path in files(residuals, model)} for model in (OLDER, neighbour)}
+    assert kept == {OLDER: {".json", ".npy"}, neighbour: {".json", ".part", ".done", ".cache"}}
+    assert len(list(residuals.folder.iterdir())) == 2 + 4 + 4
+    residuals.forget_earlier(Model("south", "11"))
+    assert len(list(residuals.folder.iterdir())) == 4 + 4
+
+
+@pytest.mark.parametrize("end", [".json", ".part", ".done"])
+def test_what_was_begun_and_lacks_a_file_begins_anew(tmp_path, end):
+    residuals = Residuals.at(tmp_path, X, y)
+    work = residuals.begun(SOUTH, 5)
+    work.write(0, work.rows(0)[:, None] + 7.0)
+    work.about.with_suffix(end).unlink()
+    assert residuals.begun(SOUTH, 4).remaining() == list(range(6))
+    scored(residuals, SOUTH)
+    np.testing.assert_array_equal(residuals.complete()[SOUTH][:, 0], np.arange(23) + 0.5)
 
 
 def test_residuals_of_other_rows_are_not_used(tmp_path):

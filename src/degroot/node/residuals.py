@@ -45,38 +45,40 @@ class Residuals:
         return cls(folder, (len(X), y.shape[1] if y.ndim == 2 else 1))
 
     def complete(self) -> Mapping[Model, Array]:
-        """The models that are wholly scored."""
-        found = {}
-        for about in sorted(self.folder.glob("*.json")):
-            values = about.with_suffix(".npy")
-            if values.exists():
-                told = json.loads(about.read_text())
-                found[Model(told["name"], told["version"])] = np.load(values, mmap_mode="r")
-        return found
+        """The models that are wholly scored, of each peer the one that was scored last."""
+        newest: dict[str, tuple[Model, Path]] = {}
+        kept = [(about, about.with_suffix(".npy")) for about in self.folder.glob("*.json")]
+        for about, values in sorted((pair for pair in kept if pair[1].exists()), key=lambda pair: _written(pair[1])):
+            told = json.loads(about.read_text())
+            newest[told["name"]] = Model(told["name"], told["version"]), values
+        return {model: np.load(values, mmap_mode="r") for model, values in newest.values()}
 
     def begun(self, model: Model, chunk: int) -> "Unfinished":
-        """Room for a model's residuals; if it was begun before, with all that is finished."""
+        """Room for a model's residuals; if it was begun before, with all that is finished.
+
+        What was begun of other versions is removed: a peer whose model changes all the time fills no disk.
+        """
         about = self.folder / f"{_file_name(model)}.json"
+        files = part, done = about.with_suffix(".part"), about.with_suffix(".done")
         try:
-            if not about.exists():
+            self._forget_unfinished(model)
+            if not all(path.exists() for path in (about, *files)):
+                about.unlink(missing_ok=True)  # it must not tell of other chunks than those that follow
+                _allocate(part, self.shape, np.float64)
+                _allocate(done, (-(-self.shape[0] // chunk),), np.uint8)
                 told = {"name": model.name, "version": model.version, "chunk": chunk, "seed": _seed()}
-                for path, shape, dtype in (
-                    (about.with_suffix(".part"), self.shape, np.float64),
-                    (about.with_suffix(".done"), (-(-self.shape[0] // chunk),), np.uint8),
-                ):
-                    _allocate(path, shape, dtype)
                 save(about, json.dumps(told).encode())
             told = json.loads(about.read_text())
             order = np.random.default_rng(told["seed"]).permutation(self.shape[0])
-            part, done = (np.load(about.with_suffix(end), mmap_mode="r+") for end in (".part", ".done"))
+            return Unfinished(about, order, told["chunk"], *(np.load(path, mmap_mode="r+") for path in files))
         except OSError as error:
             raise _refusal(about, error) from error
-        return Unfinished(about, order, told["chunk"], part, done)
 
     def cache(self, model: Model) -> Any:
-        """Residuals of some rows, on disk; NaN where they are not known."""
+        """Residuals of some rows, on disk; NaN where they are not known. Those of other versions are removed."""
         path = self.folder / f"{_file_name(model)}.cache"
         try:
+            self._forget_unfinished(model)
             if not path.exists():
                 fresh = path.with_suffix(".fresh")
                 _allocate(fresh, self.shape, np.float64, np.nan)
@@ -87,11 +89,19 @@ class Residuals:
 
     def forget_earlier(self, model: Model) -> None:
         """Remove what is kept of other versions of a model."""
-        for about in self.folder.glob("*.json"):
-            told = Model(**{key: json.loads(about.read_text())[key] for key in ("name", "version")})
-            if told.name == model.name and told != model:
-                for end in (".json", ".npy", ".part", ".done"):
-                    about.with_suffix(end).unlink(missing_ok=True)
+        for path in self._others(model):
+            path.unlink(missing_ok=True)
+
+    def _forget_unfinished(self, model: Model) -> None:
+        """Remove what is kept of other versions of a model, unless they are wholly scored."""
+        for path in self._others(model):
+            if path.suffix not in (".json", ".npy") or not path.with_suffix(".npy").exists():
+                path.unlink(missing_ok=True)
+
+    def _others(self, model: Model) -> list[Path]:
+        """The files of other versions of a model."""
+        of_name = [path for path in self.folder.iterdir() if path.stem.rpartition("-")[0] == model.name]
+        return [path for path in of_name if path.stem != _file_name(model)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +145,10 @@ class Unfinished:
 
 def _file_name(model: Model) -> str:
     return f"{model.name}-{hashlib.sha256(model.version.encode()).hexdigest()[:12]}"
+
+
+def _written(path: Path) -> int:
+    return path.stat().st_mtime_ns
 
 
 def _seed() -> int:
