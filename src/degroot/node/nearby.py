@@ -13,7 +13,7 @@ from degroot.points import Array
 
 NAMES = {"euclidean": "euclidean", "cosine": "cosine", "manhattan": "cityblock"}
 SLACK = 1e-9  # rounding: a row more does no harm, a row less would
-BLOCK = 256  # points at once
+DISTANCES = 2**22  # at once
 
 
 def rows_near(judge: Judge, located: Array, reach: Reach) -> NDArray[np.intp]:
@@ -21,9 +21,10 @@ def rows_near(judge: Judge, located: Array, reach: Reach) -> NDArray[np.intp]:
     size = neighbourhood_size(reach, judge.agent.n_rows, judge.agent.error)
     near = np.zeros(judge.agent.n_rows, bool)
     rows: Any = judge.rows.toarray() if issparse(judge.rows) else judge.rows
-    for start in range(0, len(located), BLOCK):
+    block = max(1, DISTANCES // len(near))
+    for start in range(0, len(located), block):
         with np.errstate(invalid="ignore"):  # a row of zeros has no direction
-            distances = np.nan_to_num(cdist(located[start : start + BLOCK], rows, NAMES[judge.metric]), nan=1.0)
+            distances = np.nan_to_num(cdist(located[start : start + block], rows, NAMES[judge.metric]), nan=1.0)
         farthest = np.partition(distances, size - 1, axis=1)[:, size - 1 : size]
         near |= (distances <= farthest * (1.0 + SLACK) + SLACK * distances.max(initial=0.0)).any(axis=0)
     return np.flatnonzero(near)
