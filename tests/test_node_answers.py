@@ -295,7 +295,7 @@ def test_rounds_refuse_to_show_trust(three):
         ({"way": "guess"}, r"`way` must be 'solve' or 'rounds'; got 'guess'\."),
         ({**ROUNDS, "tolerance": 1.0}, "tolerance from 0 to 1"),
         ({**ROUNDS, "tolerance": np.nan}, "tolerance from 0 to 1"),
-        ({**ROUNDS, "rounds": 0}, "positive number"),
+        ({**ROUNDS, "rounds": 0}, "a number from 1 to"),
     ],
 )
 def test_what_cannot_be_asked_is_told_in_one_line(three, settings, said):
