@@ -45,7 +45,7 @@ class Part:
         self._scale = np.zeros((M, 1, beliefs.shape[1]))
         self._change, self._ratios = np.full(M, np.inf), [np.ones(M)] * RATIOS
         self.settled = np.zeros(M, bool)
-        self.all: Array = np.empty((K, *self.beliefs.shape))  # as last heard
+        self.heard: Array = np.empty((K, *self.beliefs.shape))  # as last heard
 
     def share(self, member: int) -> Array:
         """How much of its weight goes to a member, (M,)."""
@@ -53,28 +53,28 @@ class Part:
 
     def listen(self, beliefs: Sequence[Array], shares: Sequence[Array]) -> None:
         """Take in a round, what everybody believes and what each hands on to this agent, and pool."""
-        self.all = np.stack(beliefs)
+        self.heard = np.stack(beliefs)
         if self.base is None:
-            self.base = self.all[0, :, 0].copy()
-            self.all -= self.base[None, :, None]
-            self._scale = np.where(self._counts[:, :, :1], np.abs(self.all[:, :, :1]), 0.0).max(axis=0)
+            self.base = self.heard[0, :, 0].copy()
+            self.heard -= self.base[None, :, None]
+            self._scale = np.where(self._counts[:, :, :1], np.abs(self.heard[:, :, :1]), 0.0).max(axis=0)
         self._pool(np.sum(shares, axis=0))
 
     @property
     def apart(self) -> Array:
         """How far apart the members' beliefs were when last heard, (M, 1 + K, Q)."""
-        return _range(self.all, self._counts)
+        return _range(self.heard, self._counts)
 
     def agreed(self) -> tuple[Array, Array]:
         """Means of the beliefs last heard, less the base: (M, Q) with everybody, (M, K, Q) without each member."""
-        mean = np.where(self._counts, self.all, 0.0).sum(axis=0) / np.maximum(self._counts.sum(axis=0), 1)
+        mean = np.where(self._counts, self.heard, 0.0).sum(axis=0) / np.maximum(self._counts.sum(axis=0), 1)
         return mean[:, 0], mean[:, 1:]
 
     def stray(self, following: Sequence[Array]) -> Mask:
         """Which members' next beliefs, (K,), are not averages of those last heard."""
         mask, slack = self._counts, 1e-9 * self._scale
-        low = np.where(mask, self.all, np.inf).min(axis=0) - slack
-        high = np.where(mask, self.all, -np.inf).max(axis=0) + slack
+        low = np.where(mask, self.heard, np.inf).min(axis=0) - slack
+        high = np.where(mask, self.heard, -np.inf).max(axis=0) + slack
         empty = ~mask.any(axis=0)
         outside = [(((each < low) | (each > high)) & ~empty & mask[k]).any() for k, each in enumerate(following)]
         return np.array(outside)
@@ -90,7 +90,7 @@ class Part:
         together = (self.apart <= self.tolerance * self._scale).all(axis=(1, 2))
         self.settled = weighed & together
         self._change, self.weight = change, weight
-        self.beliefs = np.einsum("mrk,kmrq->mrq", self._runs, self.all)
+        self.beliefs = np.einsum("mrk,kmrq->mrq", self._runs, self.heard)
 
 
 def _trust(errors: Array, kept: Mask) -> Array:

@@ -36,9 +36,26 @@ class Asked:
 
 async def consult(circle: Circle, asked: Asked) -> Answered:
     """The collective's answer in one round."""
-    me, aside, seat = circle.configuration.name, circle.set_aside(), circle.scores.seat
-    spread = bool(aside) or seat.option.made.uses == MOMENTS
-    missing = circle.troubled()
+    aside, missing = circle.set_aside(), circle.troubled()
+    opinions = await _gathered(circle, asked, missing, bool(aside))
+    option = circle.scores.seat.option
+    while True:
+        scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
+        roster, who = circle.names, circle.membership(scored, missing)
+        who.check(circle.configuration.needed)
+        work = partial(solve, roster, who, opinions, option, asked.fields, guard=asked.guard, aside=aside)
+        try:
+            return await computed(len(asked.points) <= FEW, work)
+        except Impossible as error:
+            for name in error.names:
+                missing[name] = IMPOSSIBLE
+                del opinions[name]
+
+
+async def _gathered(circle: Circle, asked: Asked, missing: dict[str, str], aside: bool) -> dict[str, Opinion]:
+    """Everybody's opinion; who has none that can be used becomes `missing`."""
+    seat = circle.scores.seat
+    spread = aside or seat.option.made.uses == MOMENTS
     question = v1.Question(
         protocol=PROTOCOL, id=next(_numbers), points=tensor(asked.points), spread=spread, guard=asked.guard
     )
@@ -47,28 +64,17 @@ async def consult(circle: Circle, asked: Asked) -> Answered:
     waiting = [asyncio.create_task(_heard(link, question, len(asked.points), seat)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own opinion
-        own = await circle.opinion(asked.points, spread=spread, guard=asked.guard)
+        opinions = {circle.configuration.name: await circle.opinion(asked.points, spread=spread, guard=asked.guard)}
         replies = await asyncio.gather(*waiting)
     finally:
         for task in waiting:
             task.cancel()
-    opinions = {me: own}
     for link, reply in zip(links, replies, strict=True):
         if isinstance(reply, Opinion):
             opinions[link.name] = reply
         else:
             missing[link.name] = reply.reason
-    while True:
-        scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
-        roster, who = circle.names, circle.membership(scored, missing)
-        who.check(circle.configuration.needed)
-        work = partial(solve, roster, who, opinions, seat.option, asked.fields, guard=asked.guard, aside=aside)
-        try:
-            return await computed(len(asked.points) <= FEW, work)
-        except Impossible as error:
-            for name in error.names:
-                missing[name] = IMPOSSIBLE
-                del opinions[name]
+    return opinions
 
 
 async def _heard(link: Link, question: v1.Question, rows: int, seat: Seat) -> Opinion | PeerError:
