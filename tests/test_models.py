@@ -214,6 +214,7 @@ class Server(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.metadata.outputs.add(name="y", datatype="FP32", shape=[-1, 1])
         self.predict = lambda rows: rows @ np.array([1.0, -2.0, 0.5])
         self.typed, self.sizes, self.index = False, [], None
+        self.listing = grpc.StatusCode.UNIMPLEMENTED
         self.change = lambda answer: answer
 
     def ModelMetadata(self, request, context):  # noqa: N802
@@ -223,7 +224,7 @@ class Server(service_pb2_grpc.GRPCInferenceServiceServicer):
 
     def RepositoryIndex(self, request, context):  # noqa: N802
         if self.index is None:
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, "no list")
+            context.abort(self.listing, "no list")
         return self.index
 
     def ModelInfer(self, request, context):  # noqa: N802
@@ -285,6 +286,41 @@ def test_the_version_is_what_was_asked_for_or_the_newest_or_a_digest(served):
     assert load(source)[1] not in ("v7", digest)
     server.index.models.add(name="iris", version="v3")
     assert load(source)[1] == "v3"
+
+
+def test_a_list_of_versions_that_cannot_be_had_now_is_not_taken_for_none(served):
+    server, model = served
+    del server.metadata.versions[:]
+    digest = model.describe().version
+    server.listing = grpc.StatusCode.UNAVAILABLE
+    assert "must answer; UNAVAILABLE: no list" in complaint(model.describe)
+    server.listing = grpc.StatusCode.UNIMPLEMENTED
+    assert model.describe().version == digest
+
+
+def test_a_served_model_answers_with_the_version_that_it_was_announced_with(served):
+    server, model = served
+    assert len(model.predict(X)) == 60
+
+    def versioned(version):
+        def change(answer):
+            answer.model_version = version
+            return answer
+
+        return change
+
+    server.change = versioned("11")
+    assert "must answer with version 10; it answered with 11" in complaint(lambda: model.predict(X))
+    asked = RemoteModel(model.address, "iris", "9")
+    assert "must answer with version 9; it answered with 11" in complaint(lambda: asked.predict(X))
+    asked.close()
+    server.change = versioned("")
+    assert len(model.predict(X)) == 60, "some servers do not tell"
+    del server.metadata.versions[:]
+    server.change = versioned("11")
+    silent = RemoteModel(model.address, "iris")
+    assert len(silent.predict(X)) == 60, "a digest is not the server's word"
+    silent.close()
 
 
 def test_a_served_model_with_several_columns_and_one_that_says_nothing_of_itself(served):

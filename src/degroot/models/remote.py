@@ -28,6 +28,7 @@ class Description:
     features: int | None
     output: str | None  # None: the first one there is
     version: str
+    told: bool = True  # whether the version is the server's own word, not a digest of what it says
 
 
 class RemoteModel:
@@ -85,12 +86,12 @@ class RemoteModel:
         if len(told.inputs) > 1:
             raise self._error(f"must take one table; it has {len(told.inputs)} inputs")
         if not told.inputs:  # MLServer says nothing unless it is told what to say, and takes any name
-            return Description("input-0", "FP64", None, None, self._version(told))
+            return Description("input-0", "FP64", None, None, *self._version(told))
         taken = told.inputs[0]
         if taken.datatype not in FLOATS:
             raise self._error(f"must take FP32 or FP64; its input {taken.name!r} takes {taken.datatype}")
         width = taken.shape[-1] if len(taken.shape) == 2 and taken.shape[-1] > 0 else None
-        return Description(taken.name, taken.datatype, width, _output(told.outputs), self._version(told))
+        return Description(taken.name, taken.datatype, width, _output(told.outputs), *self._version(told))
 
     def close(self) -> None:
         """Close the connection."""
@@ -123,6 +124,8 @@ class RemoteModel:
         request.inputs.add(name=described.input, datatype=described.datatype, shape=rows.shape)
         request.raw_input_contents.append(rows.tobytes())
         told = self._call(self._stub.ModelInfer, request)
+        if described.told and told.model_version not in ("", described.version):
+            raise self._error(f"must answer with version {described.version}; it answered with {told.model_version}")
         names = [output.name for output in told.outputs]
         if not names or (described.output is not None and described.output not in names):
             raise self._error(f"must give {described.output or 'an output'}; it gave {', '.join(names) or 'none'}")
@@ -145,21 +148,25 @@ class RemoteModel:
         except grpc.RpcError as error:
             raise self._error(f"must answer; {error.code().name}: {str(error.details()).rstrip('.')}") from error
 
-    def _version(self, told: Any) -> str:
-        """What was asked for, or the newest that the server tells of, or a digest of what it says."""
+    def _version(self, told: Any) -> tuple[str, bool]:
+        """What was asked for, or the newest that the server tells of: then True; or else a digest of what it says."""
         versions = [self.version] if self.version else list(told.versions) or self._listed_versions()
         if versions:
-            return max(versions, key=lambda version: (len(version), version))  # "10" comes after "9"
-        return sha256(told.SerializeToString(deterministic=True)).hexdigest()[:VERSION_DIGITS]
+            return max(versions, key=lambda version: (len(version), version)), True  # "10" comes after "9"
+        return sha256(told.SerializeToString(deterministic=True)).hexdigest()[:VERSION_DIGITS], False
 
     def _listed_versions(self) -> list[str]:
         """The versions in the server's list of models, if it has one: MLServer tells them nowhere else."""
+        import grpc
         from tritonclient.grpc import service_pb2
 
         try:
             told = self._call(self._stub.RepositoryIndex, service_pb2.RepositoryIndexRequest(ready=True))
-        except InvalidInput:
-            return []
+        except InvalidInput as error:
+            cause: Any = error.__cause__
+            if cause.code() is grpc.StatusCode.UNIMPLEMENTED:
+                return []
+            raise
         return [str(model.version) for model in told.models if model.name == self.name and model.version]
 
     def _error(self, message: str) -> InvalidInput:
