@@ -18,7 +18,7 @@ from degroot.node.opinion import Model
 from degroot.node.organisation import own_residuals
 from degroot.node.residuals import Residuals, Unfinished
 from degroot.node.seat import Seat
-from degroot.node.threads import computed
+from degroot.node.threads import asked_model, computed
 from degroot.node.wire import Malformed
 from degroot.points import Array
 
@@ -47,7 +47,7 @@ class Scores:
 
     async def take(self, first: Seat) -> None:
         """Go on with another model of one's own."""
-        own = await computed(False, own_residuals, first)
+        own = await asked_model(False, own_residuals, first)
         self._first, self._own = first, own
         await self._reseat()
 
@@ -61,20 +61,20 @@ class Scores:
         if model in self._complete:
             link.progress = 1.0
             return
-        work = self._residuals.begun(model, self._chunk_rows)
+        work = await computed(False, self._residuals.begun, model, self._chunk_rows)
         self._log.info("calibrating", peer=link.name, version=model.version, done=round(work.progress, 3))
-        await self._calibrate(link, work)
+        await self._calibrate(link, model.version, work)
         work.finish()
         self._residuals.forget_earlier(model)
         self._complete = dict(self._residuals.complete())
         await self._reseat()
         self._log.info("calibrated", peer=link.name, version=model.version)
 
-    async def _calibrate(self, link: Link, work: Unfinished) -> None:
+    async def _calibrate(self, link: Link, version: str, work: Unfinished) -> None:
         told = time.monotonic()
         for chunk in work.remaining():
-            rows = work.rows(chunk)
-            work.write(chunk, await residuals_at(link, self._first, rows))
+            residuals = await residuals_at(link, version, self._first, work.rows(chunk))
+            await computed(False, work.write, chunk, residuals)
             link.progress = work.progress
             self._metrics.calibrated(link.name, link.progress)
             if time.monotonic() - told > TELL_SECONDS:
@@ -92,9 +92,9 @@ class Scores:
 class OnDemand:
     """Only the neighbours of asked points are put to a peer's model, and what it says is kept: the paper's way."""
 
-    def __init__(self, first: Seat, residuals: Residuals) -> None:
+    def __init__(self, first: Seat, residuals: Residuals, chunk_rows: int) -> None:
         self._first, self._own = first, own_residuals(first)
-        self._residuals = residuals
+        self._residuals, self._chunk_rows = residuals, chunk_rows
         self._known: dict[Model, Any] = {}
         self._names: frozenset[str] = frozenset()
         self._asking = asyncio.Lock()
@@ -107,7 +107,7 @@ class OnDemand:
 
     async def take(self, first: Seat) -> None:
         """Go on with another model of one's own."""
-        self._own = await computed(False, own_residuals, first)
+        self._own = await asked_model(False, own_residuals, first)
         self._first = first
         self._announce()
 
@@ -119,21 +119,22 @@ class OnDemand:
         """Get ready to score a peer's model."""
         model, link.progress = Model(link.name, link.version), 1.0
         if model not in self._known:
-            self._known = {each: kept for each, kept in self._known.items() if each.name != model.name}
-            self._known[model] = self._residuals.cache(model)
+            kept = await computed(False, self._residuals.cache, model)
+            others = {each: values for each, values in self._known.items() if each.name != model.name}
+            self._known = others | {model: kept}
             self._announce()
 
     async def seat_for(self, points: Array, links: Mapping[str, Link]) -> Seat:
         """A seat with all models that are known near these points, once their owners have been asked."""
-        located = self._first.judge.locate(points)
-        rows = await computed(False, rows_near, self._first.judge, located, self._first.option.reach)
+        first, own = self._first, self._own
+        rows = await computed(False, _rows_near, first, points)
         async with self._asking:
             known = {model: kept for model, kept in self._known.items() if model.name in self._names}
             asked = [self._ask(links.get(model.name), model, kept, rows) for model, kept in known.items()]
             scored = [model for model in await asyncio.gather(*asked) if model is not None]
-            residuals: dict[Model, Array] = {model: np.array(known[model]) for model in scored}
-        residuals[Model(self._first.agent.name, self._first.version)] = self._own
-        return Seat.taken(self._first, residuals)
+        residuals: dict[Model, Array] = {model: known[model] for model in scored}
+        residuals[Model(first.agent.name, first.version)] = own
+        return await computed(False, Seat.taken, first, residuals)  # which copies all that is known
 
     async def _ask(self, link: Link | None, model: Model, kept: Any, rows: NDArray[np.intp]) -> Model | None:
         """The model, if it is known at all these rows in the end."""
@@ -142,9 +143,11 @@ class OnDemand:
             return model
         if link is None or link.trouble is not None or link.version != model.version:
             return None
+        new = np.random.default_rng().permutation(new)  # their order tells nothing
         try:
-            new = np.random.default_rng().permutation(new)  # their order tells nothing
-            kept[new] = await residuals_at(link, self._first, new)
+            for start in range(0, len(new), self._chunk_rows):
+                chunk = new[start : start + self._chunk_rows]
+                kept[chunk] = await residuals_at(link, model.version, self._first, chunk)
         except PeerError:
             return None
         return model
@@ -156,11 +159,17 @@ class OnDemand:
         self.seat = replace(self._first, scored=tuple(sorted([*scored, own])))
 
 
-async def residuals_at(link: Link, seat: Seat, rows: NDArray[np.intp]) -> Array:
-    """What a peer's model is off by on some rows, (m, Q)."""
-    answer = await link.infer(seat.agent.X[rows], link.version)
+async def residuals_at(link: Link, version: str, seat: Seat, rows: NDArray[np.intp]) -> Array:
+    """What this version of a peer's model is off by on some rows, (m, Q). If it has another by now, it refuses."""
+    answer = await link.infer(seat.agent.X[rows], version)
+    if answer.model_version != version:
+        raise BadReply(link.name, f"answers with version {answer.model_version[:100]!r} of its model, not {version!r}")
     try:
         predictions = predictions_in(answer, len(rows), seat.outputs)
     except Malformed as error:
         raise BadReply(link.name, str(error)) from error
     return predictions - seat.agent.y[rows].reshape(len(rows), -1)
+
+
+def _rows_near(seat: Seat, points: Array) -> NDArray[np.intp]:
+    return rows_near(seat.judge, seat.judge.locate(points), seat.option.reach)

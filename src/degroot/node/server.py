@@ -59,7 +59,7 @@ async def _serve(
     wiring = Wiring(configuration.name, credentials, limits, timing.deadline_seconds, ledger, measured)
     residuals = Residuals.at(configuration.state, first.agent.X, first.agent.y)
     scores: Scores | OnDemand = (
-        OnDemand(first, residuals)
+        OnDemand(first, residuals, timing.chunk_rows)
         if configuration.queries == ON_DEMAND
         else Scores(first, residuals, timing.chunk_rows, measured, log)
     )
