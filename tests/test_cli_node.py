@@ -177,6 +177,10 @@ def break_features(site: Site) -> None:
     ROWS.drop(columns="c").to_csv(site.folder / "rows.csv", index=False)
 
 
+def break_neighbours(site: Site) -> None:
+    site.change("[timing]\n", "[collective]\nneighbours = 41\n[timing]\n")
+
+
 def break_name(site: Site) -> None:
     site.change('name = "north"', 'name = "south"')
 
@@ -206,6 +210,7 @@ MISTAKES = [
     (break_data, "data", ["rows.csv: No such file"]),
     (break_model, "model", ["model.onnx cannot be opened"]),
     (break_features, "model", ["takes 3 features", "have 2"]),
+    (break_neighbours, "model", ["`neighbours` must be at most the number of rows, 40", "got 41"]),
     (break_name, "identity", ["must be for 'south'", "is for 'north'"]),
     (break_identity, "identity", ["--insecure-loopback"]),
     (break_certificate, "identity", ["expired on 20"]),
@@ -303,7 +308,7 @@ class Neighbour(collective_pb2_grpc.CollectiveServicer):
         settings = v1.Settings(rule="degroot", metric="euclidean", guard=True)
         names = ["a", "b", "c"]
         self.description = v1.Description(
-            protocol=1, name="south", n_features=3, feature_names=names, settings=settings
+            protocol=1, name="south", model_version="1", n_features=3, feature_names=names, settings=settings
         )
 
     def Describe(self, request, context):  # noqa: N802
@@ -333,6 +338,29 @@ def test_a_peer_that_answers_must_have_the_same_features(degroot, site, neighbou
         checked = degroot("node", "check", site.path)
         assert checked.code == 2
         assert words in checked.complaint
+
+
+def test_a_peer_that_names_another_number_of_features_or_tells_what_no_node_tells_is_refused(degroot, site, neighbour):
+    def refusal() -> str:
+        checked = degroot("node", "check", site.path)
+        assert checked.code == 2
+        return checked.complaint
+
+    sound = v1.Description()
+    sound.CopyFrom(neighbour.description)
+    neighbour.description.feature_names[:] = ["a", "b"]
+    assert "must have 3 names of features, as here; it has 2" in refusal()
+    neighbour.description.feature_names[:] = []
+    assert degroot("node", "check", site.path).code == 0, "it need not name its features"
+    for version, length in (("", 0), ("v" * 201, 201)):
+        neighbour.description.model_version = version
+        assert f"version must have 1 to 200 characters; it has {length}" in refusal()
+    neighbour.description.CopyFrom(sound)
+    neighbour.description.scored.extend([v1.Model(name="n", version="1")] * 10_001)
+    assert "at most 10000 scored models; it tells of 10001" in refusal()
+    neighbour.description.CopyFrom(sound)
+    neighbour.description.members.extend([v1.Member(name="n")] * 10_001)
+    assert "at most 10000 members; it tells of 10001" in refusal()
 
 
 def test_a_peer_that_is_not_there_or_somebody_else_is_a_warning(degroot, site, neighbour):

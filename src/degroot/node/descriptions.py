@@ -7,6 +7,8 @@ from degroot.node.configuration import Configuration, Settings
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import PROTOCOL
 
+LONGEST, MOST = 200, 10_000  # characters of a version; models that are scored, and members
+
 
 def described(configuration: Configuration, agent: Agent, feature_names: Sequence[str]) -> v1.Description:
     """What a node says of itself, before it has scored any model."""
@@ -26,9 +28,9 @@ def differing(mine: v1.Description, theirs: v1.Description, name: str) -> str | 
         return f"its name must be {name!r}, as in the roster; it is {theirs.name[:100]!r}"
     if theirs.n_features != mine.n_features:
         return f"it must have {mine.n_features} features, as here; it has {theirs.n_features}"
-    for k, (here, there) in enumerate(zip(mine.feature_names, theirs.feature_names, strict=False)):
-        if here != there:
-            return f"its features must be the same in the same order; feature {k} is {there[:100]!r}, not {here!r}"
+    strange = _implausible(theirs) or _misnamed(mine.feature_names, theirs.feature_names)
+    if strange is not None:
+        return strange
     if theirs.outputs != mine.outputs:
         return f"it must predict {mine.outputs or 1} outputs, as here; it predicts {theirs.outputs or 1}"
     if list(theirs.classes) != list(mine.classes):
@@ -37,6 +39,26 @@ def differing(mine: v1.Description, theirs: v1.Description, name: str) -> str | 
         here, there = getattr(mine.settings, field), getattr(theirs.settings, field)
         if here != there:
             return f"its setting {field!r} must be {here!r}, as here; it is {str(there)[:100]!r}"
+    return None
+
+
+def _implausible(theirs: v1.Description) -> str | None:
+    """What no node says."""
+    if not 1 <= len(theirs.model_version) <= LONGEST:
+        return f"its model's version must have 1 to {LONGEST} characters; it has {len(theirs.model_version)}"
+    for what, told in (("scored models", theirs.scored), ("members", theirs.members)):
+        if len(told) > MOST:
+            return f"it must tell of at most {MOST} {what}; it tells of {len(told)}"
+    return None
+
+
+def _misnamed(mine: Sequence[str], theirs: Sequence[str]) -> str | None:
+    """How the names of features differ, where both have names."""
+    if mine and theirs and len(theirs) != len(mine):
+        return f"it must have {len(mine)} names of features, as here; it has {len(theirs)}"
+    for k, (here, there) in enumerate(zip(mine, theirs, strict=False)):
+        if here != there:
+            return f"its features must be the same in the same order; feature {k} is {there[:100]!r}, not {here!r}"
     return None
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
-import numpy as np
 
 from degroot import models
-from degroot.agents import Agent
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.folders import make_folder
 from degroot.node import datafiles, identity
@@ -21,6 +19,7 @@ from degroot.node.configuration import Configuration, Peer
 from degroot.node.descriptions import described, differing
 from degroot.node.faults import from_rpc
 from degroot.node.locks import is_locked
+from degroot.node.organisation import seated_with
 from degroot.node.seat import Seat
 from degroot.node.security import check_security
 from degroot.node.v1 import collective_pb2 as v1
@@ -50,8 +49,8 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
     yield _found("identity", lambda: _check_identity(configuration, insecure_loopback))
     rows: list[datafiles.Rows] = []
     yield _found("data", lambda: _check_data(configuration, rows))
-    agents: list[Agent] = []
-    yield _found("model", lambda: _check_model(configuration, rows, unsafe_pickle, agents))
+    seats: list[Seat] = []
+    yield _found("model", lambda: _check_model(configuration, rows, unsafe_pickle, seats))
     if is_locked(configuration.state):
         yield Finding("port", OK, f"this node is running, on {configuration.listen}")
     else:
@@ -60,7 +59,7 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
             port = configuration.metrics_port
             yield _found("metrics port", lambda: _check_port(LOOPBACK, port))
     yield _found("state", lambda: f"{make_folder(configuration.state)} can be written")
-    mine = described(configuration, agents[0], rows[0].names) if agents else None
+    mine = described(configuration, seats[0].agent, seats[0].feature_names) if seats else None
     for peer in configuration.peers:
         yield _reached(configuration, peer, mine)
 
@@ -88,20 +87,13 @@ def _check_data(configuration: Configuration, rows: list[datafiles.Rows]) -> str
 
 
 def _check_model(
-    configuration: Configuration, rows: list[datafiles.Rows], unsafe_pickle: bool, agents: list[Agent]
+    configuration: Configuration, rows: list[datafiles.Rows], unsafe_pickle: bool, seats: list[Seat]
 ) -> str:
-    model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)
     if not rows:
+        version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)[1]
         return f"version {version} could be opened; there are no rows to try it on"
-    models.check_features(model, rows[0].names)
-    X, classes = rows[0].X, configuration.data.classes
-    agent = Agent(
-        model, X, rows[0].y, configuration.name, own_predictions=rows[0].own,
-        classes=None if classes is None else np.array(classes),
-    )  # fmt: skip
-    agent.predict(X[:1])
-    agents.append(agent)
-    return f"version {version} answers a test row"
+    seats.append(seated_with(configuration, rows[0], unsafe_pickle=unsafe_pickle))
+    return f"version {seats[0].version} answers for these rows"
 
 
 def _check_port(host: str, port: int) -> str:

@@ -1,5 +1,6 @@
 """Organisations: from a node's configuration to its agent, with the one model that it needs nobody for, its own."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -10,26 +11,44 @@ from degroot.judges import Judge, residuals_of
 from degroot.node import datafiles
 from degroot.node.configuration import STANDARDISE, Configuration
 from degroot.node.opinion import Model
-from degroot.node.seat import Seat
+from degroot.node.seat import FEW, Seat
 from degroot.points import Array
 from degroot.rules import RULES, Option
+
+AT_ONCE, TRIES = 0.005, 3  # seconds for a few rows, at best of so many tries
 
 
 def seated(configuration: Configuration, *, unsafe_pickle: bool = False) -> Seat:
     """The seat of a node that has scored its own model only."""
-    rows = datafiles.load(configuration.data)
+    return seated_with(configuration, datafiles.load(configuration.data), unsafe_pickle=unsafe_pickle)
+
+
+def seated_with(configuration: Configuration, rows: datafiles.Rows, *, unsafe_pickle: bool = False) -> Seat:
+    """The same, with rows that were read before."""
     model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)
     models.check_features(model, rows.names)
-    agent = _agent(configuration, rows, model)
-    settings = configuration.collective
+    agent, settings = _agent(configuration, rows, model), configuration.collective
     option = Option(settings.rule, RULES[settings.rule].reach)
     judge = Judge.appoint(agent, [agent], settings.metric)
-    near_by = configuration.model.file is not None
     first = Seat(
         agent, version, option.as_set(settings.neighbours, settings.kernel, settings.ridge),
-        (Model(configuration.name, version),), judge, settings.guard, rows.names, near_by,
+        (Model(configuration.name, version),), judge, settings.guard, rows.names, is_near_by(configuration, agent),
     )  # fmt: skip
     return Seat.taken(first, {first.scored[0]: own_residuals(first)})
+
+
+def is_near_by(configuration: Configuration, agent: Agent) -> bool:
+    """Whether its model answers in this process, and a few rows at once; it has been asked before."""
+    if configuration.model.file is None:
+        return False
+    rows = agent.X[np.arange(FEW) % agent.n_rows]
+    return min(_seconds(agent, rows) for _ in range(TRIES)) <= AT_ONCE
+
+
+def _seconds(agent: Agent, rows: Array) -> float:
+    begun = time.perf_counter()
+    agent.predict(rows)
+    return time.perf_counter() - begun
 
 
 def own_residuals(seat: Seat) -> Array:

@@ -32,7 +32,7 @@ class Seat:
     judge: Judge
     guarded: bool
     feature_names: tuple[str, ...] = ()
-    near_by: bool = True  # whether its model answers in this process
+    near_by: bool = True  # whether its model answers in this process, and a few points at once
 
     @classmethod
     def taken(cls, first: "Seat", residuals: Mapping[Model, Array]) -> "Seat":

@@ -10,8 +10,10 @@ from degroot import models
 from degroot.exceptions import DeGrootError
 from degroot.node.circle import Circle
 from degroot.node.configuration import Configuration, read
+from degroot.node.organisation import is_near_by
 from degroot.node.seat import Seat
-from degroot.node.threads import computed
+from degroot.node.security import secured
+from degroot.node.threads import asked_model
 
 ADDRESS_SECONDS = 10.0  # between looks at a model that is served elsewhere
 
@@ -42,7 +44,9 @@ async def watch(circle: Circle, unsafe_pickle: bool, log: Any) -> None:
 
 async def _reread(circle: Circle, log: Any) -> None:
     fresh, now = read(circle.configuration.path), circle.configuration
-    fixed = replace(fresh, peers=now.peers, clients=now.clients, quorum=now.quorum, identity=now.identity)
+    if now.identity is None:  # it runs without TLS: all addresses stay on this machine
+        fresh = secured(fresh, insecure_loopback=True)
+    fixed = replace(fresh, peers=now.peers, clients=now.clients, quorum=now.quorum)
     if fixed != now:
         log.warning("a restart is needed", reason="only peers, clients and the quorum can change while a node runs")
     await circle.change(replace(now, peers=fresh.peers, clients=fresh.clients, quorum=fresh.quorum))
@@ -50,7 +54,7 @@ async def _reread(circle: Circle, log: Any) -> None:
 
 
 async def _reload(circle: Circle, unsafe_pickle: bool, log: Any) -> None:
-    seat = await computed(False, _with_model, circle.scores.seat, circle.configuration, unsafe_pickle)
+    seat = await asked_model(False, _with_model, circle.scores.seat, circle.configuration, unsafe_pickle)
     if seat.version == circle.scores.seat.version:
         return
     if seat.agent.own_predictions is not None:
@@ -62,10 +66,12 @@ async def _reload(circle: Circle, unsafe_pickle: bool, log: Any) -> None:
 def _with_model(seat: Seat, configuration: Configuration, unsafe_pickle: bool) -> Seat:
     """The same seat with the model as it is now."""
     model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)
+    models.check_features(model, seat.feature_names)
     agent = copy(seat.agent)
     agent.model = model
     agent.predict(agent.X[:1])
-    return replace(seat, agent=agent, version=version, judge=replace(seat.judge, agent=agent))
+    near_by = is_near_by(configuration, agent)
+    return replace(seat, agent=agent, version=version, judge=replace(seat.judge, agent=agent), near_by=near_by)
 
 
 def _stamp(path: Path | None) -> Stamp:
