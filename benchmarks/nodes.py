@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -26,8 +28,9 @@ Written by `make bench`. Five node processes on loopback with mutual TLS, {rows}
 linear models as ONNX files, the paper's rule with its defaults; all on one machine of 2 shared cores, taking turns.
 Ratios are what counts."""
 LATENCY = """\
-One point, asked through `degroot.connect`. *Bare*: one unary call of an empty echo service with the same TLS and the
-same client library, nothing else. Asked for: at most 4 times the bare round trip, at the median, by solving."""
+One point, asked through `degroot.connect`. *Bare round trip*: one unary call of an empty echo service with the same TLS
+and the same client library, nothing else. *Bare fan-out*: such a service asks four others over open streams, and
+nobody computes or records anything. Asked for: at most 4 times the bare round trip, at the median, by solving."""
 THROUGHPUT = """\
 Batches of 1000 points, 20 of them: over one stream to the nodes, and one after the other in one process with all agents
 (2 threads). All fields. Asked for: at least 0.5."""
@@ -40,15 +43,35 @@ K, ROWS, FEATURES = 5, 1000, 8
 TOLERANCE = 1e-9
 ECHO = """
 import asyncio, sys, grpc
-port, *files = sys.argv[1:]
-ca, certificate, key = (open(file, "rb").read() for file in files)
+port, ca, certificate, key, *others = sys.argv[1:]
+ca, certificate, key = (open(file, "rb").read() for file in (ca, certificate, key))
 
 async def echo(request, context):
     return request
 
+async def echoes(requests, context):
+    while (request := await context.read()) is not grpc.aio.EOF:
+        await context.write(request)
+
 async def main():
+    credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+    options = [("grpc.ssl_target_name_override", "node0")]
+    channels = [grpc.aio.secure_channel(f"127.0.0.1:{other}", credentials, options) for other in others]
+    streams = [channel.stream_stream("/bare/Echoes")(wait_for_ready=True) for channel in channels]
+
+    async def one(stream, request):
+        await stream.write(request)
+        return await stream.read()
+
+    async def fan_out(request, context):
+        return (await asyncio.gather(*(one(stream, request) for stream in streams)))[0]
+
     server = grpc.aio.server()
-    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
+    handlers = {
+        "Echo": grpc.unary_unary_rpc_method_handler(echo),
+        "Echoes": grpc.stream_stream_rpc_method_handler(echoes),
+        "FanOut": grpc.unary_unary_rpc_method_handler(fan_out),
+    }
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("bare", handlers)])
     server.add_secure_port(f"127.0.0.1:{port}", grpc.ssl_server_credentials([(key, certificate)], ca, True))
     await server.start()
@@ -84,33 +107,40 @@ def in_turns(work: dict[str, Callable[[], object]], turns: int, each: int) -> di
     return {name: np.array(taken) for name, taken in times.items()}
 
 
-def bare(consortium: Consortium) -> tuple[subprocess.Popen, Callable[[], object]]:
-    """A process that only echoes, and a call of it."""
-    keys, [port] = consortium.folder / "keys", free_ports(1)
+@contextmanager
+def bare(consortium: Consortium) -> Iterator[dict[str, Callable[[], object]]]:
+    """Processes that only echo, and calls of them."""
+    keys, ports = consortium.folder / "keys", [str(port) for port in free_ports(K)]
     files = [str(keys / name) for name in ("ca.pem", "node0.pem", "node0.key")]
-    process = subprocess.Popen([sys.executable, "-c", ECHO, str(port), *files])
+    commands = [[port, *files] for port in ports[1:]] + [[ports[0], *files, *ports[1:]]]
+    processes = [subprocess.Popen([sys.executable, "-c", ECHO, *command]) for command in commands]
     ca, certificate, key = (Path(path).read_bytes() for path in consortium.credentials().values())
     credentials = grpc.ssl_channel_credentials(ca, key, certificate)
-    channel = grpc.secure_channel(f"127.0.0.1:{port}", credentials, [("grpc.ssl_target_name_override", "node0")])
-    echo = channel.unary_unary("/bare/Echo")
-    echo(b"", wait_for_ready=True)
-    return process, lambda: echo(b"x" * 100)
+    options = [("grpc.ssl_target_name_override", "node0")]
+    try:
+        with grpc.secure_channel(f"127.0.0.1:{ports[0]}", credentials, options) as channel:
+            calls = {"bare round trip": "/bare/Echo", "bare fan-out": "/bare/FanOut"}
+            made = {name: channel.unary_unary(path) for name, path in calls.items()}
+            for call in made.values():
+                call(b"", wait_for_ready=True)
+            yield {name: partial(call, b"x" * 100) for name, call in made.items()}
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def latency(consortium: Consortium, turns: int) -> list[dict[str, str]]:
     point = np.random.default_rng(1).normal(size=(1, FEATURES))
     guarded, unguarded = consortium.connect(), consortium.connect(guard=False)
-    process, echo = bare(consortium)
     work = {
-        "bare round trip": echo,
         "solve, all fields": lambda: guarded.consult(point),
         "solve, value only": lambda: guarded.predict(point),
         "solve without the guard, all fields": lambda: unguarded.consult(point),
         "solve without the guard, value only": lambda: unguarded.predict(point),
     }
-    times = in_turns(work, turns, 20)
-    process.kill()
-    process.wait()
+    with bare(consortium) as calls:
+        times = in_turns(calls | work, turns, 20)
     unit = np.median(times["bare round trip"])
     return [
         {
