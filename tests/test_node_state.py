@@ -1,25 +1,39 @@
-"""What a node keeps on disk, the rows that it asks about on demand, and the inbox of a pooling session."""
+"""What a node keeps on disk, how it scores its peers' models and takes in changes, and the inbox of a session."""
 
 import asyncio
 import hashlib
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
+import pandas as pd
 import pytest
+from consortium import save_linear, save_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from degroot import Agent
+from degroot import Agent, InvalidInput
 from degroot.evidence import Evidence, Reach
 from degroot.judges import Judge
+from degroot.node import inference
+from degroot.node.configuration import read
+from degroot.node.faults import BadReply, PeerRefused
 from degroot.node.limits import Exceeded
+from degroot.node.logs import logger
+from degroot.node.metrics import Metrics
 from degroot.node.nearby import rows_near
 from degroot.node.opinion import Model
+from degroot.node.organisation import is_near_by, seated
 from degroot.node.residuals import Residuals, StorageError
+from degroot.node.scores import OnDemand, Scores, residuals_at
+from degroot.node.security import secured
 from degroot.node.session import EARLY, MOST, Lost, Session, Sessions
+from degroot.node.threads import asked_model, computed
 from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.watching import _reload, _reread
 from degroot.node.wire import Malformed
 
 X, y = np.arange(46.0).reshape(23, 2), np.arange(23.0)
@@ -185,6 +199,201 @@ def test_rows_nearby_are_all_that_an_opinion_looks_at(seed, metric, kernel, neig
 
 def lambda_model():
     return Agent(lambda X: X[:, 0] ** 2, [[0.0, 0.0, 0.0]], [0.0], "south")
+
+
+def test_many_points_are_as_near_together_as_one_by_one(monkeypatch):
+    random = np.random.default_rng(1)
+    rows, points = random.normal(size=(60, 3)), random.normal(size=(9, 3))
+    judge = Judge.appoint(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], "euclidean")
+    together = rows_near(judge, points, Reach(5, "uniform"))
+    for distances in (1, 150):  # one point at once, and two
+        monkeypatch.setattr("degroot.node.nearby.DISTANCES", distances)
+        np.testing.assert_array_equal(rows_near(judge, points, Reach(5, "uniform")), together)
+
+
+class Peer:
+    """A peer whose model answers `2 x0`, in one version at a time."""
+
+    def __init__(self, name="south"):
+        self.name, self.version, self.trouble, self.progress = name, "1", None, 0.0
+        self.asked, self.changes = [], {}  # changes: after how many queries there is another version
+
+    async def infer(self, points, version):
+        self.version = self.changes.get(len(self.asked), self.version)
+        if version != self.version:
+            raise PeerRefused(self.name, "no such model")
+        self.asked.append((version, len(points)))
+        return inference.response(inference.request(self.name, version, points), version, 2.0 * points[:, 0])
+
+
+def organisation(folder, rest=""):
+    """The configuration of a node with 23 rows and a linear model."""
+    table = np.c_[X, y]
+    np.savetxt(folder / "rows.csv", table, delimiter=",", header="a,b,y", comments="", fmt="%.17g")
+    save_linear(folder / "model.skops", [1.0, 0.0, 0.0])
+    path = folder / "north.toml"
+    path.write_text(f"""
+name = "north"
+listen = "127.0.0.1:7443"
+state = "state"
+[model]
+file = "model.skops"
+[data]
+file = "rows.csv"
+target = "y"
+{rest}
+""")
+    return read(path)
+
+
+def calibrating(folder, first):
+    return Scores(first, Residuals.at(folder, first.agent.X, first.agent.y), 5, Metrics(), logger("north"))
+
+
+def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_path):
+    first, peer = seated(organisation(tmp_path)), Peer()
+    peer.changes = {2: "2"}
+
+    async def scenario():
+        scores = calibrating(tmp_path, first)
+        await scores.keep(["south"])
+        with pytest.raises(PeerRefused):
+            await scores.score(peer)
+        assert {version for version, _ in peer.asked} == {"1"}
+        peer.version = "2"
+        await scores.score(peer)
+        assert peer.asked == [("1", 5)] * 2 + [("2", 5)] * 4 + [("2", 3)]
+        assert scores.known(peer)
+        assert scores.seat.scored == (Model("north", first.version), Model("south", "2"))
+        np.testing.assert_allclose(scores.seat.judge.residuals[:, 0, 1], 2.0 * X[:, 0] - y)
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_of_another_version_than_was_asked_for_is_refused(tmp_path):
+    first, peer = seated(organisation(tmp_path)), Peer()
+
+    async def lying(points, version):
+        return inference.response(inference.request(peer.name, version, points), "9", points[:, 0])
+
+    peer.infer = lying
+    with pytest.raises(BadReply, match="version '9' of its model, not '1'"):
+        asyncio.run(residuals_at(peer, "1", first, np.arange(3)))
+
+
+def test_on_demand_rows_go_in_chunks_and_each_only_once(tmp_path):
+    first = seated(organisation(tmp_path, "[collective]\nneighbours = 7\nguard = false"))
+    peer, points = Peer(), X[:6] + 0.25
+
+    async def scenario():
+        scores = OnDemand(first, Residuals.at(tmp_path, first.agent.X, first.agent.y), 4)
+        await scores.keep(["south"])
+        await scores.score(peer)
+        near = rows_near(first.judge, points, first.option.reach)
+        seat = await scores.seat_for(points, {"south": peer})
+        assert [rows for _, rows in peer.asked] == [4] * (len(near) // 4) + [len(near) % 4] * (len(near) % 4 > 0)
+        assert seat.scored == (Model("north", first.version), Model("south", "1"))
+        np.testing.assert_allclose(seat.judge.residuals[near, 0, 1], 2.0 * X[near, 0] - y[near])
+        asked = len(peer.asked)
+        await scores.seat_for(points, {"south": peer})
+        assert len(peer.asked) == asked
+        peer.changes = {asked + 1: "2"}  # in the midst of the next question
+        seat = await scores.seat_for(X + 0.25, {"south": peer})
+        assert seat.scored == (Model("north", first.version),)
+
+    asyncio.run(scenario())
+
+
+def test_a_model_that_takes_its_time_is_not_near_by(tmp_path):
+    configuration = organisation(tmp_path)
+
+    def slow(X):
+        time.sleep(0.02)
+        return X[:, 0]
+
+    assert seated(configuration).near_by
+    assert not is_near_by(configuration, Agent(slow, X, y, "north"))
+
+
+def test_a_slow_model_keeps_no_computation_waiting():
+    async def scenario():
+        waiting, over = threading.Barrier(9), threading.Event()
+        asked = [asyncio.create_task(asked_model(False, lambda: waiting.wait(60) + over.wait(60))) for _ in range(8)]
+        await asyncio.to_thread(waiting.wait, 60)  # all threads for models are taken
+        assert await computed(False, lambda: "done") == "done"
+        over.set()
+        await asyncio.gather(*asked)
+
+    asyncio.run(scenario())
+
+
+class Log:
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, level):
+        return lambda event, **_: self.told.append((level, event))
+
+
+class Circle:
+    """As much of it as is changed while a node runs."""
+
+    def __init__(self, configuration, scores=None):
+        self.configuration, self.scores = configuration, scores
+
+    async def change(self, configuration):
+        self.configuration = configuration
+
+
+IDENTITY = '[identity]\nca = "ca.pem"\ncertificate = "{0}.pem"\nkey = "{0}.key"\n'
+SOUTH_AT = '[[peers]]\nname = "south"\naddress = "{}"\n'
+
+
+def reread(folder, running, rest):
+    circle, log = Circle(running), Log()
+    organisation(folder, rest)
+    asyncio.run(_reread(circle, log))
+    return [peer.address for peer in circle.configuration.peers], [level for level, _ in log.told]
+
+
+def test_without_tls_a_new_roster_stays_on_this_machine(tmp_path):
+    running = secured(organisation(tmp_path, IDENTITY.format("north")), insecure_loopback=True)
+    for identity in ("", IDENTITY.format("north")):
+        assert reread(tmp_path, running, identity + SOUTH_AT.format("[::1]:7444")) == (["[::1]:7444"], ["info"])
+        with pytest.raises(InvalidInput, match=r"all addresses must be of this machine .*'10.0.0.1:7444'"):
+            reread(tmp_path, running, identity + SOUTH_AT.format("10.0.0.1:7444"))
+
+
+def test_a_new_identity_needs_a_restart_and_that_is_told(tmp_path):
+    running, roster = organisation(tmp_path, IDENTITY.format("north")), SOUTH_AT.format("10.0.0.1:7444")
+    assert reread(tmp_path, running, IDENTITY.format("north") + roster) == (["10.0.0.1:7444"], ["info"])
+    for identity in (IDENTITY.format("other"), ""):
+        assert reread(tmp_path, running, identity + roster) == (["10.0.0.1:7444"], ["warning", "info"])
+
+
+def test_a_new_model_with_other_features_is_not_taken_in(tmp_path):
+    from sklearn.linear_model import LinearRegression
+
+    configuration = organisation(tmp_path)
+
+    async def scenario():
+        scores, log = calibrating(tmp_path, seated(configuration)), Log()
+        circle, before = Circle(configuration, scores), scores.seat.version
+        save_linear(tmp_path / "model.skops", [1.0, 2.0, 0.0])
+        await _reload(circle, False, log)
+        assert log.told == [("info", "model taken in")]
+        taken = scores.seat.version
+        assert taken != before
+        names = pd.DataFrame(X, columns=["b", "a"])
+        save_model(tmp_path / "model.skops", LinearRegression().fit(names, y))
+        with pytest.raises(InvalidInput, match="feature 0 is 'a', and 'b' in the model"):
+            await _reload(circle, False, log)
+        save_linear(tmp_path / "model.skops", [1.0, 2.0, 3.0, 0.0])
+        with pytest.raises(InvalidInput, match="takes 3 features"):
+            await _reload(circle, False, log)
+        assert scores.seat.version == taken
+
+    asyncio.run(scenario())
 
 
 def beliefs(number):
