@@ -13,7 +13,7 @@ from degroot.node.membership import Membership, settle
 from degroot.node.metrics import Metrics
 from degroot.node.opinion import Opinion
 from degroot.node.scores import OnDemand, Scores
-from degroot.node.threads import computed
+from degroot.node.threads import asked_model
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.points import Array
 
@@ -57,7 +57,7 @@ class Circle:
         seat = await self.scores.seat_for(points, self.links)
         if guard and not seat.guarded:
             raise InvalidInput("The guard must be on at all nodes; here it is off.")
-        return await computed(seat.quick(len(points)), lambda: seat.opinion(points, spread=spread, guard=guard))
+        return await asked_model(seat.quick(len(points)), lambda: seat.opinion(points, spread=spread, guard=guard))
 
     def membership(self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = ()) -> Membership:
         """Who can answer together. `found`: whose models each node at hand has scored."""

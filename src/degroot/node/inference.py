@@ -13,7 +13,7 @@ from degroot.exceptions import InvalidInput
 from degroot.node.access import Access, Visit
 from degroot.node.configuration import QUERY
 from degroot.node.seat import Seat
-from degroot.node.threads import computed
+from degroot.node.threads import asked_model
 from degroot.node.wire import Malformed
 from degroot.points import Array
 
@@ -130,7 +130,7 @@ class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
                 await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, str(error))
             await visit.message(MODEL_QUERY, len(points), request.ByteSize())
             try:
-                predictions = await computed(seat.quick(len(points)), seat.agent.predict, points)
+                predictions = await asked_model(seat.quick(len(points)), seat.agent.predict, points)
             except InvalidInput as error:
                 await self._access.refuse(context, visit.name, "model", StatusCode.INTERNAL, str(error))
             answer = response(request, seat.version, predictions)
