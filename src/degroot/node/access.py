@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -22,6 +22,7 @@ NAME = "degroot-name"  # in the metadata, where there are no certificates
 LINGER = 0.5  # seconds in which the next message has to come when the node is closing
 
 Roster = Callable[[], Mapping[str, frozenset[str]]]
+Result = TypeVar("Result")
 
 
 def caller(context: Any, insecure: bool = False) -> str | None:
@@ -106,17 +107,6 @@ class Access:
         """Abort a call because the node is closing."""
         await self.refuse(context, name, "closing", StatusCode.UNAVAILABLE, f"{self.name!r} is shutting down.")
 
-    async def refusing(self, context: Any, visit: "Visit", work: Callable[..., Any], *arguments: Any) -> Any:
-        """What `work` gives; if it refuses what came, the call is aborted."""
-        try:
-            return work(*arguments)
-        except UnknownVersion as error:
-            await self.refuse(context, visit.name, "version", StatusCode.FAILED_PRECONDITION, str(error))
-        except InvalidInput as error:
-            await self.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, str(error))
-        except Exceeded as exceeded:
-            await self.refuse(context, visit.name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
-
     async def _identified(self, context: Any, right: str | None) -> str:
         name = caller(context, self.insecure)
         if name is None:
@@ -171,9 +161,9 @@ class Visit:
             if access.closing.is_set():
                 await access.refuse_closing(self._context, self.name)
             told = f"A message must come within {patience:g} seconds (idle_seconds); none came."
-            await self._refuse("idle_seconds", StatusCode.DEADLINE_EXCEEDED, told)
+            await self.refuse("idle_seconds", StatusCode.DEADLINE_EXCEEDED, told)
         except DecodeError:
-            await self._refuse(
+            await self.refuse(
                 "malformed", StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol; this is none."
             )
         if message is grpc.aio.EOF:
@@ -186,7 +176,7 @@ class Visit:
         try:
             self._allowance.take(rows)
         except Exceeded as exceeded:
-            await self._refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+            await self.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
         self.received(kind, received_bytes, rows)
 
     def received(self, kind: str, received_bytes: int, rows: int = 0) -> None:
@@ -197,6 +187,11 @@ class Visit:
     def answered(self, kind: str, rows: int, sent_bytes: int) -> None:
         """Record an answer and all that came since the last one; to be called before it is sent."""
         self._record(kind, rows, sent_bytes, self._came.bytes if self._came else 0)
+
+    async def reply(self, kind: str, rows: int, message: Any) -> None:
+        """Record a message of a stream, and send it."""
+        self.answered(kind, rows, message.ByteSize())
+        await self._context.write(message)
 
     def ended(self) -> None:
         """Record what came and was not answered, if it can be: nothing has left for it."""
@@ -209,8 +204,20 @@ class Visit:
         self._access.metrics.exchanged(self.name, kind, IN, rows, sent_bytes, received_bytes)
         self._came = None
 
-    async def _refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
+    async def refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
+        """Abort the call, and count that."""
         await self._access.refuse(self._context, self.name, reason, code, told)
+
+    async def refusing(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """What `work` gives; if it refuses what came, the call is aborted."""
+        try:
+            return work(*arguments)
+        except UnknownVersion as error:
+            await self.refuse("version", StatusCode.FAILED_PRECONDITION, str(error))
+        except InvalidInput as error:
+            await self.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
+        except Exceeded as exceeded:
+            await self.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
 
 
 def _text(name: bytes) -> str:

@@ -123,16 +123,16 @@ class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
         """Predictions for some points."""
         async with self._access.admitted(context, QUERY) as visit:
             seat = self._seat()
-            await self._known(context, visit, (request.model_name, request.model_version))
+            await self._known(visit, (request.model_name, request.model_version))
             try:
                 points = points_in(request, seat.agent.n_features)
             except Malformed as error:
-                await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, str(error))
+                await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
             await visit.message(MODEL_QUERY, len(points), request.ByteSize())
             try:
                 predictions = await asked_model(seat.quick(len(points)), seat.agent.predict, points)
             except InvalidInput as error:
-                await self._access.refuse(context, visit.name, "model", StatusCode.INTERNAL, str(error))
+                await visit.refuse("model", StatusCode.INTERNAL, str(error))
             answer = response(request, seat.version, predictions)
             visit.answered(MODEL_QUERY, len(points), answer.ByteSize())
             return answer
@@ -142,15 +142,15 @@ class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
         async with self._access.admitted(context, QUERY) as visit:
             await visit.message(ABOUT, 0, request.ByteSize())
             if model is not None:
-                await self._known(context, visit, model)
+                await self._known(visit, model)
             visit.answered(ABOUT, 0, answer.ByteSize())
             return answer
 
-    async def _known(self, context: Any, visit: Visit, model: tuple[str, str]) -> None:
+    async def _known(self, visit: Visit, model: tuple[str, str]) -> None:
         version = self._seat().version
         if model[0] != self._name or model[1] not in ("", version):
             told = f"The model must be {self._name!r}, version {version!r}; got {model[0][:100]!r}, {model[1][:100]!r}."
-            await self._access.refuse(context, visit.name, "no such model", StatusCode.NOT_FOUND, told)
+            await visit.refuse("no such model", StatusCode.NOT_FOUND, told)
 
 
 def add_to(server: grpc.aio.Server, service: ModelService) -> None:

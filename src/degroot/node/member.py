@@ -1,7 +1,5 @@
 """Members: a node's part in pooling that another node was asked for."""
 
-from typing import Any
-
 from grpc import StatusCode
 
 from degroot.exceptions import DeGrootError
@@ -23,34 +21,34 @@ class Member:
     def __init__(self, circle: Circle, sessions: Sessions, access: Access) -> None:
         self._circle, self._sessions, self._access = circle, sessions, access
 
-    async def take_part(self, message: v1.PoolMessage, context: Any, visit: Visit) -> None:
+    async def take_part(self, message: v1.PoolMessage, visit: Visit) -> None:
         """Take part in a session that another node was asked for."""
         begin = message.begin
-        await self._access.refusing(context, visit, check_protocol, begin.protocol)
+        await visit.refusing(check_protocol, begin.protocol)
         me, names = self._circle.configuration.name, self._circle.names
-        terms = await self._access.refusing(context, visit, Terms.told, begin, me, names)
+        terms = await visit.refusing(Terms.told, begin, me, names)
         features = self._circle.scores.seat.agent.n_features
-        points = await self._access.refusing(context, visit, array, begin.points, (None, features), "points")
+        points = await visit.refusing(array, begin.points, (None, features), "points")
         await visit.message("pool", len(points), message.ByteSize())
         if visit.name not in terms.members:
             told = f"A session must be begun by a member; {visit.name!r} is none."
-            await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, told)
-        session = await self._access.refusing(context, visit, self._sessions.begun, terms.session, terms.members)
+            await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+        session = await visit.refusing(self._sessions.begun, terms.session, terms.members)
         try:
-            await self._pooled(terms, points, context, visit, session)
+            await self._pooled(terms, points, visit, session)
         finally:
             self._sessions.close(terms.session)
 
-    async def _pooled(self, terms: Terms, points: Array, context: Any, visit: Visit, session: Session) -> None:
+    async def _pooled(self, terms: Terms, points: Array, visit: Visit, session: Session) -> None:
         me, patience = self._circle.configuration.name, self._circle.configuration.timing.deadline_seconds
         try:
             check_rule(self._circle.scores.seat)
             opinion = await self._circle.opinion(points, guard=terms.guard)
         except DeGrootError as error:
-            await self._reply(context, visit, v1.PoolReply(ready=v1.Ready(fault=told_to_peers(error))), 0)
+            await visit.reply("pool", 0, v1.PoolReply(ready=v1.Ready(fault=told_to_peers(error))))
             return
-        await self._reply(context, visit, v1.PoolReply(ready=_ready(opinion)), len(points))
-        held = await self._held(terms, len(points), context, visit) if terms.guard else None
+        await visit.reply("pool", len(points), v1.PoolReply(ready=_ready(opinion)))
+        held = await self._held(terms, len(points), visit) if terms.guard else None
         try:
             pooled = await take_part(me, terms, opinion, held, session, self._circle.links, patience)
             outcome = v1.Outcome(weight=tensor(pooled.part.weight))
@@ -59,32 +57,26 @@ class Member:
             outcome = v1.Outcome(lost=losses)
         except Malformed as error:
             outcome = v1.Outcome(lost=[v1.Loss(name=me, reason=str(error))])
-        await self._reply(context, visit, v1.PoolReply(outcome=outcome), len(points))
+        await visit.reply("pool", len(points), v1.PoolReply(outcome=outcome))
 
-    async def _held(self, terms: Terms, points: int, context: Any, visit: Visit) -> Held:
+    async def _held(self, terms: Terms, points: int, visit: Visit) -> Held:
         message = await visit.next_message()
         if message is None or message.WhichOneof("kind") != "bounds":
             told = "Under a guard `bounds` must follow `begin`; they did not."
-            await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, told)
-        held: Held = await self._access.refusing(
-            context, visit, Held.decode, message.bounds, points, len(terms.members)
-        )
+            await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+        held: Held = await visit.refusing(Held.decode, message.bounds, points, len(terms.members))
         return held
 
-    async def _reply(self, context: Any, visit: Visit, reply: v1.PoolReply, rows: int) -> None:
-        visit.answered("pool", rows, reply.ByteSize())
-        await context.write(reply)
-
-    async def listen(self, message: v1.PoolMessage, context: Any, visit: Visit) -> None:
+    async def listen(self, message: v1.PoolMessage, visit: Visit) -> None:
         """Take in a member's beliefs, round by round. It cannot be ahead by more than one: there is no flood."""
-        await self._access.refusing(context, visit, check_protocol, message.join.protocol)
+        await visit.refusing(check_protocol, message.join.protocol)
         await visit.message("pool", 0, message.ByteSize())
         name, finished = message.join.session[:64], False
-        session = await self._access.refusing(context, visit, self._sessions.joined, name, visit.name)
+        session = await visit.refusing(self._sessions.joined, name, visit.name)
         try:
             while (message := await visit.next_message()) is not None:
                 visit.received("pool", message.ByteSize())
-                await self._access.refusing(context, visit, self._received, session, visit.name, message)
+                await visit.refusing(self._received, session, visit.name, message)
             finished = True
         finally:
             if not finished:

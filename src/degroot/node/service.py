@@ -44,7 +44,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
     async def Describe(self, request: v1.DescribeRequest, context: Any) -> v1.Description:  # noqa: N802
         """Who this node is."""
         async with self._access.admitted(context, None) as visit:
-            await self._access.refusing(context, visit, check_protocol, request.protocol)
+            await visit.refusing(check_protocol, request.protocol)
             await visit.message("describe", 0, request.ByteSize())
             description = self._circle.description()
             visit.answered("describe", 0, description.ByteSize())
@@ -54,12 +54,11 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         """What this node says of points, question by question."""
         async with self._access.admitted(context, OPINION) as visit:
             while (question := await visit.next_message()) is not None:
-                await self._access.refusing(context, visit, check_protocol, question.protocol)
-                points = await self._access.refusing(context, visit, self._points, question.points)
+                await visit.refusing(check_protocol, question.protocol)
+                points = await visit.refusing(self._points, question.points)
                 await visit.message("opinion", len(points), question.ByteSize())
                 reply = await self._opinion(question, points)
-                visit.answered("opinion", len(points), reply.ByteSize())
-                await context.write(reply)
+                await visit.reply("opinion", len(points), reply)
 
     async def Pool(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """Take part in pooling: with `begin` as a member, with `join` as one that others send beliefs to."""
@@ -67,25 +66,25 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             message = await visit.next_message()
             kind = None if message is None else message.WhichOneof("kind")
             if kind == "begin":
-                await self._member.take_part(message, context, visit)
+                await self._member.take_part(message, visit)
             elif kind == "join":
-                await self._member.listen(message, context, visit)
+                await self._member.listen(message, visit)
             else:
                 told = f"Pooling must open with `begin` or `join`; got {kind}."
-                await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, told)
+                await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
 
     async def Ask(self, request: v1.ConsultRequest, context: Any) -> v1.Answer:  # noqa: N802
         """A collective prediction for one batch."""
         async with self._access.admitted(context, ASK) as visit:
-            return await self._answer(request, context, visit)
+            return await self._answer(request, visit)
 
     async def Consult(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """Collective predictions, batch by batch, in order; while one is sent the next are at work."""
-        async with self._access.admitted(context, ASK) as visit, aclosing(self._ahead(context, visit)) as answers:
+        async with self._access.admitted(context, ASK) as visit, aclosing(self._ahead(visit)) as answers:
             async for answer in answers:
                 await context.write(answer)
 
-    async def _ahead(self, context: Any, visit: Visit) -> AsyncGenerator[v1.Answer, None]:
+    async def _ahead(self, visit: Visit) -> AsyncGenerator[v1.Answer, None]:
         """Answers to the batches as they come, in order; up to `AHEAD` are at work while one is waited for."""
         begun: asyncio.Queue[asyncio.Task[v1.Answer] | None] = asyncio.Queue(AHEAD)
         work: set[asyncio.Task[Any]] = set()
@@ -93,7 +92,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         async def read() -> None:
             try:
                 while (request := await visit.next_message()) is not None:
-                    task = asyncio.create_task(self._answer(request, context, visit))
+                    task = asyncio.create_task(self._answer(request, visit))
                     work.add(task)
                     task.add_done_callback(work.discard)
                     await begun.put(task)
@@ -110,20 +109,20 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
 
-    async def _answer(self, request: v1.ConsultRequest, context: Any, visit: Visit) -> v1.Answer:
+    async def _answer(self, request: v1.ConsultRequest, visit: Visit) -> v1.Answer:
         begun = time.perf_counter()
-        question = await self._access.refusing(context, visit, self._asked, request)
+        question = await visit.refusing(self._asked, request)
         await visit.message("consult", len(question.points), request.ByteSize())
         try:
             answered = await self._answered(request, question)
         except TooFew as error:
-            await self._access.refuse(context, visit.name, "quorum", StatusCode.UNAVAILABLE, str(error))
+            await visit.refuse("quorum", StatusCode.UNAVAILABLE, str(error))
         except AgentError as error:
-            await self._access.refuse(context, visit.name, "model", StatusCode.INTERNAL, str(error))
+            await visit.refuse("model", StatusCode.INTERNAL, str(error))
         except InvalidInput as error:
-            await self._access.refuse(context, visit.name, "malformed", StatusCode.INVALID_ARGUMENT, str(error))
+            await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
         except Exceeded as exceeded:
-            await self._access.refuse(context, visit.name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+            await visit.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
         answer = _encoded(answered, self._circle.scores.seat.agent.outputs)
         visit.answered("consult", len(question.points), answer.ByteSize())
         self._metrics.answered(time.perf_counter() - begun, answered.rounds)
