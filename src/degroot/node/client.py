@@ -19,13 +19,12 @@ from degroot.node.identity import channel_credentials
 from degroot.node.replies import Replies
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.v1 import collective_pb2_grpc
-from degroot.node.wire import PROTOCOL, tensor
+from degroot.node.wire import PROTOCOL, SOLVE, tensor
 from degroot.points import Array
 from degroot.progress import progress
 from degroot.tables import as_table, column_names, same_columns, to_numbers
 
 BATCH = 1000  # points in one message
-SOLVE = "solve"
 
 
 class RemoteCollective(Collective):

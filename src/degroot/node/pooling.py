@@ -20,8 +20,8 @@ from degroot.node.faults import PeerError, PeerLate, PeerUnreachable, from_rpc, 
 from degroot.node.links import Link
 from degroot.node.membership import Membership
 from degroot.node.opinion import Opinion, beliefs_of, decode_expectation, models
-from degroot.node.questions import FEW, Asked
-from degroot.node.rounds import Held, Pooled, Terms, check_rule, take_part, weight_of
+from degroot.node.questions import Asked
+from degroot.node.rounds import FEW, Held, Pooled, Terms, check_rule, take_part, weight_of
 from degroot.node.session import Lost, Sessions
 from degroot.node.solving import Answered, absent, grounds, spread_out, stale
 from degroot.node.threads import computed

@@ -11,7 +11,7 @@ from degroot.node.circle import Circle
 from degroot.node.faults import BadReply, PeerError
 from degroot.node.links import Link
 from degroot.node.opinion import Opinion, decode
-from degroot.node.seat import Seat
+from degroot.node.seat import FEW, Seat
 from degroot.node.solving import Answered, Impossible, solve
 from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2 as v1
@@ -20,8 +20,6 @@ from degroot.points import Array
 from degroot.rules import MOMENTS
 
 IMPOSSIBLE = "its opinion is none that rows could give"
-FEW = 32  # points that are solved sooner than a thread is found for them
-
 _numbers = count(1)
 
 

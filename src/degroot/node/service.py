@@ -26,10 +26,9 @@ from degroot.node.session import Sessions
 from degroot.node.solving import Answered
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.v1 import collective_pb2_grpc
-from degroot.node.wire import Malformed, array, check_protocol, tensor
+from degroot.node.wire import ROUNDS, SOLVE, Malformed, array, check_protocol, tensor
 from degroot.points import Array
 
-SOLVE, ROUNDS = "solve", "rounds"
 AHEAD = 2  # batches of one stream that wait for those before them
 
 
