@@ -23,8 +23,9 @@ class Reading(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         async def answer(_requests: Any, context: Any) -> Any:
             async with self._access.admitted(context, None) as visit:
                 request = await visit.next_message()
-            if request is None:
-                await context.abort(StatusCode.INVALID_ARGUMENT, "A call must have a message; none came.")
+                if request is None:
+                    told = "A call must have a message; none came."
+                    await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
             return await handler.unary_unary(request, context)
 
         return grpc.stream_unary_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
