@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +22,8 @@ from skl2onnx import to_onnx
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from degroot import cli
-from degroot.node.configuration import IdentityFiles, read
+from degroot.exceptions import InvalidInput
+from degroot.node.configuration import IdentityFiles, Peer, read
 from degroot.node.identity import init_ca, issue, server_credentials
 from degroot.node.ledger import Ledger
 from degroot.node.v1 import collective_pb2 as v1
@@ -429,3 +432,32 @@ def test_init_writes_the_address_peers_and_clients_that_are_given(degroot, tmp_p
     for wrong in (("--peer", "south"), ("--peer", "127.0.0.1:7442"), ("--listen", "here"), ("--client", "No One")):
         assert degroot("node", "init", "south", *wrong).code == 2
     assert not (tmp_path / "south.toml").exists()
+
+
+def test_a_key_that_others_can_read_is_a_warning(degroot, site):
+    (site.folder / "north.key").chmod(0o644)
+    checked = degroot("node", "check", site.path)
+    assert checked.code == 0, checked
+    assert outcomes(checked.out)["key"] == "warning"
+    assert "chmod 600" in checked.out
+
+
+@pytest.mark.parametrize(
+    ("found", "starts"),
+    [
+        (["failed"], False), (["failed", "warning"], False), (["failed", "ok"], True), (["warning", "warning"], True),
+        (["failed", "warning", "warning"], True), (["failed", "failed", "warning", "warning"], False),
+    ],
+)  # fmt: skip
+def test_a_node_that_is_unlike_all_and_half_of_its_peers_does_not_start(site, monkeypatch, found, starts):
+    from degroot.node import inspection
+    from degroot.node.organisation import seated
+
+    configuration = read(site.path)
+    peers = tuple(Peer(f"peer{k}", f"127.0.0.1:{k + 1}") for k in range(len(found)))
+    told = dict(zip((peer.name for peer in peers), found, strict=True))
+    monkeypatch.setattr(
+        inspection, "_reached", lambda _, peer, __: inspection.Finding("peer", told[peer.name], "an address: unlike.")
+    )
+    with nullcontext() if starts else pytest.raises(InvalidInput, match="must be like its peers"):
+        inspection.check_peers(replace(configuration, peers=peers), seated(configuration))

@@ -1,6 +1,7 @@
 """Access: who is calling, what they may, and the record of what they were given."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -14,11 +15,12 @@ from grpc import StatusCode
 from degroot.exceptions import InvalidInput
 from degroot.node.configuration import ASK
 from degroot.node.ledger import IN, Ledger, LedgerError
-from degroot.node.limits import Allowance, Allowances, Exceeded
+from degroot.node.limits import Allowance, Allowances, Bucket, Exceeded
 from degroot.node.metrics import Metrics
 from degroot.node.wire import UnknownVersion
 
 NAME = "degroot-name"  # in the metadata, where there are no certificates
+LINES = 2.0  # refusals that are logged, a second
 LINGER = 0.5  # seconds in which the next message has to come when the node is closing
 
 Roster = Callable[[], Mapping[str, frozenset[str]]]
@@ -57,6 +59,8 @@ class Access:
     idle: set[asyncio.Timeout] = field(default_factory=set)  # of streams that wait for a caller's next message
     visits: Counter[str | None] = field(default_factory=Counter)  # how many are open, by right
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+    log: Any = None
+    lines: Bucket = field(default_factory=lambda: Bucket(LINES, time.monotonic))  # a flood is not logged line by line
 
     @asynccontextmanager
     async def admitted(self, context: Any, right: str | None) -> AsyncIterator["Visit"]:
@@ -100,6 +104,9 @@ class Access:
     async def refuse(self, context: Any, name: str | None, reason: str, code: StatusCode, told: str) -> NoReturn:
         """Abort the call, and count that; `name` is None unless it is in the roster."""
         self.metrics.refused(name, reason)
+        if self.log is not None and self.lines.holds(1):
+            self.lines.take(1)
+            self.log.warning("refused", caller=name or "unknown", why=told)
         await context.abort(code, told)
         raise RuntimeError("A call that is aborted must end.")  # `abort` raises
 

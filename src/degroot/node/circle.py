@@ -100,6 +100,7 @@ class Circle:
 
     async def _leave(self, name: str) -> None:
         self._following.pop(name).cancel()
+        self.wiring.metrics.forget(name)
         await self.links.pop(name).close()
 
     async def _follow(self, link: Link) -> None:
@@ -109,6 +110,7 @@ class Circle:
             try:
                 await link.describe(lambda description: self.accept(description, link.name))
                 await self.scores.score(link)
+                self.wiring.metrics.calibrated(link.name, link.progress)
                 trouble = None
             except PeerError as error:
                 trouble = error.reason

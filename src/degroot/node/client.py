@@ -165,13 +165,16 @@ class RemoteCollective(Collective):
         timeout = self._timeout * count
         came = 0
         with progress("Asking", count, lines=True) as advance:
+            call = self._stub.Consult(requests, timeout=timeout, metadata=self._metadata)
             try:
-                for answer in self._stub.Consult(requests, timeout=timeout, metadata=self._metadata):
+                for answer in call:
                     came += 1
                     yield answer
                     advance()
             except grpc.RpcError as error:
                 raise _refusal(self._node, error, timeout) from error
+            finally:
+                call.cancel()  # where the loop was left early, nothing more is sent
         if came != count:
             raise DeGrootError(f"The node must answer all of {count} batches; it answered {came}.")
 

@@ -82,4 +82,5 @@ def _short(details: str) -> str:
     for sign in ("Connection refused", "CERTIFICATE_VERIFY_FAILED", "Socket closed", "Connection reset", "GOAWAY"):
         if sign.lower() in details.lower():
             return sign
-    return details.rsplit(": ", 1)[-1] or "connection lost"
+    last = details.rsplit(": ", 1)[-1]
+    return "Socket closed" if last in ("", "OK") else last

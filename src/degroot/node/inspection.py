@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -47,6 +48,8 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
     peers, clients = len(configuration.peers), len(configuration.clients)
     yield Finding("configuration", OK, f"{configuration.name!r}, {peers} peers, {clients} clients")
     yield _found("identity", lambda: _check_identity(configuration, insecure_loopback))
+    if configuration.identity is not None and _readable_by_others(configuration.identity.key):
+        yield Finding("key", WARNING, f"{configuration.identity.key} can be read by others; chmod 600 mends that")
     rows: list[datafiles.Rows] = []
     yield _found("data", lambda: _check_data(configuration, rows))
     seats: list[Seat] = []
@@ -70,6 +73,13 @@ def _check_identity(configuration: Configuration, insecure_loopback: bool) -> st
         return "none, on loopback only"
     expires = identity.check(configuration.identity, configuration.name)
     return f"{configuration.identity.certificate} is for {configuration.name!r} until {expires:%Y-%m-%d %H:%M} UTC"
+
+
+def _readable_by_others(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & 0o077)
+    except OSError:
+        return False  # that it is not there is told elsewhere
 
 
 def _found(what: str, check: Callable[[], str]) -> Finding:
@@ -109,13 +119,16 @@ def _check_port(host: str, port: int) -> str:
 
 
 def check_peers(configuration: Configuration, seat: Seat) -> None:
-    """Refuse to start where all peers that answer have other features or settings: then it is this node's mistake."""
+    """Refuse to start where no peer is alike and at least half of all are not: then it is this node's mistake.
+
+    A single peer with other features or settings, the first that could be reached, is only left out.
+    """
     mine = described(configuration, seat.agent, seat.feature_names)
     hasty = replace(configuration, timing=replace(configuration.timing, deadline_seconds=HASTY_SECONDS))
     with ThreadPoolExecutor(max(1, len(configuration.peers))) as pool:
         found = list(pool.map(lambda peer: _reached(hasty, peer, mine), configuration.peers))
     answered = [each for each in found if each.outcome != WARNING]
-    if answered and all(each.outcome == FAILED for each in answered):
+    if 2 * len(answered) >= len(found) > 0 and all(each.outcome == FAILED for each in answered):
         raise InvalidInput(f"A node must be like its peers; {answered[0].what} at {answered[0].told}")
 
 

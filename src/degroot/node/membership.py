@@ -23,7 +23,10 @@ class Membership:
     def check(self, quorum: int) -> None:
         """Refuse to answer with too few."""
         if len(self.members) < quorum:
-            told = "; ".join(f"{name}: {reason}" for name, reason in sorted(self.missing.items())) or "nobody else"
+            told = (
+                "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in sorted(self.missing.items()))
+                or "nobody else"
+            )
             raise TooFew(f"At least {quorum} agents must answer, the quorum; {len(self.members)} can. Missing: {told}.")
 
 

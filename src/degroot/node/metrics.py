@@ -1,6 +1,7 @@
 """Metrics: how a node does, in numbers that Prometheus reads on a local port."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
@@ -68,6 +69,11 @@ class Metrics:
     def calibrated(self, peer: str, share: float) -> None:
         """Say which share of the own rows has been scored with the peer's model."""
         self._calibrated.labels(self._label(peer)).set(share)
+
+    def forget(self, peer: str) -> None:
+        """A peer has left the roster."""
+        with suppress(KeyError):
+            self._calibrated.remove(self._label(peer))
 
     def stale(self, peers: Iterable[str]) -> None:
         """Say whose models have changed since they were scored."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from degroot import models
 from degroot.agents import Agent
+from degroot.collective import Collective
 from degroot.judges import Judge, residuals_of
 from degroot.node import datafiles
 from degroot.node.configuration import STANDARDISE, Configuration
@@ -72,3 +73,17 @@ def _space(named: str | None) -> object:
     from sklearn.preprocessing import StandardScaler
 
     return StandardScaler()
+
+
+def warmed(seat: Seat) -> None:
+    """Answer something as the nodes will together, so that no kernel is compiled while somebody waits."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(3, 40, seat.agent.n_features))
+    agents = [Agent(lambda X: X[:, 0], each, random.normal(size=40), f"agent{k}") for k, each in enumerate(rows)]
+    option = seat.option
+    collective = Collective(
+        agents, 5, option.rule, metric=seat.judge.metric, kernel=option.reach.kernel, ridge=option.ridge,
+        guard=seat.guarded,
+    )  # fmt: skip
+    collective.consult(rows[0])
+    seat.opinion(seat.agent.X[:1], guard=seat.guarded)

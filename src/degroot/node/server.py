@@ -21,13 +21,14 @@ from degroot.node.limits import Allowances
 from degroot.node.links import Wiring
 from degroot.node.locks import locked
 from degroot.node.logs import logger
-from degroot.node.organisation import seated
+from degroot.node.organisation import seated, warmed
 from degroot.node.reading import Reading
 from degroot.node.residuals import Residuals
 from degroot.node.scores import OnDemand, Scores
 from degroot.node.seat import Seat
 from degroot.node.security import secured
 from degroot.node.service import CollectiveService
+from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2_grpc
 from degroot.node.versions import OtherVersions
 from degroot.node.watching import watch
@@ -70,9 +71,11 @@ async def _serve(
         peers, clients = ({each.name: each.may for each in them} for them in (now.peers, now.clients))
         return clients | peers | {now.name: frozenset(RIGHTS)}
 
-    access = Access(configuration.name, roster, Allowances(limits), ledger, measured, files is None)
+    access = Access(configuration.name, roster, Allowances(limits), ledger, measured, files is None, log=log)
     server = _server(configuration, circle, access, measured, log)
     stopping = _stopping()
+    log.info("getting ready", note="the first time after installation this takes a while: kernels are compiled")
+    await computed(False, warmed, first)
     await server.start()
     await circle.change(configuration)
     gc.collect()
