@@ -57,8 +57,4 @@ def main() -> None:
         if not hasattr(error, "format_message"):  # what the command-line library says of wrong options
             raise
         code = complain(error.format_message())
-    if code == STOPPED:  # whoever pressed Ctrl-C does not wait for threads that libraries have started
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
     sys.exit(code)

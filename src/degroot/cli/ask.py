@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from degroot.cli.complaints import stopping_at_once
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.folders import make_folder
 
@@ -58,7 +59,7 @@ def ask(
         else _identity(ca, certificate, key, config) | {"node": name}
     )
     _check_output(output)
-    with _reached(address), connect(address, **identity, **settings) as collective:
+    with stopping_at_once(), _reached(address), connect(address, **identity, **settings) as collective:
         points = datafiles.points(input_, collective.feature_names or ())
         begun = time.perf_counter()
         answer = collective.consult(points.X, FIELDS)

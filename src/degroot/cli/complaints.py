@@ -1,6 +1,10 @@
 """Complaints: what is wrong, in one line on standard error."""
 
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 MISTAKE, STOPPED = 2, 130  # exit codes
 
@@ -9,3 +13,19 @@ def complain(message: str, code: int = MISTAKE) -> int:
     """Say what is wrong; the exit code that goes with it."""
     sys.stderr.write(f"degroot: {' '.join(message.split())}\n")
     return code
+
+
+@contextmanager
+def stopping_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the process here and now: an interruption that a library's callback swallows would be lost."""
+
+    def stop(_number: int, _frame: object) -> None:
+        complain("stopped", STOPPED)
+        sys.stderr.flush()
+        os._exit(STOPPED)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
