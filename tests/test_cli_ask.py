@@ -1,6 +1,7 @@
 """`degroot ask`: points from a file, answers to a file, as in process; every mistake is one line and exit code 2."""
 
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from degroot import Agent, cli
 from degroot.answers import Consensus, Flag
 from degroot.cli.answers import columns, summary
-from degroot.node import authority
+from degroot.node import authority, ledger
 
 RANDOM = np.random.default_rng(5)
 POINTS = pd.DataFrame(RANDOM.normal(size=(25, 3)), columns=["x0", "x1", "x2"])
@@ -301,3 +302,25 @@ def wait_for(attempt, patience=60.0):
     while (run := attempt()).code != 0 and time.monotonic() < until:
         time.sleep(0.2)
     return run
+
+
+def test_an_interruption_ends_it_while_answers_are_waited_for(consortium, tmp_path):
+    many = tmp_path / "many.csv"
+    pd.DataFrame(RANDOM.normal(size=(60_000, 3)), columns=["x0", "x1", "x2"]).to_csv(many, index=False)
+    options = {"node": address(consortium), "input": many, "output": tmp_path / "answers.csv", "way": "rounds"}
+    told = [text for name, value in (options | consortium.credentials()).items() for text in (f"--{name}", str(value))]
+    code = f"import sys; from degroot import cli; sys.argv = {['degroot', 'ask', *told]!r}; cli.main()"
+    asked = sum(line.exchanges for line in consults(consortium))
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as asking:
+        until = time.monotonic() + 60.0
+        while sum(line.exchanges for line in consults(consortium)) == asked and time.monotonic() < until:
+            time.sleep(0.05)
+        asking.send_signal(signal.SIGINT)
+        assert asking.wait(30) == 130
+        assert asking.stderr.read().splitlines()[-1] == "degroot: stopped"
+    assert not (tmp_path / "answers.csv").exists()
+
+
+def consults(consortium):
+    lines = ledger.summary(consortium.configuration("node0").ledger)
+    return [line for line in lines if line.kind == "consult"]
