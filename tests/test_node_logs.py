@@ -1,5 +1,6 @@
 """What a node logs: one JSON line for each event, and never contents."""
 
+import io
 import json
 import sys
 
@@ -72,3 +73,7 @@ def test_a_node_outlives_its_reader(monkeypatch):
         monkeypatch.setattr(sys, "stderr", stderr)
         log.info("asked")
         logger("south").info("asked")
+    readable = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", readable)
+    log.info("asked again")
+    assert "asked again" in readable.getvalue()
