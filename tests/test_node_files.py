@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from degroot import InvalidInput
+from degroot.datafiles import load, points, write_answers
 from degroot.node.configuration import DataSource
-from degroot.node.datafiles import load, points, write_answers
 
 FRAME = pd.DataFrame({"b": [1.5, 2.0, -3.0], "y": [1.0, 2.0, 3.0], "a": [1, 2, 3], "oof": [0.9, 2.2, 3.1]})
 

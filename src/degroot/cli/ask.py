@@ -46,8 +46,8 @@ def ask(
     ] = None,
 ) -> None:
     """Ask a node for collective predictions: values, standard errors, weights, and who was missing."""
+    from degroot import datafiles
     from degroot.cli.answers import FIELDS, columns, summary
-    from degroot.node import datafiles
     from degroot.node.client import connect
 
     settings: dict[str, Any] = {"way": _way(way, tolerance, rounds), "guard": not no_guard}
@@ -85,7 +85,7 @@ def _way(way: str, tolerance: float | None, rounds: int | None) -> str:
 
 def _node(node: str | None, config: Path | None) -> tuple[str | None, str]:
     """Name, if it is known, and address of the node to ask."""
-    from degroot.node.addresses import split
+    from degroot.addresses import split
     from degroot.node.configuration import read
     from degroot.node.names import check_name
 

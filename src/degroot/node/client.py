@@ -8,11 +8,11 @@ import grpc
 import numpy as np
 from grpc import StatusCode
 
+from degroot.addresses import check_loopback
 from degroot.answers import FIELDS, Consensus, asked
 from degroot.collective import Collective
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.access import NAME
-from degroot.node.addresses import check_loopback
 from degroot.node.configuration import IdentityFiles
 from degroot.node.faults import from_rpc
 from degroot.node.identity import channel_credentials

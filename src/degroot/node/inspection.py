@@ -10,12 +10,12 @@ from typing import Any
 
 import grpc
 
-from degroot import models
+from degroot import datafiles, models
+from degroot.addresses import split
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.folders import make_folder
-from degroot.node import datafiles, identity
+from degroot.node import identity
 from degroot.node.access import NAME
-from degroot.node.addresses import split
 from degroot.node.configuration import Configuration, Peer
 from degroot.node.descriptions import described, differing
 from degroot.node.faults import from_rpc

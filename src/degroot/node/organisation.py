@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from degroot import models
+from degroot import datafiles, models
 from degroot.agents import Agent
 from degroot.collective import Collective
 from degroot.judges import Judge, residuals_of
-from degroot.node import datafiles
-from degroot.node.configuration import STANDARDISE, Configuration
+from degroot.node.configuration import Configuration
 from degroot.node.opinion import Model
 from degroot.node.seat import FEW, Seat
 from degroot.points import Array
@@ -68,7 +67,7 @@ def _agent(configuration: Configuration, rows: datafiles.Rows, model: Any) -> Ag
 
 
 def _space(named: str | None) -> object:
-    if named != STANDARDISE:
+    if named != datafiles.STANDARDISE:
         return None
     from sklearn.preprocessing import StandardScaler
 

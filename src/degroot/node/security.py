@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from degroot.addresses import check_loopback
 from degroot.exceptions import InvalidInput
 from degroot.node import identity
-from degroot.node.addresses import check_loopback
 from degroot.node.configuration import Configuration
 
 

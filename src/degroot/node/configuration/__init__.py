@@ -1,5 +1,6 @@
 """The configuration of a node: one TOML file."""
 
+from degroot.datafiles import DataSource
 from degroot.models import ModelSource
 from degroot.node.configuration.entries import (
     ASK,
@@ -7,13 +8,10 @@ from degroot.node.configuration.entries import (
     CLIENT_RIGHTS,
     ON_DEMAND,
     OPINION,
-    PEERS,
     QUERY,
     RIGHTS,
-    STANDARDISE,
     Client,
     Configuration,
-    DataSource,
     IdentityFiles,
     Limits,
     Peer,
@@ -28,10 +26,8 @@ __all__ = [
     "CLIENT_RIGHTS",
     "ON_DEMAND",
     "OPINION",
-    "PEERS",
     "QUERY",
     "RIGHTS",
-    "STANDARDISE",
     "Client",
     "Configuration",
     "DataSource",

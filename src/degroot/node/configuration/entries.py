@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from degroot.datafiles import DataSource
 from degroot.models import ModelSource
 
 QUERY, OPINION, ASK = "query", "opinion", "ask"
 RIGHTS = (QUERY, OPINION, ASK)  # query our model; take part in answers; ask us for a collective answer
 CLIENT_RIGHTS = (QUERY, ASK)  # who has no node takes part in nothing
 CALIBRATE, ON_DEMAND = "calibrate", "on-demand"
-PEERS = "peers"
-STANDARDISE = "standardise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +19,6 @@ class IdentityFiles:
     ca: Path
     certificate: Path
     key: Path
-
-
-@dataclass(frozen=True, slots=True)
-class DataSource:
-    """Where the rows are, and what their columns mean."""
-
-    file: Path
-    target: tuple[str, ...]
-    own_predictions: str | tuple[str, ...] | None = None  # "peers", or columns
-    space: str | None = None
-    classes: tuple[str, ...] | tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,34 +7,31 @@ from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
+from degroot.addresses import LAST_PORT, split
+from degroot.datafiles import DataSource, data_source
 from degroot.exceptions import InvalidInput
 from degroot.judges import check_settings
-from degroot.models import ModelSource
+from degroot.models import ModelSource, model_source
 from degroot.neighbourhoods import KERNELS, METRICS
-from degroot.node.addresses import LAST_PORT, split
 from degroot.node.configuration.entries import (
     ASK,
     CALIBRATE,
     CLIENT_RIGHTS,
     ON_DEMAND,
-    PEERS,
     RIGHTS,
-    STANDARDISE,
     Client,
     Configuration,
-    DataSource,
     IdentityFiles,
     Limits,
     Peer,
     Settings,
     Timing,
 )
-from degroot.node.configuration.tomlfile import Table
 from degroot.node.names import check_name
 from degroot.rules import RULES
+from degroot.tomlfile import Table
 
 LISTEN = "0.0.0.0:7443"
-MODEL_SCHEME = "grpc://"
 MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
 
 Measures = TypeVar("Measures", Limits, Timing)
@@ -74,8 +71,8 @@ def read(path: Path) -> Configuration:
         quorum=table.given("quorum", lambda key: table.whole(key, 1, 1 + len(peers)), None),
         queries=queries,
         identity=table.given("identity", lambda key: _identity(table.table(key, _keys(IdentityFiles))), None),
-        model=_model(table.table("model", _keys(ModelSource))),
-        data=_data(table.table("data", _keys(DataSource))),
+        model=model_source(table.table("model", _keys(ModelSource))),
+        data=data_source(table.table("data", _keys(DataSource))),
         collective=_settings(_or_empty(table, "collective", Settings), queries),
         peers=peers,
         clients=tuple(_client(entry) for entry in table.tables("clients", _keys(Client))),
@@ -107,58 +104,6 @@ def _address(table: Table, key: str, first_port: int = 1) -> str:
 
 def _identity(table: Table) -> IdentityFiles:
     return IdentityFiles(table.file("ca"), table.file("certificate"), table.file("key"))
-
-
-def _model(table: Table) -> ModelSource:
-    if ("file" in table.entries) == ("address" in table.entries):
-        came = "got both" if "file" in table.entries else "both are missing"
-        raise InvalidInput(f"{table.path}: either `model.file` or `model.address` must be given; {came}.")
-    if "file" in table.entries:
-        for key in table.entries:
-            if key != "file":
-                raise InvalidInput(f"{table.what(key)} must stand beside `model.address`; got it beside `model.file`.")
-        return ModelSource(file=table.file("file"))
-    return _served(table)
-
-
-def _served(table: Table) -> ModelSource:
-    """A model at an address, over TLS if the CA of the server is given."""
-    for key, other in (("certificate", "key"), ("key", "certificate"), ("certificate", "ca")):
-        if key in table.entries and other not in table.entries:
-            raise InvalidInput(f"{table.what(key)} must come with {table.where(other)}; it is missing.")
-    scheme, address = MODEL_SCHEME, table.text("address")
-    if not address.startswith(scheme):
-        raise table.refusal("address", f'be "{scheme}host:port"')
-    split(address.removeprefix(scheme), table.what("address"))
-    return ModelSource(
-        address=address.removeprefix(scheme),
-        name=table.text("name"),
-        version=table.given("version", table.text, None),
-        ca=table.given("ca", table.file, None),
-        certificate=table.given("certificate", table.file, None),
-        key=table.given("key", table.file, None),
-    )
-
-
-def _data(table: Table) -> DataSource:
-    target, classes = table.texts("target"), table.given("classes", table.labels, None)
-    if classes is not None and len(target) > 1:
-        raise table.refusal("target", "be a single column where there are `data.classes`")
-    own: str | tuple[str, ...] | None = table.given("own_predictions", table.texts, None)
-    if own == (PEERS,):
-        own = PEERS
-    elif own is not None:
-        _check_own(table, own, target, len(classes or target))
-    space = table.given("space", lambda key: table.choice(key, (STANDARDISE,)), None)
-    return DataSource(table.file("file"), target, own, space, classes)
-
-
-def _check_own(table: Table, own: tuple[str, ...] | str, target: tuple[str, ...], outputs: int) -> None:
-    if len(own) != outputs:
-        columns = "one column" if outputs == 1 else f"{outputs} columns, one for each output"
-        raise table.refusal("own_predictions", f"be {PEERS!r} or {columns}")
-    if set(own) & set(target):
-        raise table.refusal("own_predictions", "be other columns than `data.target`")
 
 
 def _settings(table: Table, queries: str) -> Settings:

@@ -1,4 +1,4 @@
-"""Data files: a node's rows, points to ask about, and the answers. CSV, Parquet and npz."""
+"""Rows in data files: an organisation's, points to ask about, and the answers. CSV, Parquet and npz."""
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,10 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from degroot.datafiles.columns import Columns, listed, numbers, read_columns
+from degroot.datafiles.source import DataSource
 from degroot.exceptions import InvalidInput
 from degroot.folders import save
-from degroot.node.columns import Columns, listed, numbers, read_columns
-from degroot.node.configuration import DataSource
 from degroot.points import Array
 
 

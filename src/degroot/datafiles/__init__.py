@@ -1,0 +1,16 @@
+"""Data files: an organisation's rows, points to ask about, and the answers. CSV, Parquet and npz."""
+
+from degroot.datafiles.rows import Points, Rows, load, points, write_answers
+from degroot.datafiles.source import PEERS, STANDARDISE, DataSource, data_source
+
+__all__ = [
+    "PEERS",
+    "STANDARDISE",
+    "DataSource",
+    "Points",
+    "Rows",
+    "data_source",
+    "load",
+    "points",
+    "write_answers",
+]

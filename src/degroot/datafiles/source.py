@@ -1,0 +1,42 @@
+"""Where rows are and what their columns mean, as a table of a TOML file says."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from degroot.tomlfile import Table
+
+PEERS = "peers"
+STANDARDISE = "standardise"
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """Where the rows are, and what their columns mean."""
+
+    file: Path
+    target: tuple[str, ...]
+    own_predictions: str | tuple[str, ...] | None = None  # "peers", or columns
+    space: str | None = None
+    classes: tuple[str, ...] | tuple[int, ...] | None = None
+
+
+def data_source(table: Table) -> DataSource:
+    """The file with its columns."""
+    target, classes = table.texts("target"), table.given("classes", table.labels, None)
+    if classes is not None and len(target) > 1:
+        raise table.refusal("target", "be a single column where there are `data.classes`")
+    own: str | tuple[str, ...] | None = table.given("own_predictions", table.texts, None)
+    if own == (PEERS,):
+        own = PEERS
+    elif own is not None:
+        _check_own(table, own, target, len(classes or target))
+    space = table.given("space", lambda key: table.choice(key, (STANDARDISE,)), None)
+    return DataSource(table.file("file"), target, own, space, classes)
+
+
+def _check_own(table: Table, own: tuple[str, ...] | str, target: tuple[str, ...], outputs: int) -> None:
+    if len(own) != outputs:
+        columns = "one column" if outputs == 1 else f"{outputs} columns, one for each output"
+        raise table.refusal("own_predictions", f"be {PEERS!r} or {columns}")
+    if set(own) & set(target):
+        raise table.refusal("own_predictions", "be other columns than `data.target`")
