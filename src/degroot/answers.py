@@ -34,13 +34,14 @@ class Consensus:
     standard_error: Array | None = None  # (M,) jackknife over agents
     weights: Array | None = None  # (M, K) consensus weights, rows sum to 1
     beliefs: Array | None = None  # (M, K) every agent's own prediction
-    trust: Array | None = None  # (M, K, K) row i: agent i's trust in every model
+    trust: Array | None = None  # (M, K, K) row i: agent i's trust in every model; with a degree, (M, K, q) in `peers`
     influence: Array | None = None  # (M, K) value with everyone, minus value without agent i
     lower: Array | None = None  # (M,) where the outcome is with the coverage that was asked for
     upper: Array | None = None  # (M,)
     sets: NDArray[np.bool_] | None = None  # (M, Q) for classes: those among which the outcome is
     flags: tuple[Flag, ...] = ()  # who was left out or could not be checked, where, and why
     choice: Choice | None = None  # for the rule "auto": what was chosen, and on which evidence
+    peers: NDArray[np.intp] | None = None  # (K, q) with a degree: whose models each agent has scored
     rounds: int | None = None  # where nodes pooled among themselves: how often, at most
 
 

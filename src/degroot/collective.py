@@ -1,7 +1,7 @@
 """Collectives: agents that answer together."""
 
 from collections.abc import Iterable, Sequence
-from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,20 @@ from degroot.audit import Audit, audit
 from degroot.calibration import Calibration, calibrate
 from degroot.checks import Checks
 from degroot.choice import OPTIONS, Choice, choose
-from degroot.evidence import Reach
+from degroot.evidence import Peers, Reach
 from degroot.exceptions import InvalidInput
-from degroot.judges import Judge, check_choice, check_settings
+from degroot.judges import Judge
 from degroot.members import agreeing, an_agent, check_peers, feature_names
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.panel import Panel
 from degroot.points import Array
 from degroot.progress import progress
 from degroot.rules import NOTHING, RULES, Option
+from degroot.settings import check_choice, check_degree, check_guard, check_ridge, check_settings
 from degroot.tables import as_table, column_names, same_columns
 
-BELIEFS_BYTES = 1 << 25  # of points and predictions, held at once
 AUTO = "auto"
+LOCAL, RAY = "local", "ray"  # engines
 
 
 class Collective:
@@ -56,6 +57,13 @@ class Collective:
         remote. Who is left out, and who could not be checked, is in `flags`.
     n_jobs : int, optional
         How many threads to use; all cores by default.
+    degree : int, optional
+        How many models each agent scores, its own among them; all by default. With thousands of agents a sample of
+        peers is enough: memory and time then grow with the number of agents times the degree. For the rules
+        ``"degroot"`` and ``"average"``; `peers` says who scores whom, and `Consensus.trust` is of these.
+    engine : ``"local"``, ``"ray"`` or an engine
+        Where the agents answer: in this process, or each in an actor of a Ray cluster
+        (``degroot.cluster.Ray(address=...)``; without an address, a Ray on this machine).
 
     Notes
     -----
@@ -83,20 +91,47 @@ class Collective:
         ridge: float | None = None,
         guard: bool | None = None,
         n_jobs: int | None = None,
+        degree: int | None = None,
+        engine: Any = LOCAL,
     ) -> None:
         check_settings(neighbours, metric, kernel, n_jobs)
         check_choice("rule", rule, [*RULES, AUTO])
-        _check_ridge(ridge)
-        if guard is not None and not isinstance(guard, bool | np.bool_):
-            raise InvalidInput(f"`guard` must be True, False or None; got {guard!r}.")
+        check_ridge(ridge)
+        check_degree(degree, rule, guard)
+        check_guard(guard)
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
-        self.ridge, self.guard, self.n_jobs = ridge, guard, n_jobs
+        self.ridge, self.guard, self.n_jobs, self.degree = ridge, guard, n_jobs, degree
+        self.engine = _engine(engine)
         self.agents: tuple[Agent, ...] = ()
+        self.peers: Peers | None = None  # (K, q) with a degree: whose models each agent scores
         self._judges: tuple[Judge, ...] | None = None
         self.choice: Choice | None = None  # what the rule "auto" came to
         self._calibration: Calibration | None = None
         self._checks: Checks | None = None
+        self._elsewhere: Any = None  # the panel of an engine that is not this process
         self._settle(agreeing(agents), None)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, engine: Any = LOCAL, n_jobs: int | None = None, unsafe_pickle: bool = False
+    ) -> "Collective":
+        """The collective that a file describes, ``collective.toml``, or that `save` has put into a folder.
+
+        What was saved is mapped into memory, not read: that takes no time, and processes share it. `unsafe_pickle`
+        opens models in pickles too, which can run any code.
+        """
+        from degroot import saved
+
+        found = saved.load(Path(path), unsafe_pickle=unsafe_pickle)
+        return cls(found.agents, **found.settings, engine=engine, n_jobs=n_jobs)
+
+    def save(self, folder: str | Path) -> Path:
+        """Put the collective into a folder, with models as ONNX or skops files and all that has been computed."""
+        from degroot import saved
+
+        names = ("neighbours", "rule", "metric", "kernel", "ridge", "guard", "degree")
+        settings = {name: getattr(self, name) for name in names}
+        return saved.save(Path(folder), self.agents, _prepared(self.judges, self.option.reach), settings)
 
     def __repr__(self) -> str:
         return f"Collective({', '.join(self.names)}; neighbours={self.option.reach.neighbours}, rule={self.rule!r})"
@@ -112,10 +147,15 @@ class Collective:
         return feature_names(self.agents)
 
     @property
+    def takes_gaps(self) -> bool:
+        """Whether points may hold NaN: every agent has a space of its own, in which it takes distances."""
+        return self.space is not None or all(agent.space is not None for agent in self.agents)
+
+    @property
     def judges(self) -> tuple[Judge, ...]:
         """Each agent's view of all models: their errors on its rows, and its neighbourhoods."""
         if self._judges is None:
-            self._judges = self._scored(self.agents)
+            self._judges = self._scored(self.agents, self.peers)
         return self._judges
 
     @property
@@ -139,6 +179,7 @@ class Collective:
         Each agent sends a summary of how far off the answers are. Agents that join, leave or are replaced change the
         answers: calibrate again.
         """
+        self._needs_all("calibrate")
         judges = _prepared(self.judges, self.option.reach)
         self._calibration = calibrate(self.agents, judges, self.option, self.n_jobs)
         return self
@@ -156,7 +197,7 @@ class Collective:
         """
         names, X = asked(fields, FIELDS), self._checked(X)
         if coverage is None:
-            return Consensus(self.names, **self._panel(names).answer(X, names), choice=self.choice)
+            return Consensus(self.names, **self._panel(names).answer(X, names), choice=self.choice, peers=self.peers)
         if self._calibration is None:
             raise InvalidInput("Intervals must be calibrated: call calibrate() before asking for a coverage.")
         known = self._panel(names).answer(X, dict.fromkeys([*names, "value"]))
@@ -172,6 +213,7 @@ class Collective:
 
     def audit(self, X: Any) -> Audit:
         """Who carries the answers for the points `X`, who could be dropped, and where they depend on one agent."""
+        self._needs_all("audit")
         return audit(self, X)
 
     def replace(self, agent: Agent) -> "Collective":
@@ -180,25 +222,28 @@ class Collective:
         agents = agreeing([*self.agents[:place], agent, *self.agents[place + 1 :]])
         judges = None
         if self._judges is not None:
-            others = [other.with_model(place, agent) for k, other in enumerate(self._judges) if k != place]
-            judges = (*others[:place], self._judge(agent, agents), *others[place:])
+            others = [self._rescored(k, place, agent) for k in range(len(agents)) if k != place]
+            judges = (*others[:place], self._judge(agent, _scored_by(place, agents, self.peers)), *others[place:])
         return self._settle(agents, judges)
 
     def join(self, agent: Agent) -> "Collective":
-        """Add `agent`, and score only its model on others' rows and all models on its rows."""
+        """Add `agent`, and score only its model on others' rows and all models on its rows.
+
+        With a degree, who scores whom is drawn anew, and so are all scores.
+        """
         agents = agreeing([*self.agents, agent])
         judges = None
-        if self._judges is not None:
+        if self._judges is not None and self.degree is None:
             others = [judge.with_model(len(self.agents), agent) for judge in self._judges]
             judges = (*others, self._judge(agent, agents))
         return self._settle(agents, judges)
 
     def leave(self, name: str) -> "Collective":
-        """Remove the agent called `name`; nothing has to be scored."""
+        """Remove the agent called `name`; nothing has to be scored, but with a degree, as for `join`."""
         place = self._place(name)
         agents = agreeing([*self.agents[:place], *self.agents[place + 1 :]])
         judges = None
-        if self._judges is not None:
+        if self._judges is not None and self.degree is None:
             others = [*self._judges[:place], *self._judges[place + 1 :]]
             judges = tuple(judge.without_model(place) for judge in others)
         return self._settle(agents, judges)
@@ -207,12 +252,21 @@ class Collective:
         """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
         check_peers(agents)
         options, choice = self._options, None
+        if self.degree is None:
+            peers = None
+        else:
+            from degroot.sampled import acquaintances
+
+            peers = acquaintances(len(agents), self.degree)
         if self.rule == AUTO or options[0].made.uses != NOTHING:
-            judges = judges or self._scored(agents)
+            judges = judges or self._scored(agents, peers)
             _prepared(judges, *(option.reach for option in options))
             choice = choose(agents, judges, options, self.n_jobs) if self.rule == AUTO else None
-        self.agents, self._judges, self.choice = agents, judges, choice
+        self.agents, self._judges, self.choice, self.peers = agents, judges, choice, peers
         self._calibration = self._checks = None
+        if self._elsewhere is not None:
+            self._elsewhere.close()
+            self._elsewhere = None
         return self
 
     @property
@@ -229,13 +283,25 @@ class Collective:
     def _judge(self, agent: Agent, predictors: Sequence[Agent]) -> Judge:
         return agent.judge(predictors, self.metric, self.space)
 
-    def _scored(self, agents: tuple[Agent, ...]) -> tuple[Judge, ...]:
+    def _scored(self, agents: tuple[Agent, ...], peers: Peers | None) -> tuple[Judge, ...]:
         judges = []
         with progress("Scoring models", len(agents)) as advance:
-            for agent in agents:
-                judges.append(self._judge(agent, agents))
+            for place, agent in enumerate(agents):
+                judges.append(self._judge(agent, _scored_by(place, agents, peers)))
                 advance()
         return tuple(judges)
+
+    def _rescored(self, k: int, place: int, agent: Agent) -> Judge:
+        """The judge at k once `agent` stands at `place`, if it scores that model at all."""
+        columns = np.array([place]) if self.peers is None else np.flatnonzero(self.peers[k] == place)
+        return self.judges[k].with_model(int(columns[0]), agent) if columns.size else self.judges[k]
+
+    def _needs_all(self, what: str) -> None:
+        """Refuse what takes every agent's view of every model, in this process."""
+        if self.degree is not None:
+            raise InvalidInput(f"{what}() must know every agent's score of every model; got degree={self.degree}.")
+        if self.engine is not None:
+            raise InvalidInput(f"{what}() must have the agents in this process; got engine={self.engine!r}.")
 
     def _checked(self, X: Any) -> Any:
         X, expected = as_table(X), self.agents[0].n_features
@@ -244,16 +310,21 @@ class Collective:
         same_columns(column_names(X), self.feature_names)
         return X
 
-    def _panel(self, fields: Iterable[str]) -> Panel:
+    def _panel(self, fields: Iterable[str]) -> Any:
         """Agents, and judges where these fields take any."""
         option, asked_for = self.option, set(fields)
+        if self.engine is not None:
+            if self._elsewhere is None:
+                judges = _prepared(self.judges, option.reach)
+                self._elsewhere = self.engine.panel(self.agents, judges, option, self.peers, self.n_jobs)
+            return self._elsewhere
         guarded = any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
         needed = guarded or "trust" in asked_for or (option.made.uses != NOTHING and asked_for != {"beliefs"})
         judges = _prepared(self.judges, option.reach) if needed else ()
         if guarded and self._checks is None:
             self._checks = Checks.prepare(judges)
-        bare = self.space is None and any(agent.space is None for agent in self.agents)
-        return Panel(self.agents, judges, option, self._checks if guarded else None, bare, self.n_jobs)
+        checks = self._checks if guarded else None
+        return Panel(self.agents, judges, option, checks, not self.takes_gaps, self.n_jobs, self.peers)
 
 
 def _prepared(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:
@@ -264,8 +335,20 @@ def _prepared(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:
     return judges
 
 
-def _check_ridge(ridge: Any) -> None:
-    if ridge is not None and (
-        isinstance(ridge, bool) or not isinstance(ridge, Real) or not 0.0 <= float(ridge) < np.inf
-    ):
-        raise InvalidInput(f"`ridge` must be a finite number that is not negative; got {ridge!r}.")
+def _scored_by(place: int, agents: tuple[Agent, ...], peers: Peers | None) -> Sequence[Agent]:
+    """The agents whose models the one at `place` scores."""
+    return agents if peers is None else [agents[k] for k in peers[place]]
+
+
+def _engine(engine: Any) -> Any:
+    """An engine, or None for this process."""
+    if isinstance(engine, str):
+        check_choice("engine", engine, (LOCAL, RAY))
+        if engine == LOCAL:
+            return None
+        from degroot.cluster import Ray
+
+        return Ray()
+    if not hasattr(engine, "panel"):
+        raise InvalidInput(f"`engine` must be {LOCAL!r}, {RAY!r} or an engine; got {engine!r}.")
+    return engine

@@ -14,11 +14,11 @@ from degroot.rules import Rule
 OF_AGENTS = ("weights", "influence")  # fields with a place for every agent
 
 
-def blank(names: Iterable[str], M: int, K: int, Q: int) -> dict[str, Array]:
-    """Arrays to fill for M points, K agents and Q outputs."""
+def blank(names: Iterable[str], M: int, K: int, Q: int, scored: int | None = None) -> dict[str, Array]:
+    """Arrays to fill for M points, K agents and Q outputs; each agent has `scored` all models or so many."""
     shapes: dict[str, tuple[int, ...]] = {
-        "value": (M, Q), "standard_error": (M, Q), "weights": (M, K), "beliefs": (M, K, Q), "trust": (M, K, K),
-        "influence": (M, K, Q),
+        "value": (M, Q), "standard_error": (M, Q), "weights": (M, K), "beliefs": (M, K, Q),
+        "trust": (M, K, scored or K), "influence": (M, K, Q),
     }  # fmt: skip
     return {name: np.empty(shapes[name]) for name in names}
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from degroot.points import Array
 from degroot.stacking import coverage
 from degroot.trust import shares
+
+Peers: TypeAlias = NDArray[np.intp]  # (K, q) row i, ascending: the models that agent i scores
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,17 @@ class Reach:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What K agents say of K models near M points. What a rule does not need is None."""
+    """What K agents say of K models near M points. What a rule does not need is None.
+
+    With `peers`, each agent has scored q of the models only: errors and trust are (M, K, q).
+    """
 
     errors: Array  # (M, K, K) row i: the mean squared error of every model on agent i's rows near the point
     moments: Array | None = None  # (M, K, K (K + 1) / 2) second moments of the models' residuals, lower triangles
     spread: Array | None = None  # (M, K) mean squared distance from the point to agent i's neighbours
     effective: Array | None = None  # (M, K) how many equally near neighbours would count as much
     pooled: tuple[Array, Array] | None = None  # moments (M, K, K) of all agents, and how many rows they amount to, (M,)
+    peers: Peers | None = None  # (K, q) whom each agent scored; None: everybody
 
     @cached_property
     def trust(self) -> Array:
@@ -57,11 +64,14 @@ def scored_by_peers(evidence: Evidence, places: Sequence[int]) -> Evidence:
     """
     if not places:
         return evidence
-    errors = evidence.errors.copy()
+    errors, K = evidence.errors.copy(), evidence.errors.shape[1]
+    peers = np.tile(np.arange(K), (K, 1)) if evidence.peers is None else evidence.peers
     for i in places:
-        others = np.delete(np.arange(errors.shape[1]), i)
-        share = coverage(np.asarray(evidence.spread)[:, others])
-        errors[:, i, i] = (share * evidence.errors[:, others, i]).sum(axis=-1)
+        scorers, columns = np.nonzero(peers == i)
+        others = scorers != i
+        share = coverage(np.asarray(evidence.spread)[:, scorers[others]])
+        measured = evidence.errors[:, scorers[others], columns[others]]
+        errors[:, i, columns[~others][0]] = (share * measured).sum(axis=-1)
     return with_errors(evidence, errors)
 
 

@@ -1,21 +1,23 @@
 """Judges: an agent's view of all models, how well they do on its own rows near a point."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.evidence import Evidence, Reach, diagonal, from_moments
+from degroot.evidence import Evidence, Peers, Reach, diagonal, from_moments
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.expectations import Expectations
-from degroot.neighbourhoods import KERNELS, METRICS, Neighbourhoods
+from degroot.neighbourhoods import Neighbourhoods
 from degroot.points import Array, for_kernels
 from degroot.rules import LOCAL
 from degroot.stacking import Pool
-from degroot.tables import Complaint, to_numbers, told
+from degroot.tables import Complaint, take, to_numbers, told
+
+ASKED_BYTES = 1 << 26  # of rows, put to a model at once: agents may hold more rows than fit into memory
 
 
 class Predictor(Protocol):
@@ -128,8 +130,9 @@ def gather(
     spread: bool = False,
     refuse: bool = True,
     own: tuple[int, NDArray[np.intp]] | None = None,
+    peers: Peers | None = None,
 ) -> Evidence:
-    """What all judges find near M points, each `located` by each judge.
+    """What all judges find near M points, each `located` by each judge; with `peers`, of the models that each scores.
 
     With `own` the points are rows of one of them, its place and their numbers: it leaves each out. Unless told not to
     `refuse`, nobody's errors and distances may be negative or not numbers.
@@ -137,7 +140,8 @@ def gather(
     M, K = located[0].shape[0], len(judges)
     where, effective = (np.empty((M, K)), np.empty((M, K))) if moments or spread else (None, None)
     packed = np.empty((M, K, K * (K + 1) // 2)) if moments else None
-    found = Evidence(np.empty((0 if moments else M, K, K)), packed, where, effective)
+    models = K if peers is None else peers.shape[1]
+    found = Evidence(np.empty((0 if moments else M, K, models)), packed, where, effective, peers=peers)
     for i, (judge, points) in enumerate(zip(judges, located, strict=True)):
         judge.testify(found, i, points, reach, own[1] if own is not None and own[0] == i else None)
         if refuse:
@@ -195,14 +199,23 @@ def squared_errors(agent: Holder, predictors: Sequence[Predictor]) -> Array:
 
 def residuals_of(agent: Holder, predictors: Sequence[Predictor]) -> Array:
     """Residuals (n, Q, K); of its own model by its own predictions, where it has any."""
-    own = agent.own_predictions
-    answers = [own if own is not None and each is agent else each.predict(agent.X) for each in predictors]
-    residuals = np.stack([answer - agent.y for answer in answers], axis=-1)
-    return for_kernels(residuals if residuals.ndim == 3 else residuals[:, None])
+    n, own = agent.n_rows, agent.own_predictions
+    labels = agent.y.reshape(n, -1)
+    residuals = np.empty((*labels.shape, len(predictors)))
+    step = max(1, ASKED_BYTES // (8 * agent.X.shape[1]))
+    for k, each in enumerate(predictors):
+        if own is not None and each is agent:
+            residuals[..., k] = own.reshape(n, -1) - labels
+            continue
+        for start in range(0, n, step):
+            part = slice(start, min(start + step, n))
+            rows = agent.X if step >= n else take(agent.X, part)
+            residuals[part, :, k] = each.predict(rows).reshape(rows.shape[0], -1) - labels[part]
+    return residuals
 
 
 def _squared(residuals: Array) -> Array:
-    return for_kernels((residuals**2).sum(axis=1))
+    return for_kernels(np.einsum("nqk,nqk->nk", residuals, residuals))
 
 
 def neighbourhood_size(reach: Reach, n_rows: int, complaint: Complaint) -> int:
@@ -213,33 +226,6 @@ def neighbourhood_size(reach: Reach, n_rows: int, complaint: Complaint) -> int:
             raise complaint(f"`neighbours` must be at most the number of rows, {n_rows}; got {neighbours}.")
         return int(neighbours)
     return min(n_rows, max(reach.least, int(neighbours * n_rows * (1 + 1e-12))), reach.most or n_rows)
-
-
-def check_settings(neighbours: Any, metric: str, kernel: Any, n_jobs: Any = None) -> None:
-    """Refuse settings that no agent could use. `neighbours` and `kernel` may be None: the rule's own."""
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise InvalidInput(f"`n_jobs` must be a whole number other than 0, or None; got {n_jobs!r}.")
-    if neighbours is not None:
-        _check_neighbours(neighbours)
-    check_choice("metric", metric, METRICS)
-    if kernel is not None:
-        check_choice("kernel", kernel, KERNELS)
-
-
-def _check_neighbours(neighbours: Any) -> None:
-    if isinstance(neighbours, bool) or not isinstance(neighbours, (Integral, Real)):
-        raise InvalidInput(f"`neighbours` must be a whole number or a fraction of the rows; got {neighbours!r}.")
-    if isinstance(neighbours, Integral):
-        if neighbours < 1:
-            raise InvalidInput(f"`neighbours` must be at least 1 when it is a whole number; got {neighbours}.")
-    elif not 0.0 < float(neighbours) <= 1.0:
-        raise InvalidInput(f"`neighbours` must lie in (0, 1] when it is a fraction; got {neighbours}.")
-
-
-def check_choice(name: str, value: object, known: Iterable[str]) -> None:
-    """Refuse a value of the setting `name` that is not one of the known ones."""
-    if not isinstance(value, str) or value not in known:
-        raise InvalidInput(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.")
 
 
 def _fitted_space(space: Any, agent: Holder) -> Any:

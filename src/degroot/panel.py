@@ -10,7 +10,7 @@ from degroot.agents import Agent
 from degroot.calibration import Calibration
 from degroot.checks import Checks, Codes, flags
 from degroot.conclusions import blank, conclude, single
-from degroot.evidence import Evidence, scored_by_peers
+from degroot.evidence import Evidence, Peers, scored_by_peers
 from degroot.judges import Judge, gather, gather_pooled
 from degroot.points import Array, block_size, in_blocks
 from degroot.rules import MOMENTS, Option
@@ -30,6 +30,12 @@ class Panel:
     checks: Checks | None  # of what agents say
     bare: bool  # whether points have to be numbers, since some agent takes distances on them as they are
     n_jobs: int | None
+    peers: Peers | None = None  # whose models each agent has scored; None: everybody's
+
+    @property
+    def scored(self) -> int:
+        """How many models each agent has scored."""
+        return len(self.agents) if self.peers is None else self.peers.shape[1]
 
     @property
     def Q(self) -> int:  # noqa: N802
@@ -39,7 +45,7 @@ class Panel:
     def answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
         """The fields in `names` for the points `X`, and flags."""
         M, K = X.shape[0], len(self.agents)
-        fields = blank(names, M, K, self.Q)
+        fields = blank(names, M, K, self.Q, self.scored)
         codes = np.zeros((M, K), np.uint8) if self.checks is not None else None
         for part in self.chunks(X):
             some = {name: array[part] for name, array in fields.items()}
@@ -93,7 +99,9 @@ class Panel:
         guarded = self.checks is not None
 
         def whole(points: Sequence[Any]) -> Evidence:
-            found = gather(self.judges, points, reach, moments=moments, spread=bool(aside), refuse=not guarded)
+            found = gather(
+                self.judges, points, reach, moments=moments, spread=bool(aside), refuse=not guarded, peers=self.peers
+            )
             return scored_by_peers(found, aside)
 
         return whole
@@ -106,7 +114,7 @@ class Panel:
     def _held(self, fields: set[str]) -> int:
         """How many numbers a block holds for each point."""
         K = len(self.agents)
-        packed = K * (K + 1) // 2 if self.option.made.uses == MOMENTS and self.judges else K
+        packed = K * (K + 1) // 2 if self.option.made.uses == MOMENTS and self.judges else self.scored
         if self._pools(fields):
             return 2 * packed + K * K
         return K * (packed + (K * (self.Q + 4) if self.checks is not None else 0))

@@ -17,6 +17,7 @@ from degroot.trust import shares
 NOTHING, ERRORS, MOMENTS = "nothing", "errors", "moments"
 
 FEW = Reach(0.01, "uniform", least=6)  # the paper's 1 %; its two rows say little of models that err at random
+FOR_SAMPLES = ("degroot", "average")  # rules for agents that have scored some of the models only
 LOCAL = Reach(0.05, "tricube", least=20, most=500)  # second moments need more rows than errors do
 
 

@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from degroot.exceptions import InvalidInput
 from degroot.points import Array
 
+CHECKED = 1 << 20  # numbers looked at at once: rows may be a file larger than memory
 LARGEST = 1e140  # of labels and predictions, so that the square of an error is finite
 
 Complaint = Callable[[str], InvalidInput]
@@ -66,13 +67,23 @@ def to_numbers(X: Any, complaint: Complaint = InvalidInput, name: str = "X") -> 
     if issparse(values):
         if not np.isfinite(values.data).all():
             raise complaint(f"`{name}` must be finite; it holds NaN or infinity. A `space` of the agent can fill gaps.")
-    elif not np.isfinite(values).all():
-        row, column = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+    elif (place := _not_finite(values)) is not None:
         raise complaint(
-            f"`{name}` must be finite; row {row}, column {column} is {values[row, column]}. "
+            f"`{name}` must be finite; row {place[0]}, column {place[1]} is {values[place]}. "
             "A `space` of the agent can fill gaps."
         )
     return values
+
+
+def _not_finite(values: Array) -> tuple[int, int] | None:
+    """Row and column of the first number that is not finite, if there is any."""
+    step = max(1, CHECKED // max(1, values.shape[1]))
+    for start in range(0, len(values), step):
+        finite = np.isfinite(values[start : start + step])
+        if not finite.all():
+            row, column = (int(k) for k in np.argwhere(~finite)[0])
+            return start + row, column
+    return None
 
 
 def to_outputs(

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from degroot.addresses import LAST_PORT, split
 from degroot.datafiles import DataSource, data_source
 from degroot.exceptions import InvalidInput
-from degroot.judges import check_settings
 from degroot.models import ModelSource, model_source
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.node.configuration.entries import (
@@ -29,6 +28,7 @@ from degroot.node.configuration.entries import (
 )
 from degroot.node.names import check_name
 from degroot.rules import RULES
+from degroot.settings import check_settings
 from degroot.tomlfile import Table
 
 LISTEN = "0.0.0.0:7443"
