@@ -128,7 +128,7 @@ class Table:
     def table(self, key: str, known: Collection[str]) -> "Table":
         """The table under this key."""
         entries = self.take(key, lambda value: isinstance(value, dict), f"be a table, [{key}]")
-        return Table(entries, self.path, key).only(known)
+        return Table(entries, self.path, f"{self.place}.{key}" if self.place else key).only(known)
 
     def tables(self, key: str, known: Collection[str]) -> list["Table"]:
         """The tables under this key, if any."""

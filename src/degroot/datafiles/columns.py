@@ -1,4 +1,4 @@
-"""Columns of a data file by name. CSV, Parquet and npz."""
+"""Columns of a data file by name. CSV, Parquet, Arrow and npz."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,11 +23,11 @@ SHOWN = 8  # names in a message
 def read_columns(path: Path, labels: str | None) -> Columns:
     """All columns by name; the column `labels` stays text, whatever it looks like."""
     readers: dict[str, Callable[[BinaryIO, Path, str | None], Columns]] = {
-        ".csv": _from_csv, ".parquet": _from_parquet, ".npz": _from_npz,
+        ".csv": _from_csv, ".parquet": _from_parquet, ".arrow": _from_arrow, ".feather": _from_arrow, ".npz": _from_npz,
     }  # fmt: skip
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise InvalidInput(f"Rows must be in a .csv, .parquet or .npz file; got {path}.")
+        raise InvalidInput(f"Rows must be in a .csv, .parquet or .npz file, or .arrow or .feather; got {path}.")
     try:
         with path.open("rb") as file:
             columns = reader(file, path, labels)
@@ -52,6 +52,14 @@ def _from_csv(file: BinaryIO, path: Path, labels: str | None) -> Columns:
 
 def _from_parquet(file: BinaryIO, path: Path, _labels: str | None) -> Columns:
     return _from_table(pyarrow.parquet.read_table(file), path)
+
+
+def _from_arrow(file: BinaryIO, path: Path, _labels: str | None) -> Columns:
+    try:
+        return _from_table(pa.ipc.open_file(file).read_all(), path)
+    except pa.ArrowInvalid:  # the form of streams
+        file.seek(0)
+        return _from_table(pa.ipc.open_stream(file).read_all(), path)
 
 
 def _from_table(table: pa.Table, path: Path) -> Columns:
@@ -104,16 +112,17 @@ def _spread(arrays: Columns, path: Path) -> Columns:
     return columns
 
 
-def numbers(columns: Columns, names: Sequence[str], path: Path) -> Array:
-    """These columns as finite numbers, (m, d)."""
+def numbers(columns: Columns, names: Sequence[str], path: Path, *, gaps: bool = False) -> Array:
+    """These columns as finite numbers, (m, d); with `gaps` also NaN."""
     table = np.empty((len(columns[names[0]]), len(names)))
     for k, name in enumerate(names):
         column = columns[name]
         if column.dtype.kind not in "fiub":
             raise InvalidInput(f"Column {name!r} of {path} must hold numbers; {_first_text(column)}.")
         table[:, k] = column
-    if not np.isfinite(table).all():
-        row, k = (int(place) for place in np.argwhere(~np.isfinite(table))[0])
+    strange = np.isinf(table) if gaps else ~np.isfinite(table)
+    if strange.any():
+        row, k = (int(place) for place in np.argwhere(strange)[0])
         value = "missing or NaN" if np.isnan(table[row, k]) else table[row, k]
         raise InvalidInput(f"Column {names[k]!r} of {path} must be finite; row {row} is {value}.")
     return table

@@ -37,18 +37,21 @@ class Points:
     ignored: tuple[str, ...]  # columns that are no features
 
 
-def load(source: DataSource) -> Rows:
-    """The rows in the file: the target, own predictions if there are any, and all other columns as features."""
+def load(source: DataSource, features: Sequence[str] | None = None, *, gaps: bool = False) -> Rows:
+    """The rows in the file: the target, own predictions if there are any, and these features, or all other columns.
+
+    With `gaps` features may be missing: NaN.
+    """
     labels = source.target[0] if source.classes is not None and isinstance(source.classes[0], str) else None
     columns = read_columns(source.file, labels)
     own = () if source.own_predictions is None or isinstance(source.own_predictions, str) else source.own_predictions
-    for name in (*source.target, *own):
+    for name in (*source.target, *own, *(features or ())):
         if name not in columns:
             raise _absent(source.file, name, columns)
-    names = tuple(name for name in columns if name not in (*source.target, *own))
+    names = tuple(features or (name for name in columns if name not in (*source.target, *own)))
     if not names:
         raise InvalidInput(f"{source.file} must have features beside the target; its columns are {listed(columns)}.")
-    X, y = numbers(columns, names, source.file), _target(columns, source)
+    X, y = numbers(columns, names, source.file, gaps=gaps), _target(columns, source)
     if source.own_predictions is None or isinstance(source.own_predictions, str):
         return Rows(X, y, source.own_predictions, names)
     return Rows(X, y, _outputs(columns, own, source.file), names)

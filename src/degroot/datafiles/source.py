@@ -20,18 +20,18 @@ class DataSource:
     classes: tuple[str, ...] | tuple[int, ...] | None = None
 
 
-def data_source(table: Table) -> DataSource:
-    """The file with its columns."""
+def data_source(table: Table, key: str = "file") -> DataSource:
+    """The file, under this key, with its columns."""
     target, classes = table.texts("target"), table.given("classes", table.labels, None)
     if classes is not None and len(target) > 1:
-        raise table.refusal("target", "be a single column where there are `data.classes`")
+        raise table.refusal("target", f"be a single column where there are {table.where('classes')}")
     own: str | tuple[str, ...] | None = table.given("own_predictions", table.texts, None)
     if own == (PEERS,):
         own = PEERS
     elif own is not None:
         _check_own(table, own, target, len(classes or target))
     space = table.given("space", lambda key: table.choice(key, (STANDARDISE,)), None)
-    return DataSource(table.file("file"), target, own, space, classes)
+    return DataSource(table.file(key), target, own, space, classes)
 
 
 def _check_own(table: Table, own: tuple[str, ...] | str, target: tuple[str, ...], outputs: int) -> None:
@@ -39,4 +39,4 @@ def _check_own(table: Table, own: tuple[str, ...] | str, target: tuple[str, ...]
         columns = "one column" if outputs == 1 else f"{outputs} columns, one for each output"
         raise table.refusal("own_predictions", f"be {PEERS!r} or {columns}")
     if set(own) & set(target):
-        raise table.refusal("own_predictions", "be other columns than `data.target`")
+        raise table.refusal("own_predictions", f"be other columns than {table.where('target')}")

@@ -2,6 +2,6 @@
 
 from degroot.models.entry import model_source
 from degroot.models.remote import RemoteModel
-from degroot.models.source import ModelSource, check_features, load
+from degroot.models.source import ModelSource, check_features, load, open_transformer
 
-__all__ = ["ModelSource", "RemoteModel", "check_features", "load", "model_source"]
+__all__ = ["ModelSource", "RemoteModel", "check_features", "load", "model_source", "open_transformer"]

@@ -39,12 +39,24 @@ class FramedClassifier(Framed):
 
 def from_skops(content: bytes) -> Any:
     """The model in a skops file, if all its types are known to be harmless."""
+    return _predicting(_loaded(content))
+
+
+def transformer_from_skops(content: bytes) -> Any:
+    """The transformer in a skops file, if all its types are known to be harmless."""
+    transformer = _loaded(content)
+    if not hasattr(transformer, "transform"):
+        raise InvalidInput(f"the transformer must have transform(X); it is a {type(transformer).__name__}.")
+    return transformer
+
+
+def _loaded(content: bytes) -> Any:
     from skops.io import get_untrusted_types, loads
 
     unknown = get_untrusted_types(data=content)
     if unknown:
         raise InvalidInput(f"a skops file must hold types of scikit-learn and numpy only; got {', '.join(unknown)}.")
-    return _predicting(loads(content))
+    return loads(content)
 
 
 def from_pickle(content: bytes) -> Any:

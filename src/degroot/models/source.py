@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from degroot.exceptions import InvalidInput
-from degroot.models.estimators import from_pickle, from_skops
+from degroot.models.estimators import from_pickle, from_skops, transformer_from_skops
 from degroot.models.onnxfile import from_onnx
 from degroot.models.remote import RemoteModel
 from degroot.tables import told
 
 VERSION_DIGITS = 16
 SAFE: dict[str, Callable[[bytes], Any]] = {".onnx": from_onnx, ".skops": from_skops}
+NEEDED = "The node needs extra packages: pip install 'degroot[node]'"
 UNSAFE: dict[str, Callable[[bytes], Any]] = dict.fromkeys((".pkl", ".pickle", ".joblib"), from_pickle)
 
 
@@ -30,14 +31,14 @@ class ModelSource:
     key: Path | None = None
 
 
-def load(source: ModelSource, unsafe_pickle: bool = False) -> tuple[Any, str]:
+def load(source: ModelSource, unsafe_pickle: bool = False, needed: str = NEEDED) -> tuple[Any, str]:
     """The model and its version: 16 hex digits of the file's SHA-256, or what the server says."""
     try:
         if source.file is None:
             return _served(source)
         return _from_file(source.file, unsafe_pickle)
     except ImportError as error:
-        raise InvalidInput(f"The node needs extra packages: pip install 'degroot[node]' ({error}).") from error
+        raise InvalidInput(f"{needed} ({error}).") from error
 
 
 def check_features(model: Any, names: Sequence[str]) -> None:
@@ -54,6 +55,16 @@ def check_features(model: Any, names: Sequence[str]) -> None:
         )
 
 
+def open_transformer(file: Path, needed: str = NEEDED) -> Any:
+    """The transformer in a skops file."""
+    if file.suffix.lower() != ".skops":
+        raise InvalidInput(f"A transformer must be a .skops file; got {file}.")
+    try:
+        return _opened(file, _content(file), transformer_from_skops)
+    except ImportError as error:
+        raise InvalidInput(f"{needed} ({error}).") from error
+
+
 def _from_file(file: Path, unsafe_pickle: bool) -> tuple[Any, str]:
     suffix = file.suffix.lower()
     if suffix in UNSAFE and not unsafe_pickle:
@@ -63,17 +74,26 @@ def _from_file(file: Path, unsafe_pickle: bool) -> tuple[Any, str]:
         )
     if suffix not in SAFE | UNSAFE:
         raise InvalidInput(f"A model must be an .onnx or .skops file; got {file}.")
+    content = _content(file)
+    return _opened(file, content, (SAFE | UNSAFE)[suffix]), sha256(content).hexdigest()[:VERSION_DIGITS]
+
+
+def _content(file: Path) -> bytes:
     try:
-        content = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise InvalidInput(f"The model must be a file that can be read; {file}: {error.strerror}.") from error
+
+
+def _opened(file: Path, content: bytes, opener: Callable[[bytes], Any]) -> Any:
     try:
-        model = (SAFE | UNSAFE)[suffix](content)
+        return opener(content)
     except (InvalidInput, ImportError) as error:
         raise _about(error, file) from error
     except Exception as error:
-        raise InvalidInput(f"The model must be a {suffix} file; {file} cannot be opened: {told(error)}.") from error
-    return model, sha256(content).hexdigest()[:VERSION_DIGITS]
+        raise InvalidInput(
+            f"The model must be a {file.suffix.lower()} file; {file} cannot be opened: {told(error)}."
+        ) from error
 
 
 def _about(error: Exception, file: Path) -> Exception:

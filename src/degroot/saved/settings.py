@@ -1,0 +1,35 @@
+"""The settings of a collective, at the top of its file."""
+
+from collections.abc import Callable
+from typing import Any
+
+from degroot.neighbourhoods import KERNELS, METRICS
+from degroot.rules import RULES
+from degroot.tomlfile import Table
+
+FORMAT = 1
+AUTO = "auto"
+SEARCHES = ("exact", "approximate")
+SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard", "degree", "search")
+TOP = ("format", *SETTINGS, "features", "classes", "target", "space", "agents")
+
+
+def read_settings(top: Table) -> dict[str, Any]:
+    """The arguments of `Collective` that are there; what is not has its default."""
+    take: dict[str, Callable[[str], Any]] = {
+        "rule": lambda key: top.choice(key, (*RULES, AUTO)),
+        "neighbours": lambda key: top.take(key, _is_reach, "be a number of rows, or a fraction of them in (0, 1]"),
+        "metric": lambda key: top.choice(key, METRICS),
+        "kernel": lambda key: top.choice(key, KERNELS),
+        "ridge": lambda key: top.number(key, zero=True),
+        "guard": top.flag,
+        "degree": lambda key: top.whole(key, least=1),
+        "search": lambda key: top.choice(key, SEARCHES),
+    }
+    return {key: take[key](key) for key in SETTINGS if key in top.entries}
+
+
+def _is_reach(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return value >= 1 if isinstance(value, int) else 0.0 < value <= 1.0
