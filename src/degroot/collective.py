@@ -40,7 +40,8 @@ class Collective:
         6 rows; for stacking 0.05, but 20 to 500 rows.
     rule : str
         ``"degroot"`` (the paper's), ``"stacking"``, ``"average"``, ``"trust-average"``, ``"error-average"``; or
-        ``"auto"``, which tries average, degroot and stacking on the agents' own rows and takes the best.
+        ``"auto"``, which tries average, degroot and stacking on the agents' own rows and takes the best. The `choice`
+        of an earlier collective stands for that, made before.
     metric : str
         ``"euclidean"``, ``"cosine"`` or ``"manhattan"``.
     kernel : str, optional
@@ -83,7 +84,7 @@ class Collective:
         self,
         agents: Iterable[Agent],
         neighbours: float | None = None,
-        rule: str = "degroot",
+        rule: str | Choice = "degroot",
         *,
         metric: str = "euclidean",
         kernel: str | None = None,
@@ -95,6 +96,7 @@ class Collective:
         engine: Any = LOCAL,
     ) -> None:
         check_settings(neighbours, metric, kernel, n_jobs)
+        made, rule = (rule, AUTO) if isinstance(rule, Choice) else (None, rule)
         check_choice("rule", rule, [*RULES, AUTO])
         check_ridge(ridge)
         check_degree(degree, rule, guard)
@@ -109,7 +111,7 @@ class Collective:
         self._calibration: Calibration | None = None
         self._checks: Checks | None = None
         self._elsewhere: Any = None  # the panel of an engine that is not this process
-        self._settle(agreeing(agents), None)
+        self._settle(agreeing(agents), None, made)
 
     @classmethod
     def load(
@@ -130,7 +132,7 @@ class Collective:
         from degroot import saved
 
         names = ("neighbours", "rule", "metric", "kernel", "ridge", "guard", "degree")
-        settings = {name: getattr(self, name) for name in names}
+        settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
         return saved.save(Path(folder), self.agents, _prepared(self.judges, self.option.reach), settings)
 
     def __repr__(self) -> str:
@@ -248,10 +250,12 @@ class Collective:
             judges = tuple(judge.without_model(place) for judge in others)
         return self._settle(agents, judges)
 
-    def _settle(self, agents: tuple[Agent, ...], judges: tuple[Judge, ...] | None) -> "Collective":
+    def _settle(
+        self, agents: tuple[Agent, ...], judges: tuple[Judge, ...] | None, choice: Choice | None = None
+    ) -> "Collective":
         """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
         check_peers(agents)
-        options, choice = self._options, None
+        options = self._options if choice is None else [choice.option]
         if self.degree is None:
             peers = None
         else:
@@ -261,7 +265,8 @@ class Collective:
         if self.rule == AUTO or options[0].made.uses != NOTHING:
             judges = judges or self._scored(agents, peers)
             _prepared(judges, *(option.reach for option in options))
-            choice = choose(agents, judges, options, self.n_jobs) if self.rule == AUTO else None
+            if self.rule == AUTO and choice is None:
+                choice = choose(agents, judges, options, self.n_jobs)
         self.agents, self._judges, self.choice, self.peers = agents, judges, choice, peers
         self._calibration = self._checks = None
         if self._elsewhere is not None:
@@ -310,15 +315,21 @@ class Collective:
         same_columns(column_names(X), self.feature_names)
         return X
 
+    @property
+    def _guarded(self) -> bool:
+        return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
+
     def _panel(self, fields: Iterable[str]) -> Any:
         """Agents, and judges where these fields take any."""
         option, asked_for = self.option, set(fields)
         if self.engine is not None:
             if self._elsewhere is None:
                 judges = _prepared(self.judges, option.reach)
-                self._elsewhere = self.engine.panel(self.agents, judges, option, self.peers, self.n_jobs)
+                self._elsewhere = self.engine.panel(
+                    self.agents, judges, option, self.peers, self.n_jobs, guarded=self._guarded
+                )
             return self._elsewhere
-        guarded = any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
+        guarded = self._guarded
         needed = guarded or "trust" in asked_for or (option.made.uses != NOTHING and asked_for != {"beliefs"})
         judges = _prepared(self.judges, option.reach) if needed else ()
         if guarded and self._checks is None:

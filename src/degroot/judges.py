@@ -1,6 +1,6 @@
 """Judges: an agent's view of all models, how well they do on its own rows near a point."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Protocol
@@ -54,6 +54,7 @@ class Judge:
     residuals: Array  # (n, Q, K) of every model on the agent's rows, for each output
     errors: Array  # (n, K) their squares, summed over the outputs
     near: dict[Reach, Neighbourhoods] = field(default_factory=dict)
+    source: Callable[[], Any] | None = None  # gives agent and judge again, in another process, where they are in files
 
     @classmethod
     def appoint(cls, agent: Holder, predictors: Sequence[Predictor], metric: str, space: Any = None) -> "Judge":
@@ -66,7 +67,7 @@ class Judge:
     def with_residuals(self, residuals: Array) -> "Judge":
         """The same judge of models with these residuals (n, Q, K) on its rows."""
         together = for_kernels(residuals)
-        return replace(self, residuals=together, errors=_squared(together))
+        return replace(self, residuals=together, errors=_squared(together), source=None)
 
     def ready(self, reach: Reach) -> None:
         """Make neighbourhoods of that reach."""
