@@ -12,15 +12,15 @@ from degroot.audit import Audit, audit
 from degroot.calibration import Calibration, calibrate
 from degroot.checks import Checks
 from degroot.choice import OPTIONS, Choice, choose
-from degroot.evidence import Peers, Reach
+from degroot.evidence import Peers
 from degroot.exceptions import InvalidInput
 from degroot.judges import Judge
 from degroot.members import agreeing, an_agent, check_peers, feature_names
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.panel import Panel
 from degroot.points import Array
-from degroot.progress import progress
 from degroot.rules import NOTHING, RULES, Option
+from degroot.scoring import Scoring, prepared
 from degroot.settings import check_choice, check_degree, check_guard, check_ridge, check_settings
 from degroot.tables import as_table, column_names, same_columns
 
@@ -133,7 +133,7 @@ class Collective:
 
         names = ("neighbours", "rule", "metric", "kernel", "ridge", "guard", "degree")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
-        return saved.save(Path(folder), self.agents, _prepared(self.judges, self.option.reach), settings)
+        return saved.save(Path(folder), self.agents, prepared(self.judges, self.option.reach), settings)
 
     def __repr__(self) -> str:
         return f"Collective({', '.join(self.names)}; neighbours={self.option.reach.neighbours}, rule={self.rule!r})"
@@ -157,7 +157,7 @@ class Collective:
     def judges(self) -> tuple[Judge, ...]:
         """Each agent's view of all models: their errors on its rows, and its neighbourhoods."""
         if self._judges is None:
-            self._judges = self._scored(self.agents, self.peers)
+            self._judges = self._scoring(self.peers).everybody(self.agents)
         return self._judges
 
     @property
@@ -169,7 +169,7 @@ class Collective:
     def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
         """Each agent's neighbourhoods, as far as the rule looks."""
         reach = self.option.reach
-        return tuple(judge.near[reach] for judge in _prepared(self.judges, reach))
+        return tuple(judge.near[reach] for judge in prepared(self.judges, reach))
 
     def predict(self, X: Any) -> Array:
         """The collective prediction for each row of `X`, (M,)."""
@@ -182,7 +182,7 @@ class Collective:
         answers: calibrate again.
         """
         self._needs_all("calibrate")
-        judges = _prepared(self.judges, self.option.reach)
+        judges = prepared(self.judges, self.option.reach)
         self._calibration = calibrate(self.agents, judges, self.option, self.n_jobs)
         return self
 
@@ -222,11 +222,8 @@ class Collective:
         """Put `agent` in the place of the one with its name, and score anew only what it changes."""
         place = self._place(an_agent(agent).name)
         agents = agreeing([*self.agents[:place], agent, *self.agents[place + 1 :]])
-        judges = None
-        if self._judges is not None:
-            others = [self._rescored(k, place, agent) for k in range(len(agents)) if k != place]
-            judges = (*others[:place], self._judge(agent, _scored_by(place, agents, self.peers)), *others[place:])
-        return self._settle(agents, judges)
+        scored = self._judges
+        return self._settle(agents, scored and self._scoring(self.peers).replaced(scored, place, agents))
 
     def join(self, agent: Agent) -> "Collective":
         """Add `agent`, and score only its model on others' rows and all models on its rows.
@@ -237,7 +234,7 @@ class Collective:
         judges = None
         if self._judges is not None and self.degree is None:
             others = [judge.with_model(len(self.agents), agent) for judge in self._judges]
-            judges = (*others, self._judge(agent, agents))
+            judges = (*others, self._scoring(None).one(len(others), agents))
         return self._settle(agents, judges)
 
     def leave(self, name: str) -> "Collective":
@@ -263,8 +260,8 @@ class Collective:
 
             peers = acquaintances(len(agents), self.degree)
         if self.rule == AUTO or options[0].made.uses != NOTHING:
-            judges = judges or self._scored(agents, peers)
-            _prepared(judges, *(option.reach for option in options))
+            judges = judges or self._scoring(peers).everybody(agents)
+            prepared(judges, *(option.reach for option in options))
             if self.rule == AUTO and choice is None:
                 choice = choose(agents, judges, options, self.n_jobs)
         self.agents, self._judges, self.choice, self.peers = agents, judges, choice, peers
@@ -285,21 +282,8 @@ class Collective:
             raise InvalidInput(f"An agent's name must be one of {', '.join(map(repr, self.names))}; got {name!r}.")
         return self.names.index(name)
 
-    def _judge(self, agent: Agent, predictors: Sequence[Agent]) -> Judge:
-        return agent.judge(predictors, self.metric, self.space)
-
-    def _scored(self, agents: tuple[Agent, ...], peers: Peers | None) -> tuple[Judge, ...]:
-        judges = []
-        with progress("Scoring models", len(agents)) as advance:
-            for place, agent in enumerate(agents):
-                judges.append(self._judge(agent, _scored_by(place, agents, peers)))
-                advance()
-        return tuple(judges)
-
-    def _rescored(self, k: int, place: int, agent: Agent) -> Judge:
-        """The judge at k once `agent` stands at `place`, if it scores that model at all."""
-        columns = np.array([place]) if self.peers is None else np.flatnonzero(self.peers[k] == place)
-        return self.judges[k].with_model(int(columns[0]), agent) if columns.size else self.judges[k]
+    def _scoring(self, peers: Peers | None) -> Scoring:
+        return Scoring(self.metric, self.space, peers)
 
     def _needs_all(self, what: str) -> None:
         """Refuse what takes every agent's view of every model, in this process."""
@@ -324,31 +308,18 @@ class Collective:
         option, asked_for = self.option, set(fields)
         if self.engine is not None:
             if self._elsewhere is None:
-                judges = _prepared(self.judges, option.reach)
+                judges = prepared(self.judges, option.reach)
                 self._elsewhere = self.engine.panel(
                     self.agents, judges, option, self.peers, self.n_jobs, guarded=self._guarded
                 )
             return self._elsewhere
         guarded = self._guarded
         needed = guarded or "trust" in asked_for or (option.made.uses != NOTHING and asked_for != {"beliefs"})
-        judges = _prepared(self.judges, option.reach) if needed else ()
+        judges = prepared(self.judges, option.reach) if needed else ()
         if guarded and self._checks is None:
             self._checks = Checks.prepare(judges)
         checks = self._checks if guarded else None
         return Panel(self.agents, judges, option, checks, not self.takes_gaps, self.n_jobs, self.peers)
-
-
-def _prepared(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:
-    """The judges, with neighbourhoods of these reaches."""
-    for judge in judges:
-        for reach in reaches:
-            judge.ready(reach)
-    return judges
-
-
-def _scored_by(place: int, agents: tuple[Agent, ...], peers: Peers | None) -> Sequence[Agent]:
-    """The agents whose models the one at `place` scores."""
-    return agents if peers is None else [agents[k] for k in peers[place]]
 
 
 def _engine(engine: Any) -> Any:

@@ -1,0 +1,52 @@
+"""Scoring: who scores whose model, once, before any question."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from degroot.agents import Agent
+from degroot.evidence import Peers, Reach
+from degroot.judges import Judge
+from degroot.progress import progress
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How agents become the judges of each other's models."""
+
+    metric: str
+    space: Any  # of agents that have none of their own
+    peers: Peers | None  # (K, q) whose models each agent scores; None: everybody's
+
+    def everybody(self, agents: Sequence[Agent]) -> tuple[Judge, ...]:
+        """All agents as judges."""
+        judges = []
+        with progress("Scoring models", len(agents)) as advance:
+            for place in range(len(agents)):
+                judges.append(self.one(place, agents))
+                advance()
+        return tuple(judges)
+
+    def one(self, place: int, agents: Sequence[Agent]) -> Judge:
+        """The agent at `place` as the judge of the models that it scores."""
+        scored = agents if self.peers is None else [agents[k] for k in self.peers[place]]
+        return agents[place].judge(scored, self.metric, self.space)
+
+    def replaced(self, judges: Sequence[Judge], place: int, agents: Sequence[Agent]) -> tuple[Judge, ...]:
+        """The judges once another agent stands at `place`: that one anew, and the others that score its model."""
+        others = [self._rescored(judge, k, place, agents[place]) for k, judge in enumerate(judges) if k != place]
+        return (*others[:place], self.one(place, agents), *others[place:])
+
+    def _rescored(self, judge: Judge, k: int, place: int, agent: Agent) -> Judge:
+        columns = np.array([place]) if self.peers is None else np.flatnonzero(self.peers[k] == place)
+        return judge.with_model(int(columns[0]), agent) if columns.size else judge
+
+
+def prepared(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:
+    """The judges, with neighbourhoods of these reaches."""
+    for judge in judges:
+        for reach in reaches:
+            judge.ready(reach)
+    return judges
