@@ -1,0 +1,89 @@
+"""Columns: an answer as columns of a table."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from degroot.answers import FIELDS, Consensus, Flag
+from degroot.exceptions import InvalidInput
+
+FLAGS, MISSING = "flags", "missing"  # columns of text: who was left out or could not be checked, and who was not there
+ALL = (*FIELDS, FLAGS, MISSING)
+SINGLE = {"weights": "weight", "beliefs": "belief"}  # what one agent's column of a field is called
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the columns of an answer are, by the fields, the agents and the outputs."""
+
+    fields: tuple[str, ...]
+    agents: tuple[str, ...]
+    outputs: tuple[str, ...] | None = None  # classes or numbers; None: a single output
+
+    @property
+    def asked(self) -> list[str]:
+        """The fields of `Consensus` that have to be computed."""
+        return [field for field in self.fields if field in FIELDS] or ["value"]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types."""
+        return pa.schema([entry for field in self.fields for entry in self._entries(field)])
+
+    def arrays(self, answer: Consensus) -> list[pa.Array]:
+        """The columns, in the order of the schema."""
+        if answer.names != self.agents:
+            raise InvalidInput(
+                f"The agents must stay the same; they were {', '.join(self.agents)} and are {', '.join(answer.names)}."
+            )
+        return [array for field in self.fields for array in self._arrays(field, answer)]
+
+    def _entries(self, field: str) -> list[tuple[str, pa.DataType]]:
+        if field in (FLAGS, MISSING):
+            return [(field, pa.string())]
+        names = [SINGLE.get(field, field)]
+        for _ in range({"value": 0, "standard_error": 0, "trust": 2}.get(field, 1)):
+            names = [f"{name}_{agent}" for name in names for agent in self.agents]
+        if self.outputs is not None and field not in ("weights", "trust"):
+            names = [f"{name}_{output}" for name in names for output in self.outputs]
+        return [(name, pa.float64()) for name in names]
+
+    def _arrays(self, field: str, answer: Consensus) -> list[pa.Array]:
+        if field in (FLAGS, MISSING):
+            return [_told(field, answer)]
+        values = np.asarray(getattr(answer, field))
+        flat = values.reshape(len(values), -1)
+        return [pa.array(np.ascontiguousarray(column)) for column in flat.T]
+
+
+def _told(field: str, answer: Consensus) -> pa.Array:
+    """What is told of each row, joined: ``agent`` for those that were missing, ``agent: reason`` for the others."""
+    M = len(next(np.asarray(values) for values in _given(answer)))
+    rows: list[str] = [""] * M
+    for flag in answer.flags:
+        if (_reason(flag) == MISSING) == (field == MISSING):
+            text = flag.agent if field == MISSING else f"{flag.agent}: {_reason(flag)}"
+            for row in flag.points.tolist():
+                rows[row] = f"{rows[row]};{text}" if rows[row] else text
+    return pa.array(rows, pa.string())
+
+
+def _given(answer: Consensus) -> Iterable[Any]:
+    return (values for values in (getattr(answer, field) for field in FIELDS) if values is not None)
+
+
+def _reason(flag: Flag) -> str:
+    return flag.reason.partition(":")[0]
+
+
+def check_fields(fields: Sequence[str]) -> tuple[str, ...]:
+    """The fields, if there are any, all are known and none is there twice."""
+    for field in fields:
+        if field not in ALL or fields.count(field) > 1:
+            raise InvalidInput(f"Fields must be different ones of {', '.join(ALL)}; got {','.join(fields)!r}.")
+    if not fields:
+        raise InvalidInput(f"Fields must be one or more of {', '.join(ALL)}; got none.")
+    return tuple(fields)

@@ -1,0 +1,57 @@
+"""Formats: files of rows, their columns and their shards."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from degroot.batch.formats.arrowfile import ArrowFile
+from degroot.batch.formats.csvfile import CsvFile
+from degroot.batch.formats.parquetfile import ParquetFile
+from degroot.batch.shards import Shard
+from degroot.exceptions import InvalidInput
+from degroot.tables import told
+
+
+class Source(Protocol):
+    """An open file of rows."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns; in a file of text all are text."""
+
+    def spans(self, size: int) -> Iterator[tuple[int, int, int]]:
+        """Runs of at most `size` rows: how many, and where their bytes lie in a file of text."""
+
+    def read(self, shard: Shard, names: Sequence[str], text: Sequence[str]) -> pa.Table:
+        """These columns of a shard; those in `text` as they are written in a file of text."""
+
+
+OPENERS: dict[str, Callable[[Path], Source]] = {
+    ".csv": CsvFile, ".parquet": ParquetFile, ".pq": ParquetFile,
+    ".arrow": ArrowFile, ".feather": ArrowFile, ".ipc": ArrowFile,
+}  # fmt: skip
+SUFFIXES = tuple(OPENERS)
+
+
+def opened(path: Path) -> Source:
+    """The file, by its suffix."""
+    with readable(path):
+        return OPENERS[path.suffix.lower()](path)
+
+
+@contextmanager
+def readable(path: Path, what: str | None = None) -> Iterator[None]:
+    """Whatever goes wrong with a file is one clear line; `what`: the part of it that is read."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except OSError as error:
+        reason = error.strerror or told(error)
+        raise InvalidInput(f"The input must be files that can be read; {what or path}: {reason}.") from error
+    except (pa.ArrowException, ValueError) as error:
+        kind = path.suffix.lower()
+        raise InvalidInput(f"The input must be whole {kind} files; {what or path}: {told(error)}.") from error

@@ -1,0 +1,53 @@
+"""Arrow files: the IPC file format, which is Feather's too, and the stream format."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.ipc
+
+from degroot.batch.formats.cursor import Cursor
+from degroot.batch.shards import Shard
+
+MAGIC = b"ARROW1"  # how a file begins that is no stream
+
+
+class ArrowFile:
+    """An open Arrow file, mapped into memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with path.open("rb") as file:
+            self._stream = file.read(len(MAGIC)) != MAGIC
+        self.schema: pa.Schema = self._reader(None).schema
+        self._cursor: Cursor | None = None
+
+    def spans(self, size: int) -> Iterator[tuple[int, int, int]]:
+        """Runs of at most `size` rows."""
+        if self._stream:
+            rows = sum(batch.num_rows for batch in self._batches(None))
+        else:
+            rows = pyarrow.dataset.dataset(self._path, format="ipc").count_rows()
+        return ((min(size, rows - first), 0, 0) for first in range(0, rows, size))
+
+    def read(self, shard: Shard, names: Sequence[str], _text: Sequence[str] = ()) -> pa.Table:
+        """These columns of a shard."""
+        if self._cursor is None or self._cursor.at > shard.first:
+            schema = pa.schema([self.schema.field(name) for name in names])
+            self._cursor = Cursor((batch.select(list(names)) for batch in self._batches(names)), 0, schema)
+        return self._cursor.take(shard.first, shard.rows)
+
+    def _batches(self, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        reader = self._reader(names)
+        if self._stream:
+            return iter(reader)
+        return (reader.get_batch(k) for k in range(reader.num_record_batches))
+
+    def _reader(self, names: Sequence[str] | None) -> pa.ipc.RecordBatchReader:
+        places = None if names is None else sorted(self.schema.get_field_index(name) for name in names)
+        options = pyarrow.ipc.IpcReadOptions(
+            use_threads=False, **({} if places is None else {"included_fields": places})
+        )
+        opener = pyarrow.ipc.open_stream if self._stream else pyarrow.ipc.open_file
+        return opener(pa.memory_map(str(self._path)), options=options)

@@ -1,0 +1,58 @@
+"""The engine for one machine: threads, each with a shard at a time."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from threading import Lock
+
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from degroot.batch.reader import Reader
+from degroot.batch.shards import Shard
+from degroot.batch.task import Consult, Task
+
+AHEAD = 1  # shards that wait for a thread
+
+
+class Local:
+    """Threads that read and answer shards.
+
+    Parameters
+    ----------
+    consult : as `Collective.consult`
+        It is called from several threads, and should use one thread itself.
+    jobs : how many threads
+    """
+
+    def __init__(self, consult: Consult, jobs: int) -> None:
+        self.consult, self.jobs = consult, jobs
+
+    def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
+        """Every shard with its answers, as they come."""
+        reader, coming, turn = Reader(task), iter(shards), Lock()
+
+        def answered() -> tuple[Shard, pa.RecordBatch] | None:
+            with turn:  # in order: rows that follow on each other are read at once
+                shard = next(coming, None)
+                if shard is None:
+                    return None
+                table = reader.read(shard)
+            return shard, task.answer(shard, table, self.consult)
+
+        with threadpool_limits(1), ThreadPoolExecutor(self.jobs, initializer=_alone) as pool:
+            waiting = {pool.submit(answered) for _ in range(self.jobs + AHEAD)}
+            try:
+                while waiting:
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    for found in (each.result() for each in done):
+                        if found is not None:
+                            waiting.add(pool.submit(answered))
+                            yield found
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+
+def _alone() -> None:
+    """The models shall not start threads of their own: all cores are at work already."""
+    threadpool_limits(1)

@@ -1,0 +1,51 @@
+"""Numbers: the features of rows as an array, whatever the columns hold. What is no number becomes NaN."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from degroot.points import Array
+
+NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of that type can be a feature."""
+    if pa.types.is_dictionary(kind):
+        return is_number(kind.value_type)
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def numbers(table: pa.Table, names: Sequence[str]) -> Array:
+    """These columns, (m, d); NaN for a null and for a text that is no number."""
+    X = np.empty((table.num_rows, len(names)))
+    for k, name in enumerate(names):
+        X[:, k] = _floats(table.column(name)).to_numpy()
+    return X
+
+
+def strange(entry: pa.Scalar, value: float) -> Any:
+    """What stands where there should be a finite number, in words."""
+    if pa.types.is_string(entry.type) and entry.as_py():
+        return repr(entry.as_py())
+    return "missing" if not entry.is_valid or entry.as_py() == "" else "NaN" if np.isnan(value) else value
+
+
+def _floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_string(column.type):
+        column = _from_text(column)
+    if not pa.types.is_float64(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    return column.fill_null(np.nan) if column.null_count else column
+
+
+def _from_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    written = pc.match_substring_regex(column, NUMBER)
+    trimmed = pc.utf8_ltrim(pc.utf8_trim_whitespace(column), "+")
+    return pc.if_else(written, trimmed, None).cast(pa.float64())

@@ -1,0 +1,57 @@
+"""Outputs: Parquet and CSV files, written batch by batch, that appear when they are whole."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from degroot.exceptions import InvalidInput
+from degroot.folders import make_folder
+
+SUFFIXES = (".parquet", ".csv")
+
+
+def check_output(output: Path, schema: pa.Schema) -> None:
+    """Refuse an output that cannot be written, before anything is."""
+    if output.suffix.lower() not in SUFFIXES:
+        raise InvalidInput(f"The output must be a .parquet or .csv file; got {output}.")
+    if output.is_dir():
+        raise InvalidInput(f"The output must be a file; {output} is a folder.")
+    make_folder(output.parent)
+    try:
+        with writer(output.suffix, schema, pa.BufferOutputStream()):
+            pass
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput(f"{output.suffix} files must be able to hold all columns; {error}.") from error
+
+
+def writer(suffix: str, schema: pa.Schema, sink: Any) -> Any:
+    """What has ``write_batch``, and is closed by ``with``."""
+    makers: dict[str, Callable[[Any, pa.Schema], Any]] = {".parquet": _parquet, ".csv": pyarrow.csv.CSVWriter}
+    return makers[suffix.lower()](sink, schema)
+
+
+def _parquet(sink: Any, schema: pa.Schema) -> Any:
+    repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
+    return pyarrow.parquet.ParquetWriter(sink, schema, use_dictionary=repeating)  # numbers hardly ever repeat
+
+
+def publish(unfinished: Path, output: Path) -> None:
+    """Give a whole file its name."""
+    with unfinished.open("rb+") as file:
+        os.fsync(file.fileno())
+    unfinished.replace(output)
+    sync_folder(output.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,160 @@
+"""Plans: which files, which shards of them, and what is to be done with each. All that can be wrong is found here."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from degroot.batch import inputs
+from degroot.batch.columns import Columns
+from degroot.batch.formats import opened, readable
+from degroot.batch.numbers import is_number
+from degroot.batch.outputs import check_output
+from degroot.batch.shards import ROWS, Shard
+from degroot.batch.task import NULL, REFUSE, Task
+from degroot.datafiles.columns import listed
+from degroot.exceptions import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is read, what is done with it, and where it goes."""
+
+    files: tuple[Path, ...]
+    shards: tuple[Shard, ...]
+    task: Task
+    output: Path
+    identity: dict[str, Any]  # what has to be the same when an interrupted run goes on
+
+    @property
+    def rows(self) -> int:
+        """How many there are in all."""
+        return sum(shard.rows for shard in self.shards)
+
+
+def make_plan(
+    given: Sequence[str],
+    output: Path,
+    features: Sequence[str],
+    columns: Columns,
+    *,
+    keep: Sequence[str] = (),
+    gaps: bool = False,
+    on_bad_row: str = REFUSE,
+    rows: int = ROWS,
+    identity: dict[str, Any] | None = None,
+) -> Plan:
+    """Look at all files, and refuse what cannot be done.
+
+    Parameters
+    ----------
+    given : files, folders and patterns of files
+    output : a .parquet or .csv file
+    features : names of the columns that are the features, in order
+    columns : what is asked
+    keep : columns of the input that are written too
+    gaps : whether features may be missing
+    on_bad_row : ``"refuse"``, or ``"null"``: a row with a bad value gets no answer
+    rows : of a shard, at most
+    identity : what else has to be the same when an interrupted run goes on
+    """
+    if on_bad_row not in (REFUSE, NULL):
+        raise InvalidInput(f"What is done with bad rows must be {REFUSE!r} or {NULL!r}; got {on_bad_row!r}.")
+    files = inputs.find(given)
+    inputs.check_apart(given, files, output)
+    schema = _agreed(files, features, keep)
+    kept = pa.schema([_plain(schema.field(name)) for name in keep])
+    _check_clash(kept, columns.schema)
+    task = Task(tuple(features), tuple(keep), columns, pa.schema([*kept, *columns.schema]), gaps, on_bad_row)
+    check_output(output, task.schema)
+    told = {
+        "version": version("degroot"), "rows": rows, "inputs": [_state(file) for file in files],
+        "features": list(features), "schema": str(task.schema), "fields": list(columns.fields), "gaps": gaps,
+        "on_bad_row": on_bad_row, **(identity or {}),
+    }  # fmt: skip
+    return Plan(tuple(files), tuple(_cut(files, rows)), task, output, told)
+
+
+def _agreed(files: Sequence[Path], features: Sequence[str], keep: Sequence[str]) -> pa.Schema:
+    """The columns, if all files have the same, and the features are numbers. It is the first file's schema."""
+    first: pa.Schema | None = None
+    for file in files:
+        schema = opened(file).schema
+        _check_columns(file, schema, features, keep)
+        if first is None:
+            first = schema
+        _check_same(file, schema, files[0], first, keep)
+    return first
+
+
+def _check_columns(file: Path, schema: pa.Schema, features: Sequence[str], keep: Sequence[str]) -> None:
+    names = schema.names
+    for name in (*features, *keep):
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"its columns are {listed(names)}."
+            raise InvalidInput(f"{file} must have the column {name!r}; it has none: {hint}")
+        if names.count(name) > 1:
+            raise InvalidInput(f"The columns of {file} must have different names; {name!r} is there twice.")
+    for name in features:
+        kind = schema.field(name).type
+        if not (is_number(kind) or file.suffix.lower() == ".csv"):
+            raise InvalidInput(f"Column {name!r} of {file} must hold numbers; it holds {kind}.")
+
+
+def _check_same(file: Path, schema: pa.Schema, other: Path, expected: pa.Schema, keep: Sequence[str]) -> None:
+    """Refuse files with different columns, or different types of those that are kept."""
+    strange = sorted(set(schema.names) ^ set(expected.names))
+    if strange:
+        has, lacks = (file, other) if strange[0] in schema.names else (other, file)
+        raise InvalidInput(f"All input files must have the same columns; {has} has {strange[0]!r}, {lacks} has not.")
+    for name in keep:
+        here, there = _plain(schema.field(name)).type, _plain(expected.field(name)).type
+        if here != there:
+            raise InvalidInput(
+                f"A column that is kept must be of one type; {name!r} is {here} in {file} and {there} in {other}."
+            )
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """As it is written: without a dictionary."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.field(field.name, kind)
+
+
+def _check_clash(kept: pa.Schema, answers: pa.Schema) -> None:
+    names = [*kept.names, *answers.names]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(f"The columns of the output must have different names; {name!r} would be there twice.")
+
+
+def _cut(files: Sequence[Path], rows: int) -> list[Shard]:
+    shards: list[Shard] = []
+    for file in files:
+        first = 0
+        with readable(file):
+            for count, start, stop in opened(file).spans(rows):
+                shards.append(Shard(len(shards), str(file), first, count, start, stop))
+                first += count
+        if not first:
+            raise InvalidInput(f"{file} must hold at least one row; it has none.")
+    return shards
+
+
+def _state(file: Path) -> list[Any]:
+    """By which a file is known again."""
+    with readable(file):
+        found = file.stat()
+    return [str(file.resolve()), found.st_size, found.st_mtime_ns]
+
+
+def unchanged(plan: Plan) -> None:
+    """Refuse answers of files that were not the same all the time."""
+    for file, before in zip(plan.files, plan.identity["inputs"], strict=True):
+        if _state(file) != before:
+            raise InvalidInput(f"The input must stay the same while it is read; {file} has changed.")

@@ -1,0 +1,82 @@
+"""Tasks: what is to be done with every shard. A task can be sent to other processes."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from degroot.answers import Consensus
+from degroot.batch.columns import Columns
+from degroot.batch.numbers import numbers, strange
+from degroot.batch.shards import Shard
+from degroot.exceptions import InvalidInput
+from degroot.points import Array
+
+REFUSE, NULL = "refuse", "null"  # what is done with bad rows
+
+
+class Consult(Protocol):
+    """Whoever answers points, as `Collective.consult` does."""
+
+    def __call__(self, X: Array, fields: list[str], /) -> Consensus:
+        """What is answered for the points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Which columns are the features, which are kept, what is asked, and what is done with bad rows."""
+
+    features: tuple[str, ...]
+    keep: tuple[str, ...]
+    columns: Columns  # of the answers
+    schema: pa.Schema  # of all that is written
+    gaps: bool = False  # whether features may be missing
+    on_bad_row: str = REFUSE
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are read."""
+        return list(dict.fromkeys((*self.features, *self.keep)))
+
+    def answer(self, shard: Shard, table: pa.Table, consult: Consult) -> pa.RecordBatch:
+        """The rows to be written for the rows of a shard: what is kept, and the answers; null for a bad row."""
+        X = numbers(table, self.features)
+        good = self._good(shard, table, X)
+        kept = [table.column(name).combine_chunks() for name in self.keep]
+        answers = self._asked(shard, X, good, consult)
+        return pa.RecordBatch.from_arrays([*map(_plain, kept), *answers], schema=self.schema)
+
+    def _good(self, shard: Shard, table: pa.Table, X: Array) -> NDArray[np.bool_] | None:
+        """Which rows are good; None: all."""
+        fine = ~np.isinf(X) if self.gaps else np.isfinite(X)
+        if fine.all():
+            return None
+        if self.on_bad_row == REFUSE:
+            row, k = (int(place) for place in np.argwhere(~fine)[0])
+            name = self.features[k]
+            told = strange(table.column(name)[row], X[row, k])
+            raise InvalidInput(f"Every feature must be a finite number; {shard.row(row)}: {name!r} is {told}.")
+        return np.asarray(fine.all(axis=1))
+
+    def _asked(self, shard: Shard, X: Array, good: NDArray[np.bool_] | None, consult: Consult) -> list[pa.Array]:
+        if good is not None and not good.any():
+            return [pa.nulls(len(X), column.type) for column in self.columns.schema]
+        found = self._consulted(shard, X if good is None else X[good], consult)
+        answers = self.columns.arrays(found)
+        if good is None:
+            return answers
+        places = pa.array(np.cumsum(good) - 1, mask=~good)  # null: a null in its place
+        return [answer.take(places) for answer in answers]
+
+    def _consulted(self, shard: Shard, X: Array, consult: Consult) -> Consensus:
+        try:
+            return consult(X, self.columns.asked)
+        except InvalidInput as error:
+            raise InvalidInput(f"{shard}: {error}") from error
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """An array without a dictionary, which would be another one in every shard."""
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array

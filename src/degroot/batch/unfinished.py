@@ -1,0 +1,112 @@
+"""Unfinished runs: the parts that are done, and a manifest of them, kept until the output is whole."""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from degroot.batch.outputs import sync_folder
+from degroot.batch.shards import Shard
+from degroot.exceptions import InvalidInput
+
+SUFFIX, MANIFEST = ".unfinished", "manifest.jsonl"
+
+
+class Unfinished:
+    """A folder beside the output. Its manifest says what the run is of, and then which parts are there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bad: dict[int, int] = {}  # the finished shards, each with its number of bad rows
+
+    def save(self, shard: Shard, answers: pa.RecordBatch, bad: int) -> None:
+        """Keep the answers for a shard: whole or not at all."""
+        part = self._part(shard.number)
+        fresh = part.with_suffix(".new")
+        with fresh.open("wb") as file:
+            with pyarrow.ipc.new_file(file, answers.schema) as writer:
+                writer.write_batch(answers)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(part)
+        sync_folder(self.folder)
+        self._note({"part": shard.number, "rows": shard.rows, "bad": bad, "bytes": part.stat().st_size})
+        self.bad[shard.number] = bad
+
+    def part(self, number: int) -> pa.RecordBatch:
+        """The answers for a finished shard."""
+        with pa.memory_map(str(self._part(number))) as file:
+            return pyarrow.ipc.open_file(file).get_batch(0)
+
+    def remove(self) -> None:
+        """All of it."""
+        shutil.rmtree(self.folder)
+
+    def begin(self, identity: dict[str, Any]) -> None:
+        """Forget whatever is there."""
+        os.truncate(self.folder / MANIFEST, 0)
+        for old in self.folder.iterdir():
+            if old.name != MANIFEST:
+                old.unlink()
+        self._note(identity)
+        sync_folder(self.folder)
+
+    def go_on(self, identity: dict[str, Any]) -> None:
+        """Take the parts that are there, if they are of the same command; begin if there is no manifest yet."""
+        content = (self.folder / MANIFEST).read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if not whole:
+            self.begin(identity)
+            return
+        os.truncate(self.folder / MANIFEST, whole)  # a line that was cut off
+        before, *entries = map(json.loads, content[:whole].splitlines())
+        _check_same(self.folder, before, identity)
+        for entry in entries:
+            part = self._part(entry["part"])
+            if part.exists() and part.stat().st_size == entry["bytes"]:
+                self.bad[entry["part"]] = entry["bad"]
+
+    def _part(self, number: int) -> Path:
+        return self.folder / f"{number:08d}.arrow"
+
+    def _note(self, entry: dict[str, Any]) -> None:
+        with (self.folder / MANIFEST).open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def unfinished(output: Path, identity: dict[str, Any], restart: bool = False) -> Iterator[Unfinished]:
+    """The unfinished run that leads to `output`: one that was interrupted, or a new one. It is ours alone."""
+    folder = output.with_name(output.name + SUFFIX)
+    folder.mkdir(exist_ok=True)
+    with (folder / MANIFEST).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InvalidInput(f"Only one run at a time may write {output}; another one does.") from error
+        run = Unfinished(folder)
+        (run.begin if restart else run.go_on)(identity)
+        try:
+            yield run
+        except BaseException:
+            if not run.bad:  # there is nothing to go on with
+                run.remove()
+            raise
+
+
+def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    now = json.loads(json.dumps(now))
+    strange = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    if strange:
+        raise InvalidInput(
+            f"{folder} must be of the same command to go on; it had other {', '.join(strange)}. --restart begins anew."
+        )
