@@ -1,0 +1,111 @@
+"""The engine for clusters: shards are streamed through Ray Data to callers, who put them to the agents' actors."""
+
+import logging
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from degroot.batch.reader import Reader
+from degroot.batch.shards import Shard
+from degroot.batch.task import Consult, Task
+from degroot.cluster import Assembly
+from degroot.exceptions import DeGrootError, InvalidInput
+
+AHEAD = 2  # shards that wait for each caller, or are under way with it
+
+
+class Cluster:
+    """Callers on a Ray cluster, each with a shard at a time.
+
+    Parameters
+    ----------
+    assembly : the agents' actors
+    callers : int, optional
+        How many; by default one for each core of the cluster.
+    """
+
+    def __init__(self, assembly: Assembly, callers: int | None = None) -> None:
+        self.consult, self.callers = assembly.with_jobs(1).consult, callers
+
+    def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
+        """Every shard with its answers, as they come. Ray Data waits when answers are not fetched."""
+        known = {shard.number: shard for shard in shards}
+        if not known:
+            return
+        for block in self._stream(list(known.values()), task).iter_batches(
+            batch_size=None, batch_format="pyarrow", prefetch_batches=0
+        ):
+            for number, answer, refusal in zip(*(block.column(name) for name in ANSWER.names), strict=True):
+                if refusal.is_valid:
+                    raise InvalidInput(refusal.as_py())
+                yield known[number.as_py()], unpacked(answer)
+
+    def _stream(self, shards: list[Shard], task: Task) -> Any:
+        data = _ray_data()
+        items = [asdict(shard) | {"file": os.path.abspath(shard.file)} for shard in shards]
+        callers = min(len(shards), self.callers or _cores())
+        return data.from_items(items, override_num_blocks=len(items)).map_batches(
+            Caller,
+            fn_constructor_args=(task, self.consult),
+            batch_size=1,
+            batch_format="pyarrow",
+            compute=data.ActorPoolStrategy(size=callers, max_tasks_in_flight_per_actor=AHEAD),
+        )
+
+
+class Caller:
+    """Reads shards, puts them to the agents, and gives their answers as rows of `ANSWER`."""
+
+    def __init__(self, task: Task, consult: Consult) -> None:
+        self.task, self.consult, self.reader = task, consult, Reader(task)
+
+    def __call__(self, items: pa.Table) -> pa.Table:
+        """The answers to one shard, or why there are none."""
+        (item,) = items.to_pylist()
+        shard = Shard(**item)
+        try:
+            answer, refusal = packed(self.task.answer(shard, self.reader.read(shard), self.consult)), None
+        except DeGrootError as error:
+            answer, refusal = pa.nulls(1, pa.large_binary()), str(error)
+        return pa.table([pa.array([shard.number]), answer, pa.array([refusal], pa.string())], schema=ANSWER)
+
+
+ANSWER = pa.schema([("number", pa.int64()), ("answer", pa.large_binary()), ("refusal", pa.string())])
+
+
+def packed(batch: pa.RecordBatch) -> pa.Array:
+    """A batch as a single entry, which Ray Data leaves whole."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    content = sink.getvalue()
+    ends = pa.array([0, content.size], pa.int64()).buffers()[1]
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, content])
+
+
+def unpacked(entry: pa.Scalar) -> pa.RecordBatch:
+    """The batch that was packed."""
+    with pa.ipc.open_stream(entry.as_buffer()) as stream:
+        return stream.read_next_batch()
+
+
+def _cores() -> int:
+    import ray
+
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return max(1, int(resources.get("CPU", 1.0)))
+
+
+def _ray_data() -> Any:
+    """Ray Data, quiet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # its own settings are among those that it warns of
+        from ray import data
+
+        data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    return data

@@ -1,0 +1,83 @@
+"""Assemblies: agents in processes of their own before a question, which they answer part by part."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from degroot.answers import FIELDS, Consensus, asked
+from degroot.checks import flags
+from degroot.cluster.faults import heard
+from degroot.cluster.hearing import Hearing
+from degroot.cluster.member import Source
+from degroot.cluster.opinion import Opinion, Question
+from degroot.conclusions import blank, single
+from degroot.tables import take
+
+SAID_BYTES = 1 << 25  # of points, and of what all agents say of them, for one part
+AHEAD = 1  # parts that agents work on while the one before is concluded
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Agents that answer from other processes. It can itself be sent to other processes."""
+
+    members: tuple[Any, ...]  # actors
+    sources: tuple[Source, ...]  # what they are made of, kept for the case that they have to start again
+    names: tuple[str, ...]  # of the agents
+    outputs: int | None  # how many numbers they predict for each row; None: one, as (n,)
+    hearing: Hearing
+
+    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS) -> Consensus:
+        """The collective prediction for the points `X`, with what lies behind it."""
+        return Consensus(self.names, **self.answer(X, asked(fields, FIELDS)), peers=self.hearing.peers)
+
+    def answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
+        """The fields in `names` for the points `X`, and flags."""
+        M, K, hearing = X.shape[0], len(self.members), self.hearing
+        fields = blank(names, M, K, self.outputs or 1, hearing.scored(K))
+        codes = None if hearing.standards is None else np.zeros((M, K), np.uint8)
+        for part, opinions in self._opinions(X, hearing.question(set(fields))):
+            out = {name: array[part] for name, array in fields.items()}
+            hearing.conclude(opinions, out, None if codes is None else codes[part])
+        told: dict[str, Any] = {} if codes is None else {"flags": tuple(flags(codes, self.names))}
+        return told | (single(fields) if self.outputs is None else fields)
+
+    def with_jobs(self, n_jobs: int) -> "Assembly":
+        """The same agents; whoever asks them uses so many threads."""
+        return replace(self, hearing=replace(self.hearing, n_jobs=n_jobs))
+
+    def close(self) -> None:
+        """End the agents' processes."""
+        import ray
+
+        if ray.is_initialized():
+            for member in self.members:
+                ray.kill(member)
+
+    def _opinions(self, X: Any, question: Question) -> Iterator[tuple[slice, list[Opinion]]]:
+        """What all agents say of one part of the points after the other."""
+        under_way: deque[tuple[slice, list[Any]]] = deque()
+        for part in self._parts(X, question):
+            under_way.append((part, self._ask(take(X, part), question)))
+            if len(under_way) > AHEAD:
+                done, references = under_way.popleft()
+                yield done, heard(references, self.names)
+        for done, references in under_way:
+            yield done, heard(references, self.names)
+
+    def _parts(self, X: Any, question: Question) -> list[slice]:
+        """Parts of X small enough to hold what all agents say of them."""
+        K, Q = len(self.members), self.outputs or 1
+        floats = X.shape[1] + K * (Q + self.hearing.floats(K, Q, question))
+        step = max(64, SAID_BYTES // (8 * floats))
+        return [slice(start, min(start + step, X.shape[0])) for start in range(0, X.shape[0], step)]
+
+    def _ask(self, X: Any, question: Question) -> list[Any]:
+        """Put points to all agents; they are stored once, for all to read."""
+        import ray
+
+        points = ray.put(X)
+        return [member.opinion.remote(points, question) for member in self.members]

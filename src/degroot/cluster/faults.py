@@ -1,0 +1,35 @@
+"""Faults: what goes wrong in other processes, as this package's errors."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from degroot.exceptions import AgentError, DeGrootError
+from degroot.tables import told
+
+
+def heard(references: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """What the agents' processes answer, or the error of the first that fails."""
+    import ray
+    from ray.exceptions import RayError
+
+    answers = []
+    for reference, name in zip(references, names, strict=True):
+        try:
+            answers.append(ray.get(reference))
+        except RayError as error:
+            raise fault(error, name) from error
+    return answers
+
+
+def fault(error: Exception, name: str) -> DeGrootError:
+    """The error of an agent's process: its own if it raised one, or that it fell silent."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, DeGrootError):
+        return cause
+    reason = told(cause if isinstance(cause, Exception) else error)
+    return AgentError(name, f"its process must answer; {first_line(reason)}.")
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, without a full stop."""
+    return next((line.strip().rstrip(".") for line in text.splitlines() if line.strip()), "")
