@@ -1,6 +1,6 @@
 """Files of any size: a plan of their shards, engines that answer them, and output that is whole or not there."""
 
-from degroot.batch.columns import ALL, Columns, check_fields
+from degroot.batch.columns import ALL, Columns, check_fields, output_names
 from degroot.batch.engine import Engine
 from degroot.batch.local import Local
 from degroot.batch.plan import Plan, make_plan
@@ -24,5 +24,6 @@ __all__ = [
     "Task",
     "check_fields",
     "make_plan",
+    "output_names",
     "run",
 ]

@@ -15,7 +15,7 @@ from degroot.batch.task import Consult, Task
 from degroot.cluster import Assembly
 from degroot.exceptions import DeGrootError, InvalidInput
 
-AHEAD = 2  # shards that wait for each caller, or are under way with it
+RETRIES = 10  # of one shard, where the process that works on it ends
 
 
 class Cluster:
@@ -47,31 +47,25 @@ class Cluster:
     def _stream(self, shards: list[Shard], task: Task) -> Any:
         data = _ray_data()
         items = [asdict(shard) | {"file": os.path.abspath(shard.file)} for shard in shards]
-        callers = min(len(shards), self.callers or _cores())
         return data.from_items(items, override_num_blocks=len(items)).map_batches(
-            Caller,
-            fn_constructor_args=(task, self.consult),
+            answered,
+            fn_args=(task, self.consult),
             batch_size=1,
             batch_format="pyarrow",
-            compute=data.ActorPoolStrategy(size=callers, max_tasks_in_flight_per_actor=AHEAD),
+            compute=data.TaskPoolStrategy(size=self.callers),
+            max_retries=RETRIES,
         )
 
 
-class Caller:
-    """Reads shards, puts them to the agents, and gives their answers as rows of `ANSWER`."""
-
-    def __init__(self, task: Task, consult: Consult) -> None:
-        self.task, self.consult, self.reader = task, consult, Reader(task)
-
-    def __call__(self, items: pa.Table) -> pa.Table:
-        """The answers to one shard, or why there are none."""
-        (item,) = items.to_pylist()
-        shard = Shard(**item)
-        try:
-            answer, refusal = packed(self.task.answer(shard, self.reader.read(shard), self.consult)), None
-        except DeGrootError as error:
-            answer, refusal = pa.nulls(1, pa.large_binary()), str(error)
-        return pa.table([pa.array([shard.number]), answer, pa.array([refusal], pa.string())], schema=ANSWER)
+def answered(items: pa.Table, task: Task, consult: Consult) -> pa.Table:
+    """The answers to one shard, or why there are none; as a row of `ANSWER`."""
+    (item,) = items.to_pylist()
+    shard = Shard(**item)
+    try:
+        answer, refusal = packed(task.answer(shard, Reader(task).read(shard), consult)), None
+    except DeGrootError as error:
+        answer, refusal = pa.nulls(1, pa.large_binary()), str(error)
+    return pa.table([pa.array([shard.number]), answer, pa.array([refusal], pa.string())], schema=ANSWER)
 
 
 ANSWER = pa.schema([("number", pa.int64()), ("answer", pa.large_binary()), ("refusal", pa.string())])
@@ -91,13 +85,6 @@ def unpacked(entry: pa.Scalar) -> pa.RecordBatch:
     """The batch that was packed."""
     with pa.ipc.open_stream(entry.as_buffer()) as stream:
         return stream.read_next_batch()
-
-
-def _cores() -> int:
-    import ray
-
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return max(1, int(resources.get("CPU", 1.0)))
 
 
 def _ray_data() -> Any:

@@ -1,5 +1,6 @@
 """Columns: an answer as columns of a table."""
 
+import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,18 @@ def _given(answer: Consensus) -> Iterable[Any]:
 
 def _reason(flag: Flag) -> str:
     return flag.reason.partition(":")[0]
+
+
+def output_names(outputs: int | None, classes: Iterable[str] = ()) -> tuple[str, ...] | None:
+    """What outputs are called: by the class, which comes as Python writes it, or by the number; None for one output.
+
+    Examples
+    --------
+    >>> output_names(2, ["'cat'", "'dog'"]), output_names(2), output_names(None)
+    (('cat', 'dog'), ('0', '1'), None)
+    """
+    labels = tuple(str(ast.literal_eval(written)) for written in classes)
+    return labels or (None if outputs is None else tuple(str(k) for k in range(outputs)))
 
 
 def check_fields(fields: Sequence[str]) -> tuple[str, ...]:

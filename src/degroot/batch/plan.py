@@ -70,13 +70,14 @@ def make_plan(
     kept = pa.schema([_plain(schema.field(name)) for name in keep])
     _check_clash(kept, columns.schema)
     task = Task(tuple(features), tuple(keep), columns, pa.schema([*kept, *columns.schema]), gaps, on_bad_row)
+    shards = tuple(_cut(files, rows))
     check_output(output, task.schema)
     told = {
         "version": version("degroot"), "rows": rows, "inputs": [_state(file) for file in files],
         "features": list(features), "schema": str(task.schema), "fields": list(columns.fields), "gaps": gaps,
         "on_bad_row": on_bad_row, **(identity or {}),
     }  # fmt: skip
-    return Plan(tuple(files), tuple(_cut(files, rows)), task, output, told)
+    return Plan(tuple(files), shards, task, output, told)
 
 
 def _agreed(files: Sequence[Path], features: Sequence[str], keep: Sequence[str]) -> pa.Schema:
