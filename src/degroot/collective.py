@@ -149,6 +149,17 @@ class Collective:
         return feature_names(self.agents)
 
     @property
+    def outputs(self) -> int | None:
+        """How many numbers a prediction is; None: one, as (M,)."""
+        return self.agents[0].outputs
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes whose probabilities are the outputs, as Python writes them; none where there are no classes."""
+        classes = self.agents[0].classes
+        return () if classes is None else tuple(repr(each) for each in classes.tolist())
+
+    @property
     def takes_gaps(self) -> bool:
         """Whether points may hold NaN: every agent has a space of its own, in which it takes distances."""
         return self.space is not None or all(agent.space is not None for agent in self.agents)

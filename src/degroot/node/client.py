@@ -87,6 +87,11 @@ class RemoteCollective(Collective):
         return list(self._described.feature_names) or None
 
     @property
+    def outputs(self) -> int | None:
+        """How many numbers a prediction is; None: one, as (M,)."""
+        return self._described.outputs or None
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """The classes whose probabilities are the outputs, as Python writes them; none where there are no classes."""
         return tuple(self._described.classes)
