@@ -20,6 +20,7 @@ from degroot.neighbourhoods import Neighbourhoods
 from degroot.panel import Panel
 from degroot.points import Array
 from degroot.rules import NOTHING, RULES, Option
+from degroot.sampled import acquaintances
 from degroot.scoring import Scoring, prepared
 from degroot.settings import check_choice, check_degree, check_guard, check_ridge, check_settings
 from degroot.tables import as_table, column_names, same_columns
@@ -264,12 +265,7 @@ class Collective:
         """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
         check_peers(agents)
         options = self._options if choice is None else [choice.option]
-        if self.degree is None:
-            peers = None
-        else:
-            from degroot.sampled import acquaintances
-
-            peers = acquaintances(len(agents), self.degree)
+        peers = None if self.degree is None else acquaintances(len(agents), self.degree)
         if self.rule == AUTO or options[0].made.uses != NOTHING:
             judges = judges or self._scoring(peers).everybody(agents)
             prepared(judges, *(option.reach for option in options))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot import consensus, jackknife, stacking
+from degroot import consensus, jackknife, sampled, stacking
 from degroot.evidence import Evidence, Reach
 from degroot.points import Array
 from degroot.trust import shares
@@ -90,12 +90,20 @@ def _stacking(ridge: float) -> Rule:
     )
 
 
+def _agreed(evidence: Evidence) -> Array:
+    if evidence.peers is None:
+        return consensus.solve(evidence.trust)
+    return sampled.solve(evidence.trust, evidence.peers)
+
+
+def _agreed_without(evidence: Evidence, beliefs: Array) -> Array:
+    if evidence.peers is None:
+        return jackknife.solve_without(evidence.trust, beliefs)
+    return sampled.solve_without(evidence.trust, evidence.peers, beliefs)
+
+
 RULES = {
-    # the paper's: stationary weights of the trust matrix
-    "degroot": Rule(
-        lambda evidence: consensus.solve(evidence.trust),
-        lambda evidence, beliefs: jackknife.solve_without(evidence.trust, beliefs),
-    ),
+    "degroot": Rule(_agreed, _agreed_without),  # the paper's: stationary weights of the trust matrix
     "average": Rule(lambda evidence: _average(evidence.errors), _averages_without, NOTHING),  # M-avg: all models alike
     "trust-average": _by(_trust_average),  # tau-avg: the mean of the agents' trust, which is one round of pooling
     "error-average": _by(_error_average),  # MSE-avg: in inverse proportion to the mean of the agents' errors
