@@ -1,16 +1,15 @@
 """Files of any size: a plan of their shards, engines that answer them, and output that is whole or not there."""
 
-from degroot.batch.columns import ALL, Columns, check_fields, output_names
+from degroot.batch.columns import Columns, output_names
 from degroot.batch.engine import Engine
 from degroot.batch.local import Local
-from degroot.batch.plan import Plan, make_plan
+from degroot.batch.plan import Plan, check, make_plan
 from degroot.batch.reader import Reader
 from degroot.batch.run import Summary, run
 from degroot.batch.shards import Shard
 from degroot.batch.task import NULL, REFUSE, Consult, Task
 
 __all__ = [
-    "ALL",
     "NULL",
     "REFUSE",
     "Columns",
@@ -22,7 +21,7 @@ __all__ = [
     "Shard",
     "Summary",
     "Task",
-    "check_fields",
+    "check",
     "make_plan",
     "output_names",
     "run",

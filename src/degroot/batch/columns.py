@@ -23,6 +23,7 @@ class Columns:
     fields: tuple[str, ...]
     agents: tuple[str, ...]
     outputs: tuple[str, ...] | None = None  # classes or numbers; None: a single output
+    peers: tuple[tuple[int, ...], ...] | None = None  # whose models each agent scores; None: everybody's
 
     @property
     def asked(self) -> list[str]:
@@ -46,11 +47,17 @@ class Columns:
         if field in (FLAGS, MISSING):
             return [(field, pa.string())]
         names = [SINGLE.get(field, field)]
-        for _ in range({"value": 0, "standard_error": 0, "trust": 2}.get(field, 1)):
+        if field == "trust":
+            names = [f"trust_{agent}_{self.agents[j]}" for agent, scored in self._scored() for j in scored]
+        elif field not in ("value", "standard_error"):
             names = [f"{name}_{agent}" for name in names for agent in self.agents]
         if self.outputs is not None and field not in ("weights", "trust"):
             names = [f"{name}_{output}" for name in names for output in self.outputs]
         return [(name, pa.float64()) for name in names]
+
+    def _scored(self) -> Iterable[tuple[str, Iterable[int]]]:
+        everybody = range(len(self.agents))
+        return zip(self.agents, self.peers or [everybody for _ in everybody], strict=True)
 
     def _arrays(self, field: str, answer: Consensus) -> list[pa.Array]:
         if field in (FLAGS, MISSING):
@@ -92,11 +99,7 @@ def output_names(outputs: int | None, classes: Iterable[str] = ()) -> tuple[str,
     return labels or (None if outputs is None else tuple(str(k) for k in range(outputs)))
 
 
-def check_fields(fields: Sequence[str]) -> tuple[str, ...]:
-    """The fields, if there are any, all are known and none is there twice."""
-    for field in fields:
-        if field not in ALL or fields.count(field) > 1:
-            raise InvalidInput(f"Fields must be different ones of {', '.join(ALL)}; got {','.join(fields)!r}.")
-    if not fields:
-        raise InvalidInput(f"Fields must be one or more of {', '.join(ALL)}; got none.")
-    return tuple(fields)
+def check_fields(fields: Sequence[str]) -> None:
+    """Refuse fields that nobody knows, one that is there twice, and none at all."""
+    if not fields or len(set(fields)) < len(fields) or not set(fields) <= set(ALL):
+        raise InvalidInput(f"Fields must be different ones of {', '.join(ALL)}; got {', '.join(fields) or 'none'}.")

@@ -15,12 +15,16 @@ from degroot.folders import make_folder
 SUFFIXES = (".parquet", ".csv")
 
 
-def check_output(output: Path, schema: pa.Schema) -> None:
-    """Refuse an output that cannot be written, before anything is."""
+def check_suffix(output: Path) -> None:
+    """Refuse what is no name of an output."""
     if output.suffix.lower() not in SUFFIXES:
         raise InvalidInput(f"The output must be a .parquet or .csv file; got {output}.")
     if output.is_dir():
         raise InvalidInput(f"The output must be a file; {output} is a folder.")
+
+
+def check_output(output: Path, schema: pa.Schema) -> None:
+    """Refuse an output that cannot be written, before anything is."""
     make_folder(output.parent)
     try:
         with writer(output.suffix, schema, pa.BufferOutputStream()):

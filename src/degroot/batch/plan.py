@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from degroot.batch import inputs
-from degroot.batch.columns import Columns
+from degroot.batch.columns import Columns, check_fields
 from degroot.batch.formats import opened, readable
 from degroot.batch.numbers import is_number
-from degroot.batch.outputs import check_output
+from degroot.batch.outputs import check_output, check_suffix
 from degroot.batch.shards import ROWS, Shard
 from degroot.batch.task import NULL, REFUSE, Task
 from degroot.datafiles.columns import listed
@@ -62,10 +62,7 @@ def make_plan(
     rows : of a shard, at most
     identity : what else has to be the same when an interrupted run goes on
     """
-    if on_bad_row not in (REFUSE, NULL):
-        raise InvalidInput(f"What is done with bad rows must be {REFUSE!r} or {NULL!r}; got {on_bad_row!r}.")
-    files = inputs.find(given)
-    inputs.check_apart(given, files, output)
+    files = check(given, output, columns.fields, on_bad_row)
     schema = _agreed(files, features, keep)
     kept = pa.schema([_plain(schema.field(name)) for name in keep])
     _check_clash(kept, columns.schema)
@@ -78,6 +75,17 @@ def make_plan(
         "on_bad_row": on_bad_row, **(identity or {}),
     }  # fmt: skip
     return Plan(tuple(files), shards, task, output, told)
+
+
+def check(given: Sequence[str], output: Path, fields: Sequence[str], on_bad_row: str = REFUSE) -> list[Path]:
+    """The input files, if there are any and what is wanted can be had; all that can be said without opening them."""
+    if on_bad_row not in (REFUSE, NULL):
+        raise InvalidInput(f"What is done with bad rows must be {REFUSE!r} or {NULL!r}; got {on_bad_row!r}.")
+    check_fields(fields)
+    check_suffix(output)
+    files = inputs.find(given)
+    inputs.check_apart(given, files, output)
+    return files
 
 
 def _agreed(files: Sequence[Path], features: Sequence[str], keep: Sequence[str]) -> pa.Schema:

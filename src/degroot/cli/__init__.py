@@ -13,6 +13,7 @@ from degroot.cli.demo import demo
 from degroot.cli.keys import keys
 from degroot.cli.node import node
 from degroot.cli.paper import paper
+from degroot.cli.predict import predict
 from degroot.exceptions import DeGrootError
 
 EXTRA = {"cryptography", "grpc", "onnxruntime", "prometheus_client", "pyarrow", "skops", "structlog", "tritonclient"}
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(ask)
 app.command()(demo)
 app.command()(paper)
+app.command()(predict)
 app.add_typer(keys)
 app.add_typer(node)
 

@@ -1,0 +1,153 @@
+"""``degroot predict``."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from degroot.cli.complaints import STOPPED, complain, stopping_at_once
+from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, connected
+from degroot.cli.node import UnsafePickle
+from degroot.exceptions import InvalidInput
+
+if TYPE_CHECKING:
+    from degroot.batch import Columns, Engine, Summary
+
+LOCAL, RAY = "local", "ray"
+FIELDS = ["value", "standard_error", "weights"]
+TOLD = ["flags", "missing"]  # what nodes tell beside
+
+
+def predict(
+    input_: Annotated[
+        list[str],
+        typer.Option("--input", help="Rows: .csv, .parquet, .arrow or .feather; a file, folder or pattern."),
+    ],
+    output: Annotated[Path, typer.Option(help="The answers: a .parquet or .csv file.")],
+    more: Annotated[list[str] | None, typer.Argument(help="More input.", show_default=False)] = None,
+    collective: Annotated[Path | None, typer.Option(help="The collective: a TOML file, or a folder.")] = None,
+    node: Node = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Columns of the input to write too: NAME,NAME.")] = None,
+    fields: Annotated[
+        str | None,
+        typer.Option(help="What to write: value, standard_error, weights, beliefs, influence, trust, flags, missing."),
+    ] = None,
+    on_bad_row: Annotated[
+        str, typer.Option(help="A row with a bad value: refuse it, or null: write it without an answer.")
+    ] = "refuse",
+    jobs: Annotated[int | None, typer.Option(help="How many threads; one for each core by default.", min=1)] = None,
+    engine: Annotated[str, typer.Option(help="local: on this machine; ray: on a Ray cluster.")] = LOCAL,
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; without, a Ray is started on this machine.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever is finished.")] = False,
+    unsafe_pickle: UnsafePickle = False,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    config: Config = None,
+    insecure_loopback: InsecureLoopback = None,
+) -> None:
+    """Predict all rows of files of any size. An interrupted run goes on where it stopped, by the same command."""
+    try:
+        from degroot import batch
+    except ImportError as error:
+        raise InvalidInput(f"Large files need extra packages: pip install 'degroot[batch]' ({error}).") from error
+
+    _check_options(collective, node or config, engine, address)
+    given, named = [*input_, *(more or ())], None if fields is None else _listed([fields])
+    batch.check(given, output, FIELDS if named is None else named, on_bad_row)
+    asked: AbstractContextManager[Asked]
+    if collective is not None:
+        asked = nullcontext(_in_process(collective, engine, address, jobs, unsafe_pickle))
+    else:
+        asked = _at_a_node(connected(node, ca, certificate, key, config, insecure_loopback), jobs)
+    try:
+        with asked as found:
+            plan = batch.make_plan(
+                given, output, found.features, found.columns(found.usual if named is None else named),
+                keep=_listed(keep or ()), gaps=found.gaps, on_bad_row=on_bad_row, identity=found.identity,
+            )  # fmt: skip
+            with found.engine as engine_:
+                done = batch.run(plan, engine_, restart=restart)
+    except KeyboardInterrupt:
+        raise typer.Exit(complain("stopped; what is finished is kept: the same command goes on", STOPPED)) from None
+    typer.echo(_summary(done))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who is asked, and what has to be known of it."""
+
+    names: tuple[str, ...]
+    features: list[str]
+    outputs: tuple[str, ...] | None
+    gaps: bool
+    engine: "AbstractContextManager[Engine]"  # started when all is known to be in order
+    identity: dict[str, Any]  # by which it is known again
+    usual: Sequence[str] = FIELDS
+    peers: tuple[tuple[int, ...], ...] | None = None
+
+    def columns(self, fields: Sequence[str]) -> "Columns":
+        """The columns of its answers."""
+        from degroot.batch import Columns
+
+        return Columns(tuple(fields), self.names, self.outputs, self.peers)
+
+
+def _in_process(path: Path, engine: str, address: str | None, jobs: int | None, unsafe_pickle: bool) -> Asked:
+    """A collective from a file or folder."""
+    from degroot import Collective, batch, saved
+    from degroot.points import allowed
+
+    found = Collective.load(path, n_jobs=1, unsafe_pickle=unsafe_pickle)
+    identity = {"collective": saved.digest(path), "engine": engine}
+    outputs = batch.output_names(found.outputs, found.classes)
+    peers = None if found.peers is None else tuple(map(tuple, found.peers.tolist()))
+    working: AbstractContextManager[Engine] = nullcontext(batch.Local(found.consult, allowed(jobs)))
+    if engine == RAY:
+        from degroot.batch.cluster import Cluster
+
+        working = Cluster(found, address, jobs)
+    return Asked(found.names, found.feature_names or [], outputs, found.takes_gaps, working, identity, peers=peers)
+
+
+@contextmanager
+def _at_a_node(connection: AbstractContextManager[Any], jobs: int | None) -> Iterator[Asked]:
+    """A collective of nodes."""
+    from degroot import batch
+    from degroot.points import allowed
+
+    with stopping_at_once(), connection as found:
+        outputs = batch.output_names(found.outputs, found.classes)
+        identity = {"collective": repr(found), "engine": "nodes"}
+        features, engine = found.feature_names or [], nullcontext(batch.Local(found.consult, allowed(jobs)))
+        yield Asked(found.names, features, outputs, False, engine, identity, [*FIELDS, *TOLD])
+
+
+def _check_options(collective: Path | None, node: Any, engine: str, address: str | None) -> None:
+    if (collective is None) == (node is None):
+        came = "neither" if collective is None else "both"
+        raise InvalidInput(f"Either --collective or --node must say who is asked; got {came}.")
+    if engine not in (LOCAL, RAY):
+        raise InvalidInput(f"--engine must be {LOCAL} or {RAY}; got {engine!r}.")
+    if engine == RAY and collective is None:
+        raise InvalidInput("--engine ray must come with --collective: nodes answer where they are.")
+    if address is not None and engine != RAY:
+        raise InvalidInput("--address must come with --engine ray; it is missing.")
+
+
+def _listed(given: Sequence[str]) -> list[str]:
+    """Names that are given one by one, or with commas between them."""
+    return [name.strip() for each in given for name in each.split(",") if name.strip()]
+
+
+def _summary(done: "Summary") -> str:
+    parts = [f"{done.rows:,} rows"]
+    parts += [f"{done.before:,} of them before"] if done.before else []
+    parts += [f"{done.bad:,} bad", f"{done.seconds:.1f} seconds"]
+    parts += [f"{(done.rows - done.before) / max(done.seconds, 1e-9):,.0f} rows per second", str(done.output)]
+    return "; ".join(parts)
