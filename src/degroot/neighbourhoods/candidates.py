@@ -66,6 +66,13 @@ def keep_sample(sample: Any, flat: Any, k: int, limit: float, near: Any, places:
 
 
 @compiled
+def row_at(order: Any, place: int) -> int:
+    """The number of the row that stands there; no order: rows stand by their numbers."""
+    row: int = order[place] if order.size else place
+    return row
+
+
+@compiled
 def _pad(near: Any, q: int, count: int) -> int:
     """Fill the last word of the candidates of query q with what is never near; how many words there are."""
     words = (count + WORD - 1) // WORD
@@ -115,7 +122,7 @@ def choose(
     low, high = bracket(near, q * width, words, low, limit, size, size, np.float32(slack))
     slack = slack_of(high, length, rounding, metric)
     first, last = np.float32(low - 2.0 * slack), np.float32(high + 2.0 * slack)
-    if last > limit and count < order.size:
+    if last > limit and count < rows.shape[0]:
         return False
     sure = count_below(near, q * width, words, first)
     unsure = count_below(near, q * width, words, last) - sure
@@ -126,11 +133,11 @@ def choose(
         bits = below(near, q * width + WORD * word, first)
         doubtful = below(near, q * width + WORD * word, last) ^ bits
         while bits:
-            chosen[at] = order[places[q, WORD * word + lowest(bits)]]
+            chosen[at] = row_at(order, places[q, WORD * word + lowest(bits)])
             bits &= bits - np.uint64(1)
             at += 1
         while doubtful:
-            band[band_at] = order[places[q, WORD * word + lowest(doubtful)]]
+            band[band_at] = row_at(order, places[q, WORD * word + lowest(doubtful)])
             doubtful &= doubtful - np.uint64(1)
             band_at += 1
     if sure + unsure == size:

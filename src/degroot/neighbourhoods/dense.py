@@ -13,8 +13,9 @@ import numpy as np
 from degroot.neighbourhoods.candidates import WORD, choose, compact, keep, keep_sample, slack_of
 from degroot.neighbourhoods.distances import MANHATTAN, measure
 from degroot.neighbourhoods.lanes import QUERIES, ROWS, difference, product
-from degroot.neighbourhoods.selection import bracket, count_below, search_all
+from degroot.neighbourhoods.selection import search_all
 from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
+from degroot.neighbourhoods.thresholds import rank_in_sample, score_sample, threshold
 from degroot.points import Array, compiled
 
 SAMPLE = 2048  # rows from which the first threshold is taken
@@ -72,7 +73,7 @@ def _tiles(rows: Array, norms: bool) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 @compiled
-def _prepare(
+def prepare(
     queries: Any, start: int, stop: int, centre: Any, scale: float, metric: int, ready: Any, lengths: Any
 ) -> None:
     """Queries start..stop, centred, scaled and in float32, into `ready`, and their norms in the metric."""
@@ -89,24 +90,14 @@ def _prepare(
 
 
 @compiled
-def _sample(tiles: Any, n_tiles: int, ready: Any, group: int, limits: Any, metric: int, out: Any) -> None:
-    """Scores of all rows of the first tiles for the 4 queries of a group, into `out` (4, rows)."""
-    features, stride = tiles.shape[1], out.shape[1]
-    query_at = group * features
-    for tile in range(n_tiles):
-        row_at, at = tile * features * ROWS, tile * ROWS
-        if metric == MANHATTAN:
-            difference(tiles, row_at, ready, query_at, features, limits, group, out, at, stride)
-        else:
-            product(tiles, row_at, ready, query_at, features, limits, group, out, at, stride)
-
-
-@compiled
-def _scan(
-    tiles: Any, first: int, last: int, ready: Any, group: int, limits: Any, floors: Any, lengths: Any, rounding: float,
-    metric: int, size: int, scores: Any, found: Any, near: Any, places: Any, counts: Any,
+def scan(
+    tiles: Any, first: int, last: int, place: int, ready: Any, group: int, limits: Any, floors: Any, lengths: Any,
+    rounding: float, metric: int, size: int, scores: Any, found: Any, near: Any, places: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Add the rows of tiles first..last that are below the limits of the 4 queries of a group to their candidates."""
+    """Add the rows of tiles first..last that are below the limits of the 4 queries of a group to their candidates.
+
+    `place` is where the first of these rows stands.
+    """
     features, room = tiles.shape[1], near.shape[1]
     query_at = group * features
     for start in range(first, last, WORD // ROWS):
@@ -121,55 +112,9 @@ def _scan(
             for t in range(WORD // ROWS):
                 bits |= ((found[t] >> np.uint64(ROWS * k)) & np.uint64(2**ROWS - 1)) << np.uint64(ROWS * t)
             q = group + k
-            counts[q] = keep(bits, scores, k * WORD, start * ROWS, near, places, q, counts[q])
+            counts[q] = keep(bits, scores, k * WORD, place + (start - first) * ROWS, near, places, q, counts[q])
             if counts[q] > room - WORD:
                 compact(near, places, counts, limits, q, size, floors[q], lengths[q], rounding, metric)
-
-
-@compiled
-def _less(a: float, b: float) -> float:
-    return a if a < b else b
-
-
-@compiled
-def _minima(scores: Any, k: int, groups: int, out: Any) -> None:
-    """The least score of each of `groups` groups of 16 rows, a stride apart so that the loop vectorises."""
-    for i in range(groups):
-        low = scores[k, i]
-        for r in range(1, 16):
-            low = _less(low, scores[k, i + r * groups])
-        out[0, i] = low
-
-
-@compiled
-def _threshold(scores: Any, k: int, minima: Any, rank: int, low: Any) -> Any:
-    """A score that at least `rank` of the rows of ``scores[k]`` do not exceed, and not many more.
-
-    The `rank`-th smallest of the group minima is one, as every group below it holds a row below it.
-    """
-    groups = scores.shape[1] // 16
-    values, start, words = scores, k * scores.shape[1], scores.shape[1] // 64
-    if 2 * rank <= groups:
-        _minima(scores, k, groups, minima)
-        for i in range(groups, minima.shape[1]):
-            minima[0, i] = np.inf
-        values, start, words = minima, 0, minima.shape[1] // 64
-    step = np.float32(scores[k, 0] - low)
-    high = low + step
-    while count_below(values, start, words, high) < rank:
-        low = high
-        step *= np.float32(2.0)
-        high = low + step
-    return bracket(values, start, words, low, high, rank, rank + rank // 16 + 1, np.float32(0.0))[1]
-
-
-@compiled
-def _rank_in_sample(size: int, n: int, sample: int) -> int:
-    """The rank in a sample of the rows that almost surely lies above the `size`-th of all n rows."""
-    if sample >= n:
-        return size
-    expected = size * sample / n
-    return min(sample, int(expected + 3.0 * math.sqrt(expected) + 3.0))
 
 
 @compiled
@@ -181,7 +126,7 @@ def _summarise(
     size = reach(size, n, asked)
     room, measured = room_for(size, asked), must_measure(kernel, asked)
     n_sample = min(n_tiles, SAMPLE // ROWS)
-    rank = _rank_in_sample(size, n, n_sample * ROWS)
+    rank = rank_in_sample(size, n, n_sample * ROWS, 3.0)
     width = (min(2 * size + 512, n_tiles * ROWS) // WORD + 2) * WORD  # candidates kept for each query
     block = min(BLOCK, (queries.shape[0] + QUERIES - 1) // QUERIES * QUERIES)
     flat = np.empty(QUERIES * n_sample * ROWS + WORD, np.float32)  # one word longer than is used, as in `scores`
@@ -195,9 +140,9 @@ def _summarise(
 
     for start in range(0, queries.shape[0], BLOCK):
         stop = min(start + BLOCK, queries.shape[0])
-        _prepare(queries, start, stop, centre, scale, metric, ready, lengths)
+        prepare(queries, start, stop, centre, scale, metric, ready, lengths)
         for group in range(0, stop - start, QUERIES):
-            _sample(tiles, n_sample, ready, group, limits, metric, sample)
+            score_sample(tiles, n_sample, ready, group, limits, metric, sample)
             for k in range(min(QUERIES, stop - start - group)):
                 q = group + k
                 nearest = 0.0 if metric == MANHATTAN else -lengths[q] * lengths[q]
@@ -206,7 +151,7 @@ def _summarise(
                 counts[q] = 0
                 if not lengths[q] < 1e9:  # float32 cannot tell the rows apart from so far away
                     continue
-                limit = _threshold(sample, k, minima, rank, floors[q])
+                limit = threshold(sample, k, minima, rank, floors[q])
                 limits[q] = limit + 5.0 * slack_of(limit, lengths[q], rounding, metric)
                 counts[q] = keep_sample(sample, flat, k, limits[q], near, places, q)
                 if counts[q] == 0:
@@ -214,9 +159,9 @@ def _summarise(
         for first in range(n_sample, n_tiles, CHUNK):
             last = min(first + CHUNK, n_tiles)
             for group in range(0, stop - start, QUERIES):
-                _scan(
-                    tiles, first, last, ready, group, limits, floors, lengths, rounding, metric, size,
-                    scores, found, near, places, counts,
+                scan(
+                    tiles, first, last, first * ROWS, ready, group, limits, floors, lengths, rounding, metric,
+                    size, scores, found, near, places, counts,
                 )  # fmt: skip
         for q in range(stop - start):
             m = start + q

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from degroot.instructions import LANES, data_of, double, int32, int64, loop, number, spread_over, vector, zero
+from degroot.neighbourhoods.directions import direction_into
 from degroot.neighbourhoods.lanes import CACHE, fetch
 from degroot.points import compiled
 
@@ -15,6 +17,7 @@ EUCLIDEAN, COSINE, MANHATTAN = 0, 1, 2
 METRICS = {"euclidean": EUCLIDEAN, "cosine": COSINE, "manhattan": MANHATTAN}
 
 AT_ONCE = 4  # rows measured together
+CHUNK = 64  # rows whose directions are taken at once
 AHEAD = 8  # rows between the one that is measured and the one that is fetched
 
 _four = ir.VectorType(double, AT_ONCE)
@@ -105,12 +108,7 @@ _absolutes = _four_rows(_absolute)
 
 
 @compiled
-def measure(rows: Any, chosen: Any, count: int, queries: Any, m: int, metric: int, gaps: Any) -> None:
-    """The gaps between query m and the first `count` of the `chosen` rows, into `gaps`, which has room for 3 more.
-
-    A gap is the square of the distance between Euclidean rows, which is twice the cosine distance between unit rows,
-    and the distance itself for Manhattan.
-    """
+def _measure_rows(rows: Any, chosen: Any, count: int, queries: Any, m: int, metric: int, gaps: Any) -> None:
     d, last = rows.shape[1], count - 1
     far = rows.size * rows.itemsize > CACHE
     line = 64 // rows.itemsize
@@ -126,3 +124,27 @@ def measure(rows: Any, chosen: Any, count: int, queries: Any, m: int, metric: in
             _absolutes(rows, a, b, c, e, queries, m * d, d, gaps, i)
         else:
             _squares(rows, a, b, c, e, queries, m * d, d, gaps, i)
+
+
+@compiled
+def _measure_directions(rows: Any, chosen: Any, count: int, queries: Any, m: int, metric: int, gaps: Any) -> None:
+    some, every = np.empty((CHUNK, queries.shape[1])), np.arange(CHUNK)
+    for first in range(0, count, CHUNK):
+        here = min(CHUNK, count - first)
+        for i in range(here):
+            direction_into(rows, chosen[first + i], some, i)
+        _measure_rows(some, every, here, queries, m, metric, gaps[first:])
+
+
+@compiled
+def measure(rows: Any, chosen: Any, count: int, queries: Any, m: int, metric: int, gaps: Any) -> None:
+    """The gaps between query m and the first `count` of the `chosen` rows, into `gaps`, which has room for 3 more.
+
+    A gap is the square of the distance between Euclidean rows, which is twice the cosine distance between unit rows,
+    and the distance itself for Manhattan. Where queries are directions and rows are not, which have a feature less, the
+    directions of the chosen rows are taken first.
+    """
+    if queries.shape[1] > rows.shape[1]:
+        _measure_directions(rows, chosen, count, queries, m, metric, gaps)
+    else:
+        _measure_rows(rows, chosen, count, queries, m, metric, gaps)

@@ -5,10 +5,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, hstack, issparse
+from scipy.sparse import csr_array, issparse
 
 from degroot.neighbourhoods.dense import DenseIndex
+from degroot.neighbourhoods.directions import directions
 from degroot.neighbourhoods.distances import COSINE, MANHATTAN, METRICS
+from degroot.neighbourhoods.large import Kept, LargeSet, large_set
 from degroot.neighbourhoods.sparse import SparseIndex
 from degroot.neighbourhoods.summaries import Summaries, moments_of_all
 from degroot.neighbourhoods.tree import LEAF, TreeIndex
@@ -26,7 +28,9 @@ Rows = NDArray[np.intp]  # numbers of rows
 class Index(Protocol):
     """One way to find neighbourhoods."""
 
-    path: str
+    @property
+    def path(self) -> str:
+        """Its name."""
 
     def summarise(self, queries: Any, asked: Summaries) -> None:
         """What is `asked` about the nearest rows of each query (m, d)."""
@@ -43,7 +47,11 @@ class Neighbourhoods:
     kernel : ``"uniform"``, or weights that fall with the distance over the farthest distance u: ``"tricube"``,
         :math:`(1 - u^3)^3`, or ``"gaussian"``, :math:`\exp(-u^2/2)`
 
-    Among rows at the same distance the earlier one is taken. Under the cosine metric a row of zeros, which has no
+    search : ``"exact"``, or ``"approximate"``: of a large set, only the rows in the nearest clusters are looked at
+    kept : what `kept` of neighbourhoods of the same rows, size, metric and search gave, so that it is not made again
+
+    Dense rows of more than 64 MB, which may be mapped from a file, stay where they are and are not copied. Among rows
+    at the same distance the earlier one is taken. Under the cosine metric a row of zeros, which has no
     direction, is at distance 1 from every other row.
 
     Examples
@@ -55,19 +63,39 @@ class Neighbourhoods:
            [6. ]])
     """
 
-    def __init__(self, rows: Any, size: int, metric: str = "euclidean", kernel: str = "uniform") -> None:
+    def __init__(
+        self,
+        rows: Any,
+        size: int,
+        metric: str = "euclidean",
+        kernel: str = "uniform",
+        *,
+        search: str = "exact",
+        kept: Kept | None = None,
+    ) -> None:
         self.n_rows, self.n_features = rows.shape
-        self.size, self.metric, self.kernel = size, metric, kernel
+        self.size, self.metric, self.kernel, self.search = size, metric, kernel, search
         self.sparse = issparse(rows) and rows.nnz < SPARSE_BELOW * self.n_rows * self.n_features
-        largest = float(np.abs(rows.data if issparse(rows) else rows).max(initial=0.0))
-        exponent = int(np.frexp(largest)[1])
+        self._shift = 0
+        self._large = large_set(rows, METRICS[metric], kept or {})
+        if self._large is not None:
+            self._index: Index = _choose_large(self._large, size, KERNELS[kernel], search)
+            return
+        exponent = int(np.frexp(float(np.abs(rows.data if issparse(rows) else rows).max(initial=0.0)))[1])
         self._shift = -exponent if abs(exponent) > EXPONENT else 0
         self._index = _choose(self._prepared(rows), size, METRICS[metric], KERNELS[kernel])
 
     @property
     def path(self) -> str:
-        """The search that was chosen: ``"dense"``, ``"tree"``, ``"sparse"`` or ``"everything"``."""
+        """The search that was chosen.
+
+        ``"dense"``, ``"tree"``, ``"sparse"`` or ``"everything"``; of large sets ``"blocked"`` or ``"clustered"``.
+        """
         return self._index.path
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """The arrays that take long to make, by name; none where making them anew is quick."""
+        return {} if self._large is None else self._large.kept()
 
     def means(self, queries: Any, values: ArrayLike, left_out: Rows | None = None) -> Array:
         """Weighted mean of `values` (n, columns) over the neighbourhood of each of `queries` (m, d): (m, columns).
@@ -159,7 +187,7 @@ class Neighbourhoods:
             rows = for_kernels(rows.toarray() if issparse(rows) else rows, kind)
             if self._shift:
                 rows = _shifted(rows, self._shift)
-        return _directions(rows) if METRICS[self.metric] == COSINE else rows
+        return directions(rows) if METRICS[self.metric] == COSINE else rows
 
 
 class Everything:
@@ -170,11 +198,13 @@ class Everything:
 
     path = "everything"
 
-    def __init__(self, rows: Any, metric: int) -> None:
-        self.rows, self.metric = rows, metric
+    def __init__(self, rows: Any, metric: int, large: LargeSet | None = None) -> None:
+        self.rows, self.metric, self.large = rows, metric, large
 
     @cached_property
     def _searched(self) -> Index:
+        if self.large is not None:
+            return self.large.in_sequence(self.rows.shape[0], UNIFORM)
         kind = SparseIndex if issparse(self.rows) else DenseIndex
         return kind(self.rows, self.rows.shape[0], self.metric, UNIFORM)
 
@@ -186,6 +216,12 @@ class Everything:
         asked.out[:, asked.place] = moments_of_all(asked) if asked.outputs else asked.values.mean(axis=0)
         if asked.effective.size:
             asked.effective[:, asked.place] = len(asked.values)
+
+
+def _choose_large(large: LargeSet, size: int, kernel: int, search: str) -> Index:
+    if size == len(large.rows) and kernel == UNIFORM:
+        return Everything(large.rows, large.metric, large)
+    return large.approximate(size, kernel) if search == "approximate" else large.exact(size, kernel)
 
 
 def _choose(rows: Any, size: int, metric: int, kernel: int) -> Index:
@@ -241,17 +277,3 @@ def _shifted(values: Array, exponent: int) -> Array:
     with np.errstate(over="ignore", under="ignore"):
         shifted: Array = np.ldexp(values.astype(np.float64), exponent)
     return shifted
-
-
-def _directions(rows: Any) -> Any:
-    """Unit rows, with one more feature that only rows of zeros have: it puts them at a right angle to all others."""
-    if issparse(rows):
-        lengths = np.sqrt(np.asarray(rows.power(2).sum(axis=1))).ravel()
-        empty = csr_array((lengths == 0.0).astype(np.float64)[:, None])
-        directions = rows.multiply(1.0 / np.where(lengths == 0.0, 1.0, lengths)[:, None])
-        return csr_array(hstack([directions, empty], format="csr"))
-    rows = rows.astype(np.float64)
-    scale = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
-    rows /= np.where(scale == 0.0, 1.0, scale)  # squares of tiny or huge rows stay in range
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.hstack([rows / np.where(lengths == 0.0, 1.0, lengths), (lengths == 0.0).astype(np.float64)])

@@ -1,0 +1,234 @@
+r"""Large sets of dense rows, in memory or in a file: they stay where they are, and are never copied.
+
+Hundreds of queries share one pass over the rows, which are packed into tiles a few at a time, as `DenseIndex` holds
+all of them. The threshold comes from a random sample. Where rows lie in clusters, parts that are too far from a query
+are passed over, since :math:`|q - x| \ge |\,|q - c| - |x - c|\,|`. Which rows are near is the same on every path.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from degroot.neighbourhoods.candidates import WORD, choose, row_at, slack_of
+from degroot.neighbourhoods.dense import prepare, scan
+from degroot.neighbourhoods.distances import MANHATTAN, measure
+from degroot.neighbourhoods.lanes import QUERIES, ROWS
+from degroot.neighbourhoods.layouts import PART, Layout, is_needed, reach_of, sequence
+from degroot.neighbourhoods.packing import pack
+from degroot.neighbourhoods.samples import Sample, Units
+from degroot.neighbourhoods.selection import search_all
+from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
+from degroot.neighbourhoods.thresholds import rank_in_sample, score_sample, threshold
+from degroot.points import Array, compiled, threads
+
+DEVIATIONS = 4.0  # by which the threshold lies above what is expected: to look for rows in vain is dear
+AT_ONCE = 512  # queries that share one pass over the rows,
+HELD_BYTES = 1 << 28  # or fewer, so that the candidates of all threads fit
+
+Rows = NDArray[np.intp]  # numbers of rows
+
+
+class Search(NamedTuple):
+    """What is looked for."""
+
+    size: int
+    metric: int
+    kernel: int
+    at_once: int
+
+
+class Block(NamedTuple):
+    """Queries that share a pass, and their candidates."""
+
+    ready: NDArray[np.float32]  # (queries, features)
+    lengths: Array  # (queries,) their norms
+    floors: NDArray[np.float32]  # (queries,) no score is below
+    limits: NDArray[np.float32]  # (queries,) no neighbour's score is above
+    reaches: Array  # (queries,) the same as distances
+    counts: NDArray[np.int64]  # (queries,) how many candidates there are
+    near: NDArray[np.float32]  # (queries, width) their scores
+    places: NDArray[np.int32]  # (queries, width) their places in the layout
+
+
+class BlockedIndex:
+    """Rows (n, d), float32 or float64, that are visited in the parts of a layout."""
+
+    def __init__(self, rows: Array, size: int, metric: int, kernel: int, sample: Sample, layout: Layout) -> None:
+        self.rows, self.size, self.sample, self.layout = rows, size, sample, layout
+        self.search = Search(size, metric, kernel, _at_once(size))
+        self.visited = 0  # rows in the nearest clusters that are looked at; 0: all that may be near
+
+    @property
+    def path(self) -> str:
+        """``"clustered"``, or ``"blocked"`` where all rows are visited."""
+        return "clustered" if self.layout.cluster.size else "blocked"
+
+    def summarise(self, queries: Array, asked: Summaries) -> None:
+        """What is `asked` about the nearest rows of each query (m, d)."""
+        self._search(queries, asked, np.empty((0, 0), np.intp))
+
+    def nearest(self, queries: Array) -> Rows:
+        """The numbers of the rows near each query, (m, size); -1 where fewer were found."""
+        numbers = np.full((len(queries), self.size), -1, np.intp)
+        nothing, out = np.empty((0, 0)), np.empty((len(queries), 1, 0))
+        nobody = Summaries(np.empty((len(self.rows), 0)), 0, out, 0, np.empty(0, np.intp), nothing, nothing)
+        self._search(queries, nobody, numbers)
+        return numbers
+
+    def _search(self, queries: Array, asked: Summaries, numbers: Rows) -> None:
+        turn, gaps, meant = np.arange(len(queries)), np.empty((0, 0)), np.empty((0, 0), np.bool_)
+        if self.layout.cluster.size:
+            gaps = distances_to(self.layout.centres, queries, self.search.metric)
+            turn = np.argsort(gaps.argmin(axis=1), kind="stable")  # queries that look at the same clusters together
+            queries, gaps = queries[turn], gaps[turn]
+            if self.visited:
+                meant = nearest_clusters(self.layout, gaps, self.visited)
+        _summarise(
+            queries, turn, gaps, meant, self.rows, self.layout, self.sample.tiles,
+            len(self.sample.rows), self.sample.units, self.search, asked, numbers,
+        )  # fmt: skip
+
+
+def _at_once(size: int) -> int:
+    """How many queries share a pass: fewer where each has many candidates."""
+    each = 8 * _width(size)
+    return int(min(AT_ONCE, max(1, HELD_BYTES // threads() // each // QUERIES) * QUERIES))
+
+
+def distances_to(centres: Array, queries: Array, metric: int) -> Array:
+    """Distances (m, clusters) in the metric; of cosine, between directions."""
+    gaps: Array = cdist(queries, centres, "cityblock" if metric == MANHATTAN else "euclidean")
+    return gaps
+
+
+def nearest_clusters(layout: Layout, gaps: Array, visited: int) -> NDArray[np.bool_]:
+    """Which clusters (m, clusters) are looked at: the nearest that hold at least so many rows together."""
+    rows = np.zeros(len(layout.centres), np.intp)
+    np.add.at(rows, layout.cluster, np.diff(layout.starts))
+    order = np.argsort(gaps, axis=1, kind="stable")
+    before = np.cumsum(rows[order], axis=1) - rows[order]
+    meant = np.zeros(gaps.shape, np.bool_)
+    np.put_along_axis(meant, order, before < visited, axis=1)
+    return meant
+
+
+@compiled
+def _width(size: int) -> int:
+    """How many candidates of a query are kept."""
+    return ((size + size // 4 + 512) // WORD + 2) * WORD
+
+
+@compiled
+def _room(queries: int, features: int, size: int) -> Block:
+    width = _width(size)
+    return Block(
+        np.zeros((queries, features), np.float32),
+        np.zeros(queries),
+        np.zeros(queries, np.float32),
+        np.zeros(queries, np.float32),
+        np.zeros(queries),
+        np.zeros(queries, np.int64),
+        np.empty((queries, width), np.float32),
+        np.empty((queries, width), np.int32),
+    )
+
+
+@compiled
+def _set_limits(block: Block, count: int, tiles: Any, rank: int, units: Units, metric: int, sample: Any) -> None:
+    """Where the neighbourhoods of the first `count` queries end at the latest, from the sample; others have none."""
+    minima = np.empty((1, (sample.shape[1] // 16 + 63) // 64 * 64), np.float32)
+    block.limits[:] = -np.inf
+    block.counts[:] = 0
+    for q in range(count):
+        if q % QUERIES == 0:
+            score_sample(tiles, tiles.shape[0], block.ready, q, block.limits, metric, sample)
+        length = block.lengths[q]
+        nearest = 0.0 if metric == MANHATTAN else -length * length
+        block.floors[q] = nearest - 2.0 * slack_of(nearest, length, units.rounding, metric)
+        if length < 1e9:  # float32 cannot tell the rows apart from farther away
+            limit = threshold(sample, q % QUERIES, minima, rank, block.floors[q])
+            block.limits[q] = limit + 5.0 * slack_of(limit, length, units.rounding, metric)
+        block.reaches[q] = reach_of(block.limits[q], length, units.scale, metric)
+
+
+@compiled
+def _visit(
+    block: Block, start: int, stop: int, gaps: Any, meant: Any, rows: Any, layout: Layout, units: Units, metric: int,
+    size: int, tiles: Any,
+) -> None:  # fmt: skip
+    """Make the rows that may be near the queries start..stop their candidates, part by part."""
+    scores, found = np.empty((QUERIES + 1) * WORD, np.float32), np.empty(WORD // ROWS, np.uint64)
+    kept = np.empty(QUERIES, np.float32)
+    for part in sequence(layout, gaps, start, stop):
+        first, last, packed = layout.starts[part], layout.starts[part + 1], 0
+        for group in range(0, stop - start, QUERIES):
+            if not is_needed(layout, part, gaps, meant, block.reaches, start, group, stop):
+                continue
+            if packed == 0:
+                packed = pack(rows, layout.order, first, last, units.centre, units.scale, metric, tiles)
+            if meant.size:
+                _hush(block.limits, kept, meant, layout.cluster[part], start, group, stop)
+            scan(
+                tiles, 0, packed, first, block.ready, group, block.limits, block.floors, block.lengths,
+                units.rounding, metric, size, scores, found, block.near, block.places, block.counts,
+            )  # fmt: skip
+            for q in range(group, group + QUERIES):
+                if meant.size and block.limits[q] == -np.inf:
+                    block.limits[q] = kept[q - group]
+                block.reaches[q] = reach_of(block.limits[q], block.lengths[q], units.scale, metric)
+
+
+@compiled
+def _hush(limits: Any, kept: Any, meant: Any, cluster: int, start: int, group: int, stop: int) -> None:
+    """Let only those of a group look at a cluster that are meant to: answers do not depend on who else asks."""
+    for k in range(QUERIES):
+        kept[k] = limits[group + k]
+        if start + group + k < stop and not meant[start + group + k, cluster]:
+            limits[group + k] = -np.inf
+
+
+@compiled
+def _summarise(
+    queries: Any, turn: Any, gaps: Any, meant: Any, rows: Any, layout: Layout, sample_tiles: Any, sampled: int,
+    units: Units, search: Search, asked: Summaries, numbers: Any,
+) -> None:  # fmt: skip
+    """What is asked about each query; query m is the one that `turn` says."""
+    n, features, metric = rows.shape[0], sample_tiles.shape[1], search.metric
+    size = reach(search.size, n, asked)
+    room, measured = room_for(size, asked), must_measure(search.kernel, asked)
+    rank = rank_in_sample(size, n, sampled, DEVIATIONS)
+    at_once = min(search.at_once, (queries.shape[0] + QUERIES - 1) // QUERIES * QUERIES)
+    block, tiles = _room(at_once, features, size), np.empty((PART // ROWS, features, ROWS), np.float32)
+    sample = np.empty((QUERIES, sample_tiles.shape[0] * ROWS), np.float32)
+    chosen, band = np.empty(size, np.int64), np.empty(block.near.shape[1], np.int64)
+    for start in range(0, queries.shape[0], at_once):
+        stop = min(start + at_once, queries.shape[0])
+        prepare(queries, start, stop, units.centre, units.scale, metric, block.ready, block.lengths)
+        _set_limits(block, stop - start, sample_tiles, rank, units, metric, sample)
+        _visit(block, start, stop, gaps, meant, rows, layout, units, metric, size, tiles)
+        for q in range(stop - start):
+            m, found = start + q, size
+            if not choose(
+                block.near, block.places, q, block.counts[q], block.floors[q], block.limits[q], block.lengths[q],
+                units.rounding, queries, m, rows, layout.order, metric, chosen, band,
+            ):  # fmt: skip
+                if meant.size and 0 < block.counts[q] <= size:
+                    found = _take(block, q, layout.order, chosen)
+                else:
+                    search_all(rows, queries, m, metric, chosen)
+            if measured:
+                measure(rows, chosen, found, queries, m, metric, room.gaps)
+            if numbers.size:
+                numbers[turn[m], :found] = chosen[:found]
+            summarise(chosen[:found], turn[m], metric, search.kernel, asked, room)
+
+
+@compiled
+def _take(block: Block, q: int, order: Any, chosen: Any) -> int:
+    """All candidates of query q, fewer than were looked for; how many."""
+    count: int = block.counts[q]
+    for i in range(count):
+        chosen[i] = row_at(order, block.places[q, i])
+    return count

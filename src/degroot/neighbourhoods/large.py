@@ -1,0 +1,82 @@
+"""Large sets of dense rows: where they lie, a sample of them and, where it pays, their clusters."""
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.neighbourhoods.blocked import BlockedIndex
+from degroot.neighbourhoods.distances import COSINE
+from degroot.neighbourhoods.layouts import Layout, in_sequence
+from degroot.neighbourhoods.samples import draw, extremes, sample_of
+from degroot.points import Array
+
+LARGE = 1 << 26  # bytes of rows
+EXPONENT = 100  # of 2: float32 takes rows within it, whatever they are multiplied with
+
+Kept = Mapping[str, NDArray[Any]]
+
+
+class LargeSet:
+    """Rows (n, d), float32 or float64, that are read where they are.
+
+    What takes a pass over all of them is in `kept`, or made and kept there.
+    """
+
+    def __init__(self, rows: Array, metric: int, kept: Kept) -> None:
+        self.rows, self.metric = rows, metric
+        self._kept = dict(kept)
+        self.sample = sample_of(self._kept["sample"], metric, self._kept["extremes"])
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """The arrays that take long to make."""
+        return dict(self._kept)
+
+    def in_sequence(self, size: int, kernel: int) -> BlockedIndex:
+        """A search that visits every row."""
+        return self._index(size, kernel, in_sequence(len(self.rows), self.sample.rows.shape[1]))
+
+    def exact(self, size: int, kernel: int) -> BlockedIndex:
+        """A search that is exact, by clusters if these pay."""
+        return self.in_sequence(size, kernel)
+
+    def approximate(self, size: int, kernel: int) -> BlockedIndex:
+        """A search in the nearest clusters."""
+        return self.in_sequence(size, kernel)
+
+    def _index(self, size: int, kernel: int, layout: Layout) -> BlockedIndex:
+        return BlockedIndex(self.rows, size, self.metric, kernel, self.sample, layout)
+
+
+def large_set(rows: Any, metric: int, kept: Kept) -> LargeSet | None:
+    """`rows` as a large set, if they are one."""
+    kinds = (np.dtype(np.float32), np.dtype(np.float64))
+    if not isinstance(rows, np.ndarray) or rows.nbytes <= LARGE or rows.dtype not in kinds:
+        return None
+    if not (rows.flags.c_contiguous and rows.flags.aligned):
+        return None
+    rows = in_place(rows)
+    if not _fits(kept, rows, metric):
+        kept = {"extremes": extremes(rows), "sample": draw(rows, metric)}
+    exponent = int(np.frexp(float(np.abs(kept["extremes"]).max(initial=0.0)))[1])
+    return LargeSet(rows, metric, kept) if abs(exponent) <= EXPONENT else None
+
+
+def _fits(kept: Kept, rows: Array, metric: int) -> bool:
+    """Whether what was kept can be of these rows."""
+    n, d = rows.shape
+    located = d + 1 if metric == COSINE else d
+    if "extremes" not in kept or "sample" not in kept or kept["extremes"].shape != (2, d):
+        return False
+    return kept["sample"].shape[1] == located and ("order" not in kept or kept["order"].shape == (n,))
+
+
+def in_place(rows: Array) -> Array:
+    """The same memory as an array that may be written: kernels are compiled for such, though they only read."""
+    if rows.flags.writeable:
+        return rows.view(np.ndarray)
+    memory: Any = (ctypes.c_byte * rows.nbytes).from_address(rows.ctypes.data)
+    memory.owner = rows  # who must live as long
+    return np.frombuffer(memory, rows.dtype).reshape(rows.shape)
