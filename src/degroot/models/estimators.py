@@ -5,6 +5,8 @@ from io import BytesIO
 from typing import Any
 
 from degroot.exceptions import InvalidInput
+from degroot.models.harmless import is_harmless
+from degroot.tables import is_frame
 
 
 class Framed:
@@ -20,6 +22,8 @@ class Framed:
         return self.model.predict(self._named(X))
 
     def _named(self, X: Any) -> Any:
+        if is_frame(X):
+            return X
         import pandas as pd
 
         return pd.DataFrame(X, columns=self.feature_names_in_)
@@ -37,26 +41,36 @@ class FramedClassifier(Framed):
         return self.model.predict_proba(self._named(X))
 
 
+class FramedTransformer(Framed):
+    """A transformer that was fitted to named columns."""
+
+    def transform(self, X: Any) -> Any:
+        """Each row where the transformer puts it."""
+        return self.model.transform(self._named(X))
+
+
 def from_skops(content: bytes) -> Any:
     """The model in a skops file, if all its types are known to be harmless."""
-    return _predicting(_loaded(content))
+    return _predicting(opened(content))
 
 
 def transformer_from_skops(content: bytes) -> Any:
     """The transformer in a skops file, if all its types are known to be harmless."""
-    transformer = _loaded(content)
+    transformer = opened(content)
     if not hasattr(transformer, "transform"):
         raise InvalidInput(f"the transformer must have transform(X); it is a {type(transformer).__name__}.")
-    return transformer
+    return FramedTransformer(transformer) if _takes_frames(transformer) else transformer
 
 
-def _loaded(content: bytes) -> Any:
+def opened(content: bytes) -> Any:
+    """What is in a skops file, if all its types are known to be harmless."""
     from skops.io import get_untrusted_types, loads
 
-    unknown = get_untrusted_types(data=content)
+    named = get_untrusted_types(data=content)
+    unknown = [name for name in named if not is_harmless(name)]
     if unknown:
         raise InvalidInput(f"a skops file must hold types of scikit-learn and numpy only; got {', '.join(unknown)}.")
-    return loads(content)
+    return loads(content, trusted=named)
 
 
 def from_pickle(content: bytes) -> Any:
@@ -69,6 +83,10 @@ def from_pickle(content: bytes) -> Any:
 def _predicting(model: Any) -> Any:
     if not (hasattr(model, "predict") or callable(model)):
         raise InvalidInput(f"the model must have predict(X) or be callable; it is a {type(model).__name__}.")
-    if not hasattr(model, "feature_names_in_") or find_spec("pandas") is None:
+    if not _takes_frames(model):
         return model
     return FramedClassifier(model) if hasattr(model, "predict_proba") else Framed(model)
+
+
+def _takes_frames(fitted: Any) -> bool:
+    return hasattr(fitted, "feature_names_in_") and find_spec("pandas") is not None

@@ -1,5 +1,6 @@
 """Models from ONNX files."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,14 @@ QUIET = 3  # errors only
 class OnnxModel:
     """A model that gives numbers, or labels only."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, content: bytes) -> None:
         self.session = session
+        self.content = content  # the file
         self.inputs = session.get_inputs()
         self.outputs = [output.name for output in session.get_outputs()]
+
+    def __reduce__(self) -> tuple[Callable[[bytes], "OnnxModel"], tuple[bytes]]:
+        return from_onnx, (self.content,)
 
     @property
     def n_features_in_(self) -> int | None:
@@ -60,8 +65,8 @@ class OnnxModel:
 class OnnxClassifier(OnnxModel):
     """A classifier: labels first, then probabilities, as an array, a column for each class or maps."""
 
-    def __init__(self, session: Any, classes: NDArray[Any]) -> None:
-        super().__init__(session)
+    def __init__(self, session: Any, content: bytes, classes: NDArray[Any]) -> None:
+        super().__init__(session, content)
         self.classes_ = classes
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -88,9 +93,9 @@ def from_onnx(content: bytes) -> OnnxModel:
     if kinds[0].startswith(MAPS):
         raise InvalidInput("the model must give numbers or labels first; its first output holds maps.")
     if kinds[0] in FLOATS or not kinds[1:] or not all(kind.startswith((*FLOATS, MAPS)) for kind in kinds[1:]):
-        return OnnxModel(session)
+        return OnnxModel(session, content)
     labels = str if kinds[0] == "tensor(string)" else int
-    return OnnxClassifier(session, _classes(content, session.get_outputs()[1:], labels))
+    return OnnxClassifier(session, content, _classes(content, session.get_outputs()[1:], labels))
 
 
 def _check_inputs(inputs: list[Any]) -> None:

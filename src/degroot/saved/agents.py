@@ -1,10 +1,14 @@
-"""Agents from files: their rows are arrays, and their features have names."""
+"""Agents from files: their rows are arrays, their features have names, and what they once scored is at hand."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from degroot.agents import Agent
+from degroot.agents import PEERS, Agent
+from degroot.judges import Judge, Predictor
 from degroot.points import Array
 from degroot.tables import is_frame
 
@@ -27,3 +31,50 @@ class FiledAgent(Agent):
     def predict(self, X: Any) -> Array:
         """This agent's own prediction for each row of `X`, (M,) or (M, Q)."""
         return super().predict(np.asarray(X) if is_frame(X) else X)
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What an agent once found of models on its rows, mapped from files; see `Judge`."""
+
+    space: Any
+    rows: Any
+    metric: str
+    residuals: Array
+    errors: Array
+    source: Callable[[], Any]
+
+    def judge(self, agent: Agent) -> Judge:
+        """The judge that found it."""
+        return Judge(agent, self.space, self.rows, self.metric, self.residuals, self.errors, source=self.source)
+
+
+class ScoredAgent(FiledAgent):
+    """An agent that was saved with its scores. What was checked then is not looked at again."""
+
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        y: Array,
+        name: str,
+        features: tuple[str, ...],
+        *,
+        space: Any,
+        own_predictions: Array | str | None,
+        classes: NDArray[Any] | None,
+        scores: Scores,
+    ) -> None:
+        self.name, self.model, self.space, self.features = name, model, space, features
+        self.X, self.y, self.classes, self.scores = X, y, classes, scores
+        self.scored_by_peers = isinstance(own_predictions, str) and own_predictions == PEERS
+        self.own_predictions = None if isinstance(own_predictions, str) else own_predictions
+        self.met: Sequence[Agent] = ()  # whose models it has scored
+        self.shared_space: Any = None  # of the collective
+
+    def judge(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Judge:
+        """This agent as the judge of all `predictors`: those with which it was saved need not be asked again."""
+        same = len(predictors) == len(self.met) and all(a is b for a, b in zip(predictors, self.met, strict=True))
+        if same and metric == self.scores.metric and (self.space is not None or space is self.shared_space):
+            return self.scores.judge(self)
+        return super().judge(predictors, metric, space)

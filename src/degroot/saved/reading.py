@@ -1,18 +1,20 @@
 """From a file, or the folder with it, to the agents and settings of a collective."""
 
 from dataclasses import dataclass
+from functools import partial
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
 from degroot.agents import Agent
 from degroot.exceptions import InvalidInput
-from degroot.saved.agents import FiledAgent
-from degroot.saved.entries import ENTRY, agent_of
-from degroot.saved.settings import FORMAT, TOP, read_settings
-from degroot.saved.spaces import space_of
-from degroot.tomlfile import Table
-
-FILE = "collective.toml"
+from degroot.judges import Judge
+from degroot.saved.agents import FiledAgent, ScoredAgent
+from degroot.saved.choices import KNOWN, choice_of
+from degroot.saved.document import Document
+from degroot.saved.listed import listed_agent
+from degroot.saved.scored import places_scored, scored_agent
+from degroot.saved.settings import read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +28,61 @@ class Saved:
 def load(path: str | Path, *, unsafe_pickle: bool = False) -> Saved:
     """The collective in this file, or in the file ``collective.toml`` of this folder.
 
-    `unsafe_pickle` opens models in pickles too, which run whatever code is in them.
+    What agents have scored is mapped into memory, not read. `unsafe_pickle` opens models in pickles too, which run
+    whatever code is in them.
     """
-    top = _top(Path(path))
-    entries = top.tables("agents", ENTRY)
-    if not entries:
-        raise top.refusal("agents", "list at least one agent, [[agents]]")
+    document = Document.read(Path(path), unsafe_pickle)
+    settings, space = read_settings(document.top), document.space(document.top)
+    if space is not None:
+        settings["space"] = space
+    if "choice" in document.top.entries:
+        settings["rule"] = choice_of(document.top.table("choice", KNOWN))
+    return Saved(_scored(document, space) if document.is_scored else _listed(document), settings)
+
+
+def member(path: str | Path, place: int, told: str, unsafe_pickle: bool = False) -> tuple[Agent, Judge]:
+    """One agent of a saved collective and its judge, and nothing of the others; `told` is the digest of the file."""
+    document = Document.read(Path(path), unsafe_pickle)
+    if document.digest != told:
+        raise InvalidInput(f"{path} must stay as it is while it is used; it has been changed.")
+    agent = _member(document, place)
+    return agent, agent.scores.judge(agent)
+
+
+def digest(path: str | Path) -> str:
+    """A digest of all that answers depend on: the file, and the files that it lists.
+
+    A saved collective lists the digests of its files, which need not be read again.
+    """
+    document = Document.read(Path(path))
+    if document.digests:
+        return document.digest
+    return sha256("".join([document.digest, *map(_content_digest, document.files)]).encode()).hexdigest()
+
+
+def _listed(document: Document) -> tuple[Agent, ...]:
     agents: list[FiledAgent] = []
-    for entry in entries:
-        agents.append(agent_of(entry, top, agents[0].features if agents else None, unsafe_pickle))
-    settings = read_settings(top)
-    if "space" in top.entries:
-        settings["space"] = space_of(top, "space")
-    return Saved(tuple(agents), settings)
+    for entry in document.agents:
+        agents.append(listed_agent(document, entry, agents[0].features if agents else None))
+    return tuple(agents)
 
 
-def _top(path: Path) -> Table:
-    file = path / FILE if path.is_dir() else path
-    if not file.exists():
-        raise InvalidInput(f"A collective must be a TOML file, or a folder with {FILE}; there is no {file}.")
-    top = Table.read(file, TOP)
-    if top.given("format", lambda key: top.whole(key), FORMAT) != FORMAT:
-        raise top.refusal("format", f"be {FORMAT}, the one that this version of degroot knows")
-    return top
+def _scored(document: Document, space: Any) -> tuple[Agent, ...]:
+    agents = [_member(document, place) for place in range(len(document.agents))]
+    for place, agent in enumerate(agents):
+        agent.met = [agents[k] for k in places_scored(document, place)]
+        agent.shared_space = space
+    return tuple(agents)
+
+
+def _member(document: Document, place: int) -> ScoredAgent:
+    path = document.top.path.absolute()
+    return scored_agent(document, place, partial(member, path, place, document.digest, document.unsafe_pickle))
+
+
+def _content_digest(file: Path) -> str:
+    try:
+        with file.open("rb") as content:
+            return file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise InvalidInput(f"A collective must list files that can be read; {file}: {error.strerror}.") from error

@@ -7,11 +7,9 @@ from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.rules import RULES
 from degroot.tomlfile import Table
 
-FORMAT = 1
 AUTO = "auto"
 SEARCHES = ("exact", "approximate")
 SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard", "degree", "search")
-TOP = ("format", *SETTINGS, "features", "classes", "target", "space", "agents")
 
 
 def read_settings(top: Table) -> dict[str, Any]:

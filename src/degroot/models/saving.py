@@ -1,0 +1,119 @@
+"""Models and transformers as files that run no code when they are opened: skops, or the ONNX file they came from."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from io import BytesIO
+from pathlib import PurePosixPath
+from typing import Any
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+from scipy.sparse import issparse
+
+from degroot.exceptions import InvalidInput
+from degroot.models.estimators import Framed, from_skops, opened, transformer_from_skops
+from degroot.models.onnxfile import OnnxModel
+from degroot.tables import is_frame, told
+
+SCHEMA, ID, FILE = "schema.json", "__id__", "file"
+ONNX, SKOPS = ".onnx", ".skops"
+MODELS = "its model must be an estimator of scikit-learn, from an ONNX file, or at an address, to be saved"
+SPACES = "its `space` must be a transformer of scikit-learn, to be saved"
+
+
+def model_file(model: Any, rows: Any) -> tuple[bytes, str]:
+    """The file of a model, and how its name ends. Opened again, it says the same of `rows`, bit by bit."""
+    if isinstance(model, OnnxModel):
+        return model.content, ONNX
+    content = _written(model, MODELS)
+    again = from_skops(content)
+    for name in ("predict_proba", "predict"):
+        if hasattr(model, name):
+            _check_same(getattr(model, name), getattr(again, name), rows, MODELS)
+    return content, SKOPS
+
+
+def transformer_file(space: Any, rows: Any) -> bytes:
+    """The skops file of a transformer. Opened again, it takes `rows` to the same place, if it has been fitted."""
+    from sklearn.exceptions import NotFittedError
+
+    content = _written(space, SPACES)
+    with suppress(NotFittedError):  # it will be, on its agent's rows
+        _check_same(space.transform, transformer_from_skops(content).transform, rows, SPACES)
+    return content
+
+
+def steady(content: bytes) -> bytes:
+    """A skops file with the same things, whenever and wherever in memory it was written.
+
+    skops names things by their place in memory, and the archive has dates. Here they are numbered as they come.
+    """
+    numbers: dict[Any, int] = {}
+    files: dict[str, str] = {}
+
+    def renamed(node: Any) -> Any:
+        if isinstance(node, list):
+            return [renamed(each) for each in node]
+        if not isinstance(node, dict):
+            return node
+        known = dict(node)
+        if ID in known:  # equal numbers and texts may be one in memory, or several
+            alone = known.get("is_json") or known.get("__loader__") == "TypeNode"
+            known[ID] = numbers.setdefault((len(numbers),) if alone else known[ID], len(numbers))
+        if isinstance(known.get(FILE), str):
+            file = known[FILE]
+            known[FILE] = files.setdefault(file, f"{len(files)}{PurePosixPath(file).suffix}")
+        return {key: renamed(value) for key, value in known.items()}
+
+    archive, out = ZipFile(BytesIO(content)), BytesIO()
+    schema = renamed(json.loads(archive.read(SCHEMA)))
+    with ZipFile(out, "w") as kept:
+        for old, new in files.items():
+            kept.writestr(ZipInfo(new), _without_gaps(archive.read(old), new))
+        kept.writestr(ZipInfo(SCHEMA), json.dumps(schema))
+    return out.getvalue()
+
+
+def _without_gaps(content: bytes, name: str) -> bytes:
+    """The same file; if it is an array of records, with zeros in the bytes between their fields."""
+    array = np.load(BytesIO(content), allow_pickle=False) if name.endswith(".npy") else np.empty(0)
+    if array.dtype.names is None:
+        return content
+    covered = np.zeros(array.dtype.itemsize, bool)
+    for kind, start in (entry[:2] for entry in (array.dtype.fields or {}).values()):
+        covered[start : start + kind.itemsize] = True
+    header = len(content) - array.nbytes
+    records = np.frombuffer(content, np.uint8, offset=header).reshape(array.size, -1)
+    return content[:header] + np.where(covered, records, np.uint8(0)).tobytes()
+
+
+def _written(thing: Any, requirement: str) -> bytes:
+    from sklearn.base import BaseEstimator
+    from skops.io import dumps
+
+    inner = thing.model if isinstance(thing, Framed) else thing
+    if not isinstance(inner, BaseEstimator):
+        raise InvalidInput(f"{requirement}; it is {_kind(inner)}.")
+    try:
+        return steady(dumps(opened(steady(dumps(inner)))))  # what was read once is written alike ever after
+    except InvalidInput as error:
+        raise InvalidInput(f"{requirement}; of {_kind(inner)}, {error}") from error
+    except Exception as error:
+        raise InvalidInput(f"{requirement}; {_kind(inner)} cannot be written: {told(error)}.") from error
+
+
+def _check_same(before: Callable[[Any], Any], after: Callable[[Any], Any], rows: Any, requirement: str) -> None:
+    if not _are_same(before(rows), after(np.asarray(rows) if is_frame(rows) else rows)):
+        raise InvalidInput(f"{requirement}; once saved and opened again, it answers otherwise.")
+
+
+def _are_same(answer: Any, other: Any) -> bool:
+    if issparse(answer):
+        return issparse(other) and _are_same(answer.toarray(), other.toarray())
+    one, two = np.asarray(answer), np.asarray(other)
+    return one.dtype == two.dtype and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
+
+
+def _kind(thing: Any) -> str:
+    return "a function" if callable(thing) and hasattr(thing, "__name__") else f"a {type(thing).__name__}"

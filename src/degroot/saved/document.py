@@ -1,0 +1,132 @@
+"""The file of a collective: what it says, and the models and spaces that it names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot import models
+from degroot.agents import PEERS
+from degroot.exceptions import InvalidInput
+from degroot.saved.settings import SETTINGS
+from degroot.tomlfile import Table
+
+FORMAT = 1
+FILE = "collective.toml"
+STANDARDISE = "standardise"
+NEEDED = "Collectives in files need extra packages: pip install 'degroot[batch]'"
+TOP = ("format", *SETTINGS, "choice", "features", "classes", "target", "space", "agents", "digests")
+ENTRY = (
+    "name", "model", "data", "target", "own_predictions", "space",
+    "rows", "labels", "shared_space", "located", "located_features", "residuals", "errors", "scored",
+)  # fmt: skip
+FILES, WORDS = ("model", "file", "data", "rows", "labels", "own_predictions", "space"), (STANDARDISE, PEERS)
+MODEL = ("file", "address", "name", "version", "ca", "certificate", "key")
+
+
+@dataclass(frozen=True)
+class Document:
+    """What the file says, checked entry by entry when it is taken."""
+
+    top: Table
+    agents: list[Table]
+    unsafe_pickle: bool = False
+
+    @classmethod
+    def read(cls, path: Path, unsafe_pickle: bool = False) -> "Document":
+        """This file, or the one in this folder."""
+        file = path / FILE if path.is_dir() else path
+        if not file.exists():
+            raise InvalidInput(f"A collective must be a TOML file, or a folder with {FILE}; there is no {file}.")
+        top = Table.read(file, TOP)
+        if top.given("format", top.whole, FORMAT) != FORMAT:
+            raise top.refusal("format", f"be {FORMAT}, which is all that this version of degroot knows")
+        agents = top.tables("agents", ENTRY)
+        if not agents:
+            raise top.refusal("agents", "list at least one agent, [[agents]]")
+        return cls(top, agents, unsafe_pickle)
+
+    @cached_property
+    def is_scored(self) -> bool:
+        """Whether all agents come with what they have scored."""
+        scored = ["residuals" in agent.entries for agent in self.agents]
+        if any(scored) != all(scored):
+            raise self.agents[scored.index(False)].refusal("residuals", "be there, as other agents have them")
+        return all(scored)
+
+    @cached_property
+    def digests(self) -> Mapping[str, str]:
+        """Of the files that were saved with it, by the names that the file gives them."""
+        if "digests" not in self.top.entries:
+            return {}
+        told = self.top.take("digests", lambda value: isinstance(value, dict), "be a table, [digests]")
+        return {str(name): str(digest) for name, digest in told.items()}
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the file itself."""
+        return sha256(self.top.path.read_bytes()).hexdigest()
+
+    @cached_property
+    def features(self) -> tuple[str, ...] | None:
+        """The names of the features, in order, where the file tells them; a number stands for x0, x1, …"""
+        count = self.top.entries.get("features")
+        if isinstance(count, int):
+            return tuple(f"x{k}" for k in range(self.top.whole("features")))
+        return self.top.given("features", self.top.texts, None)
+
+    @cached_property
+    def classes(self) -> NDArray[Any] | None:
+        """All labels, where there are classes."""
+        take = (
+            (lambda key: self.top.take(key, _are_alike, "be labels of one kind")) if self.is_scored else self.top.labels
+        )
+        known = self.top.given("classes", take, None)
+        return None if known is None else np.array(known)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that it lists: models, data, spaces."""
+        found = []
+        for table in (self.top, *self.agents):
+            inner = table.entries.get("model")
+            found += (
+                [table.path.absolute().parent / inner["file"]] if isinstance(inner, dict) and "file" in inner else []
+            )
+            named = [key for key in FILES if isinstance(table.entries.get(key), str)]
+            found += [table.file(key) for key in named if table.text(key) not in WORDS]
+        return found
+
+    def model(self, agent: Table) -> Any:
+        """The agent's model: a file, or a table with a file or an address."""
+        if isinstance(agent.entries.get("model"), dict):
+            source = models.model_source(agent.table("model", MODEL))
+        else:
+            source = models.ModelSource(file=self.whole(agent, "model"))
+        return models.load(source, unsafe_pickle=self.unsafe_pickle, needed=NEEDED)[0]
+
+    def space(self, table: Table, key: str = "space") -> Any:
+        """Features of mean 0 and standard deviation 1, the transformer in a file, or nothing."""
+        if key not in table.entries:
+            return None
+        if table.text(key) != STANDARDISE:
+            return models.open_transformer(self.whole(table, key), NEEDED)
+        from sklearn.preprocessing import StandardScaler
+
+        return StandardScaler()
+
+    def whole(self, table: Table, key: str) -> Path:
+        """A file, if it is the one that was saved."""
+        path, digest = table.file(key), self.digests.get(table.text(key))
+        if digest is not None and path.exists() and sha256(path.read_bytes()).hexdigest() != digest:
+            raise InvalidInput(f"{path} must be as it was saved; it has been changed or damaged.")
+        return path
+
+
+def _are_alike(labels: Any) -> bool:
+    return isinstance(labels, list) and len({type(label) for label in labels}) == 1 and not isinstance(labels[0], list)

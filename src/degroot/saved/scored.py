@@ -1,0 +1,67 @@
+"""Agents of a saved collective, with what they have scored: mapped, not read."""
+
+from collections.abc import Callable
+from typing import Any
+
+from degroot.agents import PEERS
+from degroot.points import Array
+from degroot.saved.agents import ScoredAgent, Scores
+from degroot.saved.arrays import check_shape, mapped, mapped_table
+from degroot.saved.document import Document
+from degroot.tomlfile import Table
+
+NUMBERS, FLOATS = "fiub", "f"
+
+
+def scored_agent(document: Document, place: int, source: Callable[[], Any]) -> ScoredAgent:
+    """The agent at this place as it was saved; `source` gives it again, with its judge, in another process."""
+    entry, features = document.agents[place], document.features
+    if features is None:
+        raise document.top.refusal("features", "be there, where agents have scored models")
+    X = _table(entry, "rows", len(features), NUMBERS)
+    y = _matching(entry, "labels", X.shape[0])
+    space = document.space(entry)
+    own = entry.given("own_predictions", entry.text, None)
+    return ScoredAgent(
+        document.model(entry), X, y, entry.text("name"), features, space=space,
+        own_predictions=own if own in (None, PEERS) else _matching(entry, "own_predictions", X.shape[0]),
+        classes=document.classes, scores=_scores(document, entry, X, y, source, space),
+    )  # fmt: skip
+
+
+def places_scored(document: Document, place: int) -> list[int]:
+    """The places of the agents whose models it has scored."""
+    K, entry = len(document.agents), document.agents[place]
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(each, int) and 0 <= each < K for each in value)
+
+    return list(entry.given("scored", lambda key: entry.take(key, fits, f"be places of {K} agents"), range(K)))
+
+
+def _scores(document: Document, entry: Table, X: Any, y: Array, source: Callable[[], Any], space: Any) -> Scores:
+    n, outputs = X.shape[0], y.shape[1] if y.ndim == 2 else 1
+    scored = len(entry.entries.get("scored", document.agents))
+    residuals, errors = mapped(entry.file("residuals")), mapped(entry.file("errors"))
+    check_shape(entry.file("residuals"), residuals, (n, outputs, scored))
+    check_shape(entry.file("errors"), errors, (n, scored))
+    rows = X
+    if "located" in entry.entries:
+        rows = _table(entry, "located", entry.whole("located_features"), FLOATS, n)
+    shared = document.space(entry, "shared_space")
+    metric = document.top.entries.get("metric", "euclidean")
+    return Scores(space if shared is None else shared, rows, metric, residuals, errors, source)
+
+
+def _matching(entry: Table, key: str, n: int) -> Array:
+    """One number, or several, for each of n rows."""
+    values = mapped(entry.file(key))
+    check_shape(entry.file(key), values, (n, None) if values.ndim == 2 else (n,))
+    return values
+
+
+def _table(entry: Table, key: str, width: int, kinds: str, n: int | None = None) -> Any:
+    paths = [entry.path.absolute().parent / name for name in entry.texts(key)]
+    table = mapped_table(paths, width)
+    check_shape(paths[0], table, (n, width), kinds)
+    return table
