@@ -307,7 +307,8 @@ class Collective:
         return X
 
     @property
-    def _guarded(self) -> bool:
+    def guarded(self) -> bool:
+        """Whether what agents say is checked."""
         return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
 
     def _panel(self, fields: Iterable[str]) -> Any:
@@ -317,10 +318,10 @@ class Collective:
             if self._elsewhere is None:
                 judges = prepared(self.judges, option.reach)
                 self._elsewhere = self.engine.panel(
-                    self.agents, judges, option, self.peers, self.n_jobs, guarded=self._guarded
+                    self.agents, judges, option, self.peers, self.n_jobs, guarded=self.guarded
                 )
             return self._elsewhere
-        guarded = self._guarded
+        guarded = self.guarded
         needed = guarded or "trust" in asked_for or (option.made.uses != NOTHING and asked_for != {"beliefs"})
         judges = prepared(self.judges, option.reach) if needed else ()
         if guarded and self._checks is None:
