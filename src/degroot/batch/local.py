@@ -1,7 +1,8 @@
 """The engine for one machine: threads, each with a shard at a time."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
 import pyarrow as pa
@@ -10,8 +11,6 @@ from threadpoolctl import threadpool_limits
 from degroot.batch.reader import Reader
 from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task
-
-AHEAD = 1  # shards that wait for a thread
 
 
 class Local:
@@ -28,7 +27,7 @@ class Local:
         self.consult, self.jobs = consult, jobs
 
     def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
-        """Every shard with its answers, as they come."""
+        """Every shard with its answers, about in order; two for each thread are under way."""
         reader, coming, turn = Reader(task), iter(shards), Lock()
 
         def answered() -> tuple[Shard, pa.RecordBatch] | None:
@@ -40,14 +39,13 @@ class Local:
             return shard, task.answer(shard, table, self.consult)
 
         with threadpool_limits(1), ThreadPoolExecutor(self.jobs, initializer=_alone) as pool:
-            waiting = {pool.submit(answered) for _ in range(self.jobs + AHEAD)}
+            waiting = deque(pool.submit(answered) for _ in range(2 * self.jobs))
             try:
                 while waiting:
-                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    for found in (each.result() for each in done):
-                        if found is not None:
-                            waiting.add(pool.submit(answered))
-                            yield found
+                    found = waiting.popleft().result()
+                    if found is not None:
+                        waiting.append(pool.submit(answered))
+                        yield found
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise

@@ -1,7 +1,7 @@
 """Merging: finished parts, one after the other, into one file."""
 
+import os
 from pathlib import Path
-from types import TracebackType
 
 import pyarrow as pa
 
@@ -21,8 +21,12 @@ class Merging:
     def __enter__(self) -> "Merging":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | BaseException | None) -> None:
-        self._sink.close()
+    def __exit__(self, *_: object) -> None:
+        if not self._sink.closed:
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), self._sink.fileno())  # what writers write last, which might not fit on disk
+            self._writer.close()
+            self._sink.close()
 
     def advance(self) -> None:
         """Take the next part, if it is there."""
