@@ -21,8 +21,8 @@ from degroot.panel import Panel
 from degroot.points import Array
 from degroot.rules import NOTHING, RULES, Option
 from degroot.sampled import acquaintances
-from degroot.scoring import Scoring, prepared
-from degroot.settings import check_choice, check_degree, check_guard, check_ridge, check_settings
+from degroot.scoring import Scoring, expected, prepared
+from degroot.settings import SEARCHES, check_choice, check_degree, check_guard, check_ridge, check_settings
 from degroot.tables import as_table, column_names, same_columns
 
 AUTO = "auto"
@@ -63,6 +63,8 @@ class Collective:
         How many models each agent scores, its own among them; all by default. With thousands of agents a sample of
         peers is enough: memory and time then grow with the number of agents times the degree. For the rules
         ``"degroot"`` and ``"average"``; `peers` says who scores whom, and `Consensus.trust` is of these.
+    search : ``"exact"`` or ``"approximate"``
+        How agents with very many rows look for the nearest. `approximation` says what is lost.
     engine : ``"local"``, ``"ray"`` or an engine
         Where the agents answer: in this process, or each in an actor of a Ray cluster
         (``degroot.cluster.Ray(address=...)``; without an address, a Ray on this machine).
@@ -94,6 +96,7 @@ class Collective:
         guard: bool | None = None,
         n_jobs: int | None = None,
         degree: int | None = None,
+        search: str = "exact",
         engine: Any = LOCAL,
     ) -> None:
         check_settings(neighbours, metric, kernel, n_jobs)
@@ -101,9 +104,11 @@ class Collective:
         check_choice("rule", rule, [*RULES, AUTO])
         check_ridge(ridge)
         check_degree(degree, rule, guard)
+        check_choice("search", search, SEARCHES)
         check_guard(guard)
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
-        self.ridge, self.guard, self.n_jobs, self.degree = ridge, guard, n_jobs, degree
+        self.ridge, self.guard, self.n_jobs = ridge, guard, n_jobs
+        self.degree, self.search = degree, search
         self.engine = _engine(engine)
         self.agents: tuple[Agent, ...] = ()
         self.peers: Peers | None = None  # (K, q) with a degree: whose models each agent scores
@@ -132,7 +137,7 @@ class Collective:
         """Put the collective into a folder, with models as ONNX or skops files and all that has been computed."""
         from degroot import saved
 
-        names = ("neighbours", "rule", "metric", "kernel", "ridge", "guard", "degree")
+        names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree", "search")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
         return saved.save(Path(folder), self.agents, prepared(self.judges, self.option.reach), settings)
 
@@ -268,8 +273,9 @@ class Collective:
         peers = None if self.degree is None else acquaintances(len(agents), self.degree)
         if self.rule == AUTO or options[0].made.uses != NOTHING:
             judges = judges or self._scoring(peers).everybody(agents)
-            prepared(judges, *(option.reach for option in options))
+            expected(judges, *(option.reach for option in options))
             if self.rule == AUTO and choice is None:
+                prepared(judges, *(option.reach for option in options))
                 choice = choose(agents, judges, options, self.n_jobs)
         self.agents, self._judges, self.choice, self.peers = agents, judges, choice, peers
         self._calibration = self._checks = None
@@ -290,7 +296,7 @@ class Collective:
         return self.names.index(name)
 
     def _scoring(self, peers: Peers | None) -> Scoring:
-        return Scoring(self.metric, self.space, peers)
+        return Scoring(self.metric, self.space, peers, self.search)
 
     def _needs_all(self, what: str) -> None:
         """Refuse what takes every agent's view of every model, in this process."""

@@ -54,6 +54,8 @@ class Judge:
     residuals: Array  # (n, Q, K) of every model on the agent's rows, for each output
     errors: Array  # (n, K) their squares, summed over the outputs
     near: dict[Reach, Neighbourhoods] = field(default_factory=dict)
+    search: str = "exact"
+    kept: dict[str, NDArray[Any]] = field(default_factory=dict)  # what neighbourhoods of any reach need not make anew
     source: Callable[[], Any] | None = None  # gives agent and judge again, in another process, where they are in files
 
     @classmethod
@@ -69,11 +71,18 @@ class Judge:
         together = for_kernels(residuals)
         return replace(self, residuals=together, errors=_squared(together), source=None)
 
+    def size(self, reach: Reach) -> int:
+        """How many of its rows are a neighbourhood."""
+        return neighbourhood_size(reach, self.agent.n_rows, self.agent.error)
+
     def ready(self, reach: Reach) -> None:
         """Make neighbourhoods of that reach."""
         if reach not in self.near:
-            size = neighbourhood_size(reach, self.agent.n_rows, self.agent.error)
-            self.near[reach] = Neighbourhoods(self.rows, size, self.metric, reach.kernel)
+            near = Neighbourhoods(
+                self.rows, self.size(reach), self.metric, reach.kernel, search=self.search, kept=self.kept
+            )
+            self.kept.update(near.kept())
+            self.near[reach] = near
 
     def locate(self, X: Any) -> Any:
         """`X` where distances are taken."""

@@ -1,7 +1,7 @@
 """Scoring: who scores whose model, once, before any question."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ class Scoring:
     metric: str
     space: Any  # of agents that have none of their own
     peers: Peers | None  # (K, q) whose models each agent scores; None: everybody's
+    search: str = "exact"
 
     def everybody(self, agents: Sequence[Agent]) -> tuple[Judge, ...]:
         """All agents as judges."""
@@ -32,7 +33,7 @@ class Scoring:
     def one(self, place: int, agents: Sequence[Agent]) -> Judge:
         """The agent at `place` as the judge of the models that it scores."""
         scored = agents if self.peers is None else [agents[k] for k in self.peers[place]]
-        return agents[place].judge(scored, self.metric, self.space)
+        return replace(agents[place].judge(scored, self.metric, self.space), search=self.search)
 
     def replaced(self, judges: Sequence[Judge], place: int, agents: Sequence[Agent]) -> tuple[Judge, ...]:
         """The judges once another agent stands at `place`: that one anew, and the others that score its model."""
@@ -42,6 +43,19 @@ class Scoring:
     def _rescored(self, judge: Judge, k: int, place: int, agent: Agent) -> Judge:
         columns = np.array([place]) if self.peers is None else np.flatnonzero(self.peers[k] == place)
         return judge.with_model(int(columns[0]), agent) if columns.size else judge
+
+
+def expected(judges: tuple[Judge, ...], *reaches: Reach) -> None:
+    """Get ready for questions of these reaches. Judges in files only make sure that they can: they are mapped at once,
+
+    and looked at when there is a question.
+    """
+    for judge in judges:
+        for reach in reaches:
+            if judge.source is None:
+                judge.ready(reach)
+            else:
+                judge.size(reach)
 
 
 def prepared(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:

@@ -10,6 +10,8 @@ from degroot.exceptions import InvalidInput
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.rules import FOR_SAMPLES
 
+SEARCHES = ("exact", "approximate")
+
 
 def check_settings(neighbours: Any, metric: str, kernel: Any, n_jobs: Any = None) -> None:
     """Refuse settings that no agent could use. `neighbours` and `kernel` may be None: the rule's own."""
