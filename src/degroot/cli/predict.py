@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from degroot.batch import Columns, Engine, Summary
 
 LOCAL, RAY = "local", "ray"
-FIELDS = ["value", "standard_error", "weights"]
-TOLD = ["flags", "missing"]  # what nodes tell beside
+FIELDS = ("value", "standard_error", "weights")
+TOLD = ("missing", "flags")  # what nodes tell beside
 
 
 def predict(
@@ -88,7 +88,7 @@ class Asked:
     gaps: bool
     engine: "AbstractContextManager[Engine]"  # started when all is known to be in order
     identity: dict[str, Any]  # by which it is known again
-    usual: Sequence[str] = FIELDS
+    usual: tuple[str, ...] = FIELDS
     peers: tuple[tuple[int, ...], ...] | None = None
 
     def columns(self, fields: Sequence[str]) -> "Columns":
@@ -125,7 +125,7 @@ def _at_a_node(connection: AbstractContextManager[Any], jobs: int | None) -> Ite
         outputs = batch.output_names(found.outputs, found.classes)
         identity = {"collective": repr(found), "engine": "nodes"}
         features, engine = found.feature_names or [], nullcontext(batch.Local(found.consult, allowed(jobs)))
-        yield Asked(found.names, features, outputs, False, engine, identity, [*FIELDS, *TOLD])
+        yield Asked(found.names, features, outputs, False, engine, identity, (*FIELDS, *TOLD))
 
 
 def _check_options(collective: Path | None, node: Any, engine: str, address: str | None) -> None:
