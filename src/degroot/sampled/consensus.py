@@ -1,0 +1,65 @@
+"""Consensus: the weights on which agents who score a sample of the models would end up."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot import consensus
+from degroot.points import Array, compiled, for_kernels, over_points
+from degroot.sampled.columns import Columns, Peers, columns, fill
+from degroot.sampled.relaxation import settle
+
+FEW = 64  # agents up to whom the elimination for all pairs of them is as quick
+
+
+def solve(trust: Array, peers: Peers) -> Array:
+    r"""The weights of the consensus, :math:`w T = w`, of trust in a sample of the models.
+
+    Memory and time grow with K q. Where agents are in groups that hardly listen to each other, sweeps may not settle:
+    then the weights are found by elimination of the whole matrix, which takes memory for :math:`K^2` numbers.
+
+    Parameters
+    ----------
+    trust : (M, K, q)
+        Rows sum to 1, such that everybody reaches everybody by trust that is positive.
+    peers : (K, q)
+        The models that each agent scores, in ascending order.
+
+    Returns
+    -------
+    (M, K)
+
+    Examples
+    --------
+    >>> solve(np.array([[[0.5, 0.5], [0.25, 0.75]]]), np.array([[0, 1], [0, 1]])).round(4)
+    array([[0.3333, 0.6667]])
+    """
+    trust, peers = for_kernels(trust), np.require(peers, np.intp, ["C", "A", "W"])
+    M, K = trust.shape[:2]
+    if K <= FEW:
+        return consensus.stationary(dense(trust, peers))
+    scorers, weights, settled = columns(peers), np.empty((M, K)), np.empty(M, np.bool_)
+
+    def kernel(trust: Array, weights: Array, settled: NDArray[np.bool_]) -> None:
+        _solve(trust, peers, scorers, weights, settled)
+
+    over_points(kernel, trust, weights, settled)
+    for m in np.flatnonzero(~settled):
+        weights[m] = consensus.stationary(dense(trust[m], peers))
+    return weights
+
+
+def dense(trust: Array, peers: Peers) -> Array:
+    """The same trust as whole matrices (..., K, K), with 0 where nobody scored."""
+    K = len(peers)
+    matrix = np.zeros((*trust.shape[:-1], K))
+    matrix[..., np.arange(K)[:, None], peers] = trust
+    return matrix
+
+
+@compiled
+def _solve(trust: Array, peers: Peers, scorers: Columns, weights: Array, settled: NDArray[np.bool_]) -> None:
+    K = len(peers)
+    flow, out, both = np.empty(len(scorers.source)), np.empty(K), np.empty((K, 2))
+    for m in range(len(trust)):
+        fill(trust[m], peers, scorers, flow, out)
+        settled[m] = settle(scorers, flow, out, both, weights[m])

@@ -1,0 +1,137 @@
+"""How the consensus would change without one agent, where agents score a sample of the models."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot import consensus
+from degroot.deletions import delete_each
+from degroot.points import Array, compiled, for_kernels, in_blocks
+from degroot.sampled import deletion
+from degroot.sampled.columns import Columns, Peers, columns, fill
+from degroot.sampled.consensus import FEW, dense, solve
+from degroot.sampled.deletion import WIDTH, Chain, delete, delete_twice
+from degroot.sampled.ties import TARGETS, hitting_times
+
+TILE = 4 * WIDTH  # agents whom a thread leaves out before it takes the next
+
+
+def solve_without(trust: Array, peers: Peers, beliefs: Array) -> Array:
+    r"""Consensus values of the others, :math:`p^*_{-i} = \sum_j v^{(i)}_j p_j`, for every agent left out in turn.
+
+    Agent i's row and column go, and the rows of those who scored it sum to 1 again.
+
+    Parameters
+    ----------
+    trust : (M, K, q)
+        Rows sum to 1, such that everybody reaches everybody by trust that is positive, whoever is left out.
+    peers : (K, q)
+        The models that each agent scores, in ascending order.
+    beliefs : (M, K) or (M, K, Q)
+
+    Returns
+    -------
+    As `beliefs`
+        NaN for K = 1: nobody is left.
+    """
+    trust, peers = for_kernels(trust), np.require(peers, np.intp, ["C", "A", "W"])
+    told = for_kernels(beliefs.reshape(*trust.shape[:2], -1))
+    if len(peers) <= FEW:
+        return _of_few(dense(trust, peers), told).reshape(beliefs.shape)
+    scorers, weights, values = columns(peers), solve(trust, peers), np.empty_like(told)
+
+    def work(start: int, stop: int) -> None:
+        for m in range(start, stop):
+            _values(trust[m], peers, scorers, weights[m], told[m], values[m])
+
+    in_blocks(work, len(trust), 1)
+    return values.reshape(beliefs.shape)
+
+
+def _of_few(trust: Array, beliefs: Array) -> Array:
+    """The same, by the deletions from whole matrices (M, K, K); beliefs are (M, K, Q)."""
+    M, K, Q = beliefs.shape
+    if K == 1:
+        return np.full_like(beliefs, np.nan)
+    values, no_weights = np.empty((M, Q, K)), np.empty((0, K, K))
+    for o in range(Q):
+        delete_each(trust, np.ascontiguousarray(beliefs[..., o]), values[:, o], no_weights)
+    return values.transpose(0, 2, 1)
+
+
+def _values(trust: Array, peers: Peers, scorers: Columns, weights: Array, beliefs: Array, values: Array) -> None:
+    """Sixteen agents left out at a time; those not vouched for eight at a time, twice; the rest one by one."""
+    K = len(peers)
+    chain, done = _chain(trust, peers, scorers, weights), np.zeros(K, np.bool_)
+
+    def leave_out(agents: Peers, twice: bool) -> None:
+        in_blocks(
+            lambda start, stop: _leave_out(chain, trust, peers, agents[start:stop], twice, beliefs, values, done),
+            len(agents),
+            TILE,
+        )
+
+    leave_out(np.arange(K), False)
+    leave_out(np.flatnonzero(~done), True)
+    for i in np.flatnonzero(~done):
+        values[i] = _value(trust, peers, int(i), beliefs)
+
+
+@compiled
+def _chain(trust: Array, peers: Peers, scorers: Columns, weights: Array) -> Chain:
+    K = len(peers)
+    flow, out, own = np.empty(len(scorers.source)), np.empty(K), np.zeros(K)
+    fill(trust, peers, scorers, flow, out)
+    for j in range(K):
+        for c in range(peers.shape[1]):
+            own[j] += trust[j, c] if peers[j, c] == j else 0.0
+    rounds, slack = np.empty((TARGETS, K)), np.empty((TARGETS, K))
+    hitting_times(trust, peers, out, weights, rounds, slack)
+    return Chain(scorers, flow, out, own, weights, rounds, slack)
+
+
+@compiled
+def _leave_out(
+    chain: Chain,
+    trust: Array,
+    peers: Peers,
+    agents: Peers,
+    twice: bool,
+    beliefs: Array,
+    values: Array,
+    done: NDArray[np.bool_],
+) -> None:
+    room, sure = deletion.room(len(peers)), np.zeros(WIDTH, np.bool_)
+    width = WIDTH // 2 if twice else WIDTH
+    for first in range(0, len(agents), width):
+        for lane in range(WIDTH):
+            room.lanes[lane] = agents[min(first + lane % width, len(agents) - 1)]
+        if twice:
+            delete_twice(chain, trust, peers, room, sure)
+        else:
+            delete(chain, trust, peers, room, sure)
+        for lane in range(min(width, len(agents) - first)):
+            if sure[lane]:
+                done[room.lanes[lane]] = True
+                _pool(chain, beliefs, room.lanes[lane], lane, room, values)
+
+
+@compiled
+def _pool(chain: Chain, beliefs: Array, i: int, lane: int, room: deletion.Room, values: Array) -> None:
+    total = 0.0
+    values[i, :] = 0.0
+    for k in range(len(chain.out)):
+        if k != i:
+            at = WIDTH * k + lane
+            weight = room.u[at] * (1.0 / room.per_out[at] + chain.own[k])
+            total += weight
+            for o in range(beliefs.shape[1]):
+                values[i, o] += weight * beliefs[k, o]
+    for o in range(beliefs.shape[1]):
+        values[i, o] /= total
+
+
+def _value(trust: Array, peers: Peers, i: int, beliefs: Array) -> Array:
+    others = np.arange(len(peers)) != i
+    matrix = dense(trust, peers)[np.ix_(others, others)]
+    weights = consensus.stationary(matrix / matrix.sum(axis=1, keepdims=True))
+    return np.asarray(weights @ beliefs[others])
