@@ -9,16 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from degroot.neighbourhoods.candidates import WORD, choose, row_at, slack_of
 from degroot.neighbourhoods.dense import prepare, scan
 from degroot.neighbourhoods.distances import MANHATTAN, measure
 from degroot.neighbourhoods.lanes import QUERIES, ROWS
-from degroot.neighbourhoods.layouts import PART, Layout, is_needed, reach_of, sequence
+from degroot.neighbourhoods.layouts import PART, Layout, distances_to, is_needed, nearest_clusters, reach_of, sequence
 from degroot.neighbourhoods.packing import pack
 from degroot.neighbourhoods.samples import Sample, Units
-from degroot.neighbourhoods.selection import search_all
+from degroot.neighbourhoods.selection import put_in_order, search_all
 from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
 from degroot.neighbourhoods.thresholds import rank_in_sample, score_sample, threshold
 from degroot.points import Array, compiled, threads
@@ -95,23 +94,6 @@ def _at_once(size: int) -> int:
     """How many queries share a pass: fewer where each has many candidates."""
     each = 8 * _width(size)
     return int(min(AT_ONCE, max(1, HELD_BYTES // threads() // each // QUERIES) * QUERIES))
-
-
-def distances_to(centres: Array, queries: Array, metric: int) -> Array:
-    """Distances (m, clusters) in the metric; of cosine, between directions."""
-    gaps: Array = cdist(queries, centres, "cityblock" if metric == MANHATTAN else "euclidean")
-    return gaps
-
-
-def nearest_clusters(layout: Layout, gaps: Array, visited: int) -> NDArray[np.bool_]:
-    """Which clusters (m, clusters) are looked at: the nearest that hold at least so many rows together."""
-    rows = np.zeros(len(layout.centres), np.intp)
-    np.add.at(rows, layout.cluster, np.diff(layout.starts))
-    order = np.argsort(gaps, axis=1, kind="stable")
-    before = np.cumsum(rows[order], axis=1) - rows[order]
-    meant = np.zeros(gaps.shape, np.bool_)
-    np.put_along_axis(meant, order, before < visited, axis=1)
-    return meant
 
 
 @compiled
@@ -203,6 +185,7 @@ def _summarise(
     block, tiles = _room(at_once, features, size), np.empty((PART // ROWS, features, ROWS), np.float32)
     sample = np.empty((QUERIES, sample_tiles.shape[0] * ROWS), np.float32)
     chosen, band = np.empty(size, np.int64), np.empty(block.near.shape[1], np.int64)
+    marks = np.zeros(n // WORD + 1 if layout.cluster.size else 0, np.uint64)
     for start in range(0, queries.shape[0], at_once):
         stop = min(start + at_once, queries.shape[0])
         prepare(queries, start, stop, units.centre, units.scale, metric, block.ready, block.lengths)
@@ -218,6 +201,8 @@ def _summarise(
                     found = _take(block, q, layout.order, chosen)
                 else:
                     search_all(rows, queries, m, metric, chosen)
+            if layout.cluster.size:
+                put_in_order(chosen, found, marks)
             if measured:
                 measure(rows, chosen, found, queries, m, metric, room.gaps)
             if numbers.size:

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.neighbourhoods.blocked import BlockedIndex
+from degroot.neighbourhoods.clusters import centres_of, layout_of, share_met
 from degroot.neighbourhoods.distances import COSINE
 from degroot.neighbourhoods.layouts import Layout, in_sequence
 from degroot.neighbourhoods.samples import draw, extremes, sample_of
 from degroot.points import Array
 
 LARGE = 1 << 26  # bytes of rows
+PAYS = 0.25  # share of the rows: four queries look together, and rows in clusters are scattered in memory
 EXPONENT = 100  # of 2: float32 takes rows within it, whatever they are multiplied with
 
 Kept = Mapping[str, NDArray[Any]]
@@ -40,14 +42,32 @@ class LargeSet:
 
     def exact(self, size: int, kernel: int) -> BlockedIndex:
         """A search that is exact, by clusters if these pay."""
-        return self.in_sequence(size, kernel)
+        if "order" not in self._kept:
+            centres = centres_of(self.sample, len(self.rows))
+            share = share_met(self.sample, centres, size, len(self.rows), self.metric)
+            self._keep(centres if pays(share) else centres[:0])
+        return self._index(size, kernel, self._layout())
 
     def approximate(self, size: int, kernel: int) -> BlockedIndex:
         """A search in the nearest clusters."""
         return self.in_sequence(size, kernel)
 
+    def _keep(self, centres: Array) -> None:
+        """Make and keep the layout of the rows in clusters around the centres; none: in sequence."""
+        n, d = len(self.rows), self.sample.rows.shape[1]
+        layout = layout_of(self.rows, centres, self.sample, self.metric) if len(centres) else in_sequence(n, d)
+        self._kept |= layout._asdict()
+
+    def _layout(self) -> Layout:
+        return Layout(*(self._kept[name] for name in Layout._fields))
+
     def _index(self, size: int, kernel: int, layout: Layout) -> BlockedIndex:
         return BlockedIndex(self.rows, size, self.metric, kernel, self.sample, layout)
+
+
+def pays(share: float) -> bool:
+    """Whether clusters save time where a search looks at that share of the rows."""
+    return share < PAYS
 
 
 def large_set(rows: Any, metric: int, kept: Kept) -> LargeSet | None:
@@ -70,7 +90,7 @@ def _fits(kept: Kept, rows: Array, metric: int) -> bool:
     located = d + 1 if metric == COSINE else d
     if "extremes" not in kept or "sample" not in kept or kept["extremes"].shape != (2, d):
         return False
-    return kept["sample"].shape[1] == located and ("order" not in kept or kept["order"].shape == (n,))
+    return kept["sample"].shape[1] == located and ("order" not in kept or len(kept["order"]) in (0, n))
 
 
 def in_place(rows: Array) -> Array:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from degroot.neighbourhoods.distances import MANHATTAN
 from degroot.neighbourhoods.lanes import QUERIES
@@ -29,6 +30,23 @@ def in_sequence(n: int, d: int) -> Layout:
     starts = np.append(np.arange(0, n, PART), n).astype(np.intp)
     nobody = np.empty(0, np.int32)
     return Layout(nobody, starts, nobody, np.empty(0), np.empty(0), np.empty((0, d)))
+
+
+def distances_to(centres: Array, queries: Array, metric: int) -> Array:
+    """Distances (m, clusters) in the metric; of cosine, between directions."""
+    gaps: Array = cdist(queries, centres, "cityblock" if metric == MANHATTAN else "euclidean")
+    return gaps
+
+
+def nearest_clusters(layout: Layout, gaps: Array, visited: int) -> NDArray[np.bool_]:
+    """Which clusters (m, clusters) are looked at: the nearest that hold at least so many rows together."""
+    rows = np.zeros(len(layout.centres), np.intp)
+    np.add.at(rows, layout.cluster, np.diff(layout.starts))
+    order = np.argsort(gaps, axis=1, kind="stable")
+    before = np.cumsum(rows[order], axis=1) - rows[order]
+    meant = np.zeros(gaps.shape, np.bool_)
+    np.put_along_axis(meant, order, before < visited, axis=1)
+    return meant
 
 
 @compiled

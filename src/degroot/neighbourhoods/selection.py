@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from degroot.neighbourhoods.distances import measure
-from degroot.neighbourhoods.lanes import below, how_many
+from degroot.neighbourhoods.lanes import below, how_many, lowest
 from degroot.points import compiled
 
 
@@ -73,6 +73,27 @@ def settle(distances: Any, rows: Any, count: int, need: int, chosen: Any, at: in
             break
     for i in range(need):
         chosen[at + i] = rows[i]
+
+
+@compiled
+def put_in_order(rows: Any, count: int, marks: Any) -> None:
+    """The first `count` numbers of `rows` in ascending order, so that sums over them do not depend on the way to them.
+
+    `marks` has a bit for each row there is, none of which is set.
+    """
+    if count < marks.size // 8:
+        rows[:count].sort()
+        return
+    for i in range(count):
+        marks[rows[i] >> 6] |= np.uint64(1) << np.uint64(rows[i] & 63)
+    at = 0
+    for word in range(marks.size):
+        bits = marks[word]
+        while bits:
+            rows[at] = 64 * word + lowest(bits)
+            bits &= bits - np.uint64(1)
+            at += 1
+        marks[word] = np.uint64(0)
 
 
 @compiled
