@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from degroot.neighbourhoods.blocked import BlockedIndex
 from degroot.neighbourhoods.dense import DenseIndex
 from degroot.neighbourhoods.directions import directions
 from degroot.neighbourhoods.distances import COSINE, MANHATTAN, METRICS
@@ -92,6 +93,11 @@ class Neighbourhoods:
         ``"dense"``, ``"tree"``, ``"sparse"`` or ``"everything"``; of large sets ``"blocked"`` or ``"clustered"``.
         """
         return self._index.path
+
+    @property
+    def at_once(self) -> int:
+        """How many queries are best asked together: of a large set, so many that share one pass over the rows."""
+        return self._index.search.at_once if isinstance(self._index, BlockedIndex) else 1
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """The arrays that take long to make, by name; none where making them anew is quick."""
