@@ -1,6 +1,6 @@
 """Agents from files: their rows are arrays, their features have names, and what they once scored is at hand."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,11 +42,15 @@ class Scores:
     metric: str
     residuals: Array
     errors: Array
+    kept: Mapping[str, NDArray[Any]]
     source: Callable[[], Any]
 
     def judge(self, agent: Agent) -> Judge:
         """The judge that found it."""
-        return Judge(agent, self.space, self.rows, self.metric, self.residuals, self.errors, source=self.source)
+        return Judge(
+            agent, self.space, self.rows, self.metric, self.residuals, self.errors, kept=dict(self.kept),
+            source=self.source,
+        )  # fmt: skip
 
 
 class ScoredAgent(FiledAgent):

@@ -1,7 +1,10 @@
 """Agents of a saved collective, with what they have scored: mapped, not read."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+from numpy.typing import NDArray
 
 from degroot.agents import PEERS
 from degroot.points import Array
@@ -50,7 +53,16 @@ def _scores(document: Document, entry: Table, X: Any, y: Array, source: Callable
         rows = _table(entry, "located", entry.whole("located_features"), FLOATS, n)
     shared = document.space(entry, "shared_space")
     metric = document.top.entries.get("metric", "euclidean")
-    return Scores(space if shared is None else shared, rows, metric, residuals, errors, source)
+    return Scores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source)
+
+
+def _kept(entry: Table) -> dict[str, NDArray[Any]]:
+    """What neighbourhoods need not make anew."""
+    if "kept" not in entry.entries:
+        return {}
+    told = entry.take("kept", lambda value: isinstance(value, dict), "be a table of files")
+    files = replace(entry, entries=told, place=f"{entry.place}.kept")
+    return {name: mapped(files.file(name)) for name in told}
 
 
 def _matching(entry: Table, key: str, n: int) -> Array:

@@ -127,6 +127,7 @@ def _arrays(kept: Kept, name: str, agent: Agent, judge: Judge) -> dict[str, Any]
     return told | {
         "residuals": kept.array(f"{name}/residuals.npy", judge.residuals),
         "errors": kept.array(f"{name}/errors.npy", judge.errors),
+        "kept": {part: kept.array(f"{name}/kept-{part}.npy", array) for part, array in judge.kept.items()} or None,
     }
 
 
