@@ -12,24 +12,48 @@ import pyarrow as pa
 from degroot.batch.reader import Reader
 from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task
-from degroot.cluster import Assembly
+from degroot.cluster import Assembly, Ray
+from degroot.collective import Collective
 from degroot.exceptions import DeGrootError, InvalidInput
-
-RETRIES = 10  # of one shard, where the process that works on it ends
 
 
 class Cluster:
     """Callers on a Ray cluster, each with a shard at a time.
 
+    Use it in a ``with`` statement: Ray is joined or started at its beginning, and left or ended at its end.
+
     Parameters
     ----------
-    assembly : the agents' actors
-    callers : int, optional
-        How many; by default one for each core of the cluster.
+    collective : Collective
+        Its agents become actors. Those that are in files are opened there again, each in its own process.
+    address : str, optional
+        Of the cluster; without one, as `Ray` says.
+    jobs : int, optional
+        How many callers at most; by default as many as the cluster has cores for.
     """
 
-    def __init__(self, assembly: Assembly, callers: int | None = None) -> None:
-        self.consult, self.callers = assembly.with_jobs(1).consult, callers
+    def __init__(self, collective: Collective, address: str | None = None, jobs: int | None = None) -> None:
+        self.collective, self.jobs, self.ray = collective, jobs, Ray(address)
+        self.assembly: Assembly | None = None
+
+    def __enter__(self) -> "Cluster":
+        self.ray.connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.assembly is not None:
+            self.assembly.close()
+        self.ray.close()
+
+    @property
+    def consult(self) -> Consult:
+        """What callers ask; they use one thread each."""
+        if self.assembly is None:
+            asked = self.collective
+            self.assembly = self.ray.panel(
+                asked.agents, asked.judges, asked.option, asked.peers, guarded=asked.guarded
+            ).with_jobs(1)
+        return self.assembly.consult
 
     def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
         """Every shard with its answers, as they come. Ray Data waits when answers are not fetched."""
@@ -52,8 +76,7 @@ class Cluster:
             fn_args=(task, self.consult),
             batch_size=1,
             batch_format="pyarrow",
-            compute=data.TaskPoolStrategy(size=self.callers),
-            max_retries=RETRIES,
+            compute=data.TaskPoolStrategy(size=self.jobs),
         )
 
 

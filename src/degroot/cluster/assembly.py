@@ -24,8 +24,8 @@ AHEAD = 1  # parts that agents work on while the one before is concluded
 class Assembly:
     """Agents that answer from other processes. It can itself be sent to other processes."""
 
-    members: tuple[Any, ...]  # actors
-    sources: tuple[Source, ...]  # what they are made of, kept for the case that they have to start again
+    actors: tuple[Any, ...]
+    sources: tuple[Source, ...]  # what gives each actor its agent
     names: tuple[str, ...]  # of the agents
     outputs: int | None  # how many numbers they predict for each row; None: one, as (n,)
     hearing: Hearing
@@ -36,7 +36,7 @@ class Assembly:
 
     def answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
         """The fields in `names` for the points `X`, and flags."""
-        M, K, hearing = X.shape[0], len(self.members), self.hearing
+        M, K, hearing = X.shape[0], len(self.actors), self.hearing
         fields = blank(names, M, K, self.outputs or 1, hearing.scored(K))
         codes = None if hearing.standards is None else np.zeros((M, K), np.uint8)
         for part, opinions in self._opinions(X, hearing.question(set(fields))):
@@ -54,8 +54,8 @@ class Assembly:
         import ray
 
         if ray.is_initialized():
-            for member in self.members:
-                ray.kill(member)
+            for actor in self.actors:
+                ray.kill(actor)
 
     def _opinions(self, X: Any, question: Question) -> Iterator[tuple[slice, list[Opinion]]]:
         """What all agents say of one part of the points after the other."""
@@ -70,7 +70,7 @@ class Assembly:
 
     def _parts(self, X: Any, question: Question) -> list[slice]:
         """Parts of X small enough to hold what all agents say of them."""
-        K, Q = len(self.members), self.outputs or 1
+        K, Q = len(self.actors), self.outputs or 1
         floats = X.shape[1] + K * (Q + self.hearing.floats(K, Q, question))
         step = max(64, SAID_BYTES // (8 * floats))
         return [slice(start, min(start + step, X.shape[0])) for start in range(0, X.shape[0], step)]
@@ -80,4 +80,5 @@ class Assembly:
         import ray
 
         points = ray.put(X)
-        return [member.opinion.remote(points, question) for member in self.members]
+        asked = zip(self.actors, self.sources, strict=True)
+        return [actor.opinion.remote(source, points, question) for actor, source in asked]

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from degroot.agents import Agent
+from degroot.cluster.address import check_reached, refusal
 from degroot.cluster.assembly import Assembly
-from degroot.cluster.faults import first_line, heard
+from degroot.cluster.faults import heard
 from degroot.cluster.hearing import Hearing, Standards
-from degroot.cluster.member import VERSION, Member, Source
+from degroot.cluster.member import VERSION, Actor, Source
 from degroot.cluster.stored import stored
 from degroot.evidence import Peers
 from degroot.exceptions import InvalidInput
 from degroot.judges import Judge
 from degroot.rules import Option
-from degroot.tables import told
 
 INSTRUCTION = "Ray needs extra packages: pip install 'degroot[ray]'"
 RETRIES = 10  # of one question, where the process that works on it ends
@@ -62,12 +62,12 @@ class Ray:
         self.connect()
         names = tuple(agent.name for agent in agents)
         sources = tuple(judge.source or stored(agent, judge) for agent, judge in zip(agents, judges, strict=True))
-        members = self._members(sources, n_jobs)
-        _check_versions(members, names)
+        actors = self._actors(len(sources), n_jobs)
+        _check_versions(actors, names)
         aside = tuple(k for k, agent in enumerate(agents) if agent.scored_by_peers)
-        standards = _standards(members, names) if guarded else None
+        standards = _standards(actors, sources, names) if guarded else None
         hearing = Hearing(option, aside, peers, standards, n_jobs)
-        return Assembly(members, sources, names, agents[0].outputs, hearing)
+        return Assembly(actors, sources, names, agents[0].outputs, hearing)
 
     def connect(self) -> None:
         """Join the cluster, or start a Ray on this machine, unless that has been done."""
@@ -77,14 +77,23 @@ class Ray:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         address = self.address or os.environ.get("RAY_ADDRESS")
+        if address:
+            check_reached(address)
         settings = (
             {"address": address} if address else {"address": "local", "include_dashboard": False, **self.settings}
         )
         try:
             ray.init(**quiet, **settings)
         except Exception as error:  # Ray raises whatever its parts do
-            raise InvalidInput(_refusal(address, error)) from error
+            raise refusal(address, error) from error
         self.started = True
+
+    def __enter__(self) -> "Ray":
+        self.connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Leave the cluster, or end the Ray on this machine, if this engine joined or started it."""
@@ -92,18 +101,18 @@ class Ray:
             _ray().shutdown()
             self.started = False
 
-    def _members(self, sources: Sequence[Source], n_jobs: int | None) -> tuple[Any, ...]:
-        ray, K = _ray(), len(sources)
+    def _actors(self, K: int, n_jobs: int | None) -> tuple[Any, ...]:
+        ray = _ray()
         cores = float(ray.cluster_resources().get("CPU", 1.0))
         if self.cpus * K > cores:
             raise InvalidInput(
                 f"The cluster must have {self.cpus:g} cores for each of {K} agents; it has {cores:g} in all."
             )
         threads = max(1, int(self.cpus or cores // K)) if n_jobs is None or n_jobs < 0 else n_jobs
-        actor = ray.remote(Member).options(
+        actor = ray.remote(Actor).options(
             num_cpus=self.cpus, max_restarts=-1, max_task_retries=RETRIES, scheduling_strategy="SPREAD"
         )
-        return tuple(actor.remote(source, threads) for source in sources)
+        return tuple(actor.remote(threads) for _ in range(K))
 
 
 def _ray() -> Any:
@@ -114,21 +123,14 @@ def _ray() -> Any:
     return ray
 
 
-def _check_versions(members: Sequence[Any], names: Sequence[str]) -> None:
+def _check_versions(actors: Sequence[Any], names: Sequence[str]) -> None:
     """Wait until all processes run, and make sure that they run the same version of this package."""
-    for name, other in zip(names, heard([member.version.remote() for member in members], names), strict=True):
+    for name, other in zip(names, heard([actor.version.remote() for actor in actors], names), strict=True):
         if other != VERSION:
-            raise InvalidInput(
-                f"The cluster must have version {VERSION} of degroot; the process of {name!r} has {other}."
-            )
+            raise InvalidInput(f"The cluster must have version {VERSION} of degroot; {name!r} runs with {other}.")
 
 
-def _standards(members: Sequence[Any], names: Sequence[str]) -> Standards:
-    said = heard([member.standards.remote() for member in members], names)
-    return Standards(tuple(each[0] for each in said), *(np.array([each[k] for each in said]) for k in (1, 2)))
-
-
-def _refusal(address: str | None, error: Exception) -> str:
-    if address is None:
-        return f"Ray must start on this machine; {first_line(told(error))}."
-    return f"There must be a Ray cluster of the same Ray and Python at {address}; {first_line(told(error))}."
+def _standards(actors: Sequence[Any], sources: Sequence[Source], names: Sequence[str]) -> Standards:
+    asked = [actor.standards.remote(source) for actor, source in zip(actors, sources, strict=True)]
+    reach, low, high = zip(*heard(asked, names), strict=True)
+    return Standards(reach, np.array(low), np.array(high))

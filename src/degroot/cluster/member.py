@@ -1,7 +1,7 @@
-"""Members: an agent that answers from a process of its own."""
+"""Members: agents that give opinions, and the actors in whose processes they do."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -19,69 +19,76 @@ BLOCK = 1024  # points a thread takes at once
 
 VERSION = version("degroot")
 
-Held = tuple[Agent, Judge | None]  # None: the rule needs no evidence
-Source = Callable[[], Held]
+Source = Callable[[], tuple[Agent, Judge]]
 
 
-class Member:
-    """An agent that keeps its rows, residuals and neighbourhoods, and gives opinions.
+class Actor:
+    """A process with one agent in it.
 
-    Parameters
-    ----------
-    source : what gives the agent and its judge, when the first question comes
-    n_jobs : how many threads to use
+    If it had to start again it knows nothing any more: every question brings along what gives the agent.
     """
 
-    def __init__(self, source: Source, n_jobs: int) -> None:
-        self.source, self.n_jobs = source, n_jobs
+    def __init__(self, n_jobs: int) -> None:
+        self.n_jobs = n_jobs
+        self.member: Member | None = None
 
-    @cached_property
-    def held(self) -> Held:
-        """The agent and its judge."""
-        agent, judge = self.source()
-        return agent, None if judge is None else _own(judge)
+    def opinion(self, source: Source, X: Any, question: Question) -> Opinion:
+        """What its agent says of the points `X`."""
+        return self._awake(source).opinion(X, question)
+
+    def standards(self, source: Source) -> tuple[float, Array, Array]:
+        """What the guard holds others' opinions against: the agent's usual spread, and where its labels lie."""
+        member = self._awake(source)
+        return member.expectations.reach, *member.judge.label_range()
+
+    def version(self) -> str:
+        """The version of this package in its process."""
+        return VERSION
+
+    def _awake(self, source: Source) -> "Member":
+        if self.member is None:
+            agent, judge = source()
+            self.member = Member(agent, _writable(judge), self.n_jobs)
+        return self.member
+
+
+@dataclass(frozen=True)
+class Member:
+    """An agent with its own rows, residuals and neighbourhoods."""
+
+    agent: Agent
+    judge: Judge
+    n_jobs: int
 
     @cached_property
     def expectations(self) -> Expectations:
         """What it expects every model to say."""
-        return self._judge.expectations()
-
-    @property
-    def _judge(self) -> Judge:
-        agent, judge = self.held
-        if judge is None:
-            raise agent.error("it must have scored the models; it has not.")
-        return judge
+        return self.judge.expectations()
 
     def opinion(self, X: Any, question: Question) -> Opinion:
         """What it says of the points `X`."""
-        agent, reach = self.held[0], question.reach
+        reach = question.reach
         if reach is None:
-            return Opinion(_beliefs(agent, X))
-        self._judge.ready(reach)
-        located = self._judge.locate(X)
+            return Opinion(self._beliefs(X))
+        self.judge.ready(reach)
+        located = self.judge.locate(X)
         found = self._evidence(located, reach, question)
         expected = self._expected(located) if question.expected else None
         errors, moments, spread, effective = (
             None if each is None else each[:, 0]
             for each in (found.errors, found.moments, found.spread, found.effective)
         )
-        said = Opinion(_beliefs(agent, X), errors if moments is None else None, moments, spread, effective, expected)
-        if not question.expected and not said.possible(self._judge.errors.shape[1]):
-            raise agent.error("its errors and distances must be numbers that are not negative; some are not.")
+        said = Opinion(self._beliefs(X), errors if moments is None else None, moments, spread, effective, expected)
+        if not question.expected and not said.possible(self.judge.errors.shape[1]):
+            raise self.agent.error("its errors and distances must be numbers that are not negative; some are not.")
         return said
 
-    def standards(self) -> tuple[float, Array, Array]:
-        """What the guard holds others' opinions against: its usual spread, and where its labels lie."""
-        return self.expectations.reach, *self._judge.label_range()
-
-    def version(self) -> str:
-        """The version of this package in its process."""
-        return VERSION
+    def _beliefs(self, X: Any) -> Array:
+        return self.agent.predict(X).reshape(X.shape[0], -1)
 
     def _evidence(self, located: Any, reach: Reach, question: Question) -> Evidence:
         """Evidence with one slot, its own."""
-        judge, M = self._judge, located.shape[0]
+        judge, M = self.judge, located.shape[0]
         found = _blank(M, judge.errors.shape[1], question)
         floats = (found.errors if found.moments is None else found.moments).shape[-1]
 
@@ -105,10 +112,6 @@ class Member:
         )
 
 
-def _beliefs(agent: Agent, X: Any) -> Array:
-    return agent.predict(X).reshape(X.shape[0], -1)
-
-
 def _blank(M: int, models: int, question: Question) -> Evidence:
     where, effective = (np.empty((M, 1)), np.empty((M, 1))) if question.moments or question.spread else (None, None)
     packed = np.empty((M, 1, models * (models + 1) // 2)) if question.moments else None
@@ -122,7 +125,7 @@ def _part(found: Evidence, part: slice) -> Evidence:
     return Evidence(found.errors[part], moments, spread, effective)
 
 
-def _own(judge: Judge) -> Judge:
+def _writable(judge: Judge) -> Judge:
     """The judge with arrays that the kernels take: those in Ray's object store cannot be written to."""
     rows, residuals, errors = (
         np.require(each, None, ["W"]) if isinstance(each, np.ndarray) else each

@@ -5,7 +5,6 @@ from typing import Any
 
 from degroot.agents import Agent
 from degroot.cluster.faults import first_line
-from degroot.cluster.member import Held
 from degroot.judges import Judge
 from degroot.tables import told
 
@@ -16,11 +15,11 @@ class Stored:
 
     reference: Any
 
-    def __call__(self) -> Held:
+    def __call__(self) -> tuple[Agent, Judge]:
         """What is stored."""
         import ray
 
-        held: Held = ray.get(self.reference)
+        held: tuple[Agent, Judge] = ray.get(self.reference)
         return held
 
 

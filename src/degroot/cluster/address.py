@@ -1,0 +1,29 @@
+"""Addresses of clusters: tried out before Ray is, which would try for minutes."""
+
+import socket
+
+from degroot.addresses import split
+from degroot.exceptions import InvalidInput
+from degroot.tables import told
+
+PATIENCE = 10.0  # seconds
+CLIENT = "ray://"
+FOUND_BY_RAY = ("auto", "local")
+
+
+def check_reached(address: str) -> None:
+    """Refuse an address where nobody listens."""
+    if address in FOUND_BY_RAY:
+        return
+    host, port = split(address.removeprefix(CLIENT), "The address of a Ray cluster")
+    try:
+        socket.create_connection((host, port), timeout=PATIENCE).close()
+    except OSError as error:
+        raise refusal(address, error) from error
+
+
+def refusal(address: str | None, error: Exception) -> InvalidInput:
+    """The error that there is no Ray to be had."""
+    if address is None:
+        return InvalidInput(f"Ray must start on this machine; {told(error)}.")
+    return InvalidInput(f"There must be a Ray cluster at {address}; {told(error)}.")
