@@ -12,7 +12,7 @@ from degroot.checks import Checks, Codes, flags
 from degroot.conclusions import blank, conclude, single
 from degroot.evidence import Evidence, Peers, scored_by_peers
 from degroot.judges import Judge, gather, gather_pooled
-from degroot.points import Array, block_size, in_blocks
+from degroot.points import Array, allowed, block_size, in_blocks
 from degroot.rules import MOMENTS, Option
 from degroot.tables import take, to_numbers
 
@@ -88,7 +88,12 @@ class Panel:
                 self.option.made, evidence, beliefs[part], {name: array[part] for name, array in out.items()}, kept
             )
 
-        in_blocks(block, M, block_size(M, self._held(set(out)), self.n_jobs), self.n_jobs)
+        in_blocks(block, M, self._at_once(M, set(out)), self.n_jobs)
+
+    def _at_once(self, M: int, fields: set[str]) -> int:
+        """How many of M points a thread takes at once: more where a pass over many rows should serve all of them."""
+        together = max((judge.near[self.option.reach].at_once for judge in self.judges), default=1)
+        return max(block_size(M, self._held(fields), self.n_jobs), min(together, -(-M // allowed(self.n_jobs))))
 
     def _route(self, fields: set[str]) -> Callable[[Sequence[Any]], Evidence]:
         """How evidence near points is gathered: no more of it than the fields take."""
