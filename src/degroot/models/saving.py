@@ -17,6 +17,7 @@ from degroot.models.onnxfile import OnnxModel
 from degroot.tables import is_frame, told
 
 SCHEMA, ID, FILE = "schema.json", "__id__", "file"
+TREES, COUNTS = ("KDTree", "BallTree"), range(7, 11)  # which count what they were asked and met, there in their state
 ONNX, SKOPS = ".onnx", ".skops"
 MODELS = "its model must be an estimator of scikit-learn, from an ONNX file, or at an address, to be saved"
 SPACES = "its `space` must be a transformer of scikit-learn, to be saved"
@@ -57,7 +58,7 @@ def steady(content: bytes) -> bytes:
             return [renamed(each) for each in node]
         if not isinstance(node, dict):
             return node
-        known = dict(node)
+        known = _uncounted(node) if node.get("__class__") in TREES else dict(node)
         if ID in known:  # equal numbers and texts may be one in memory, or several
             alone = known.get("is_json") or known.get("__loader__") == "TypeNode"
             known[ID] = numbers.setdefault((len(numbers),) if alone else known[ID], len(numbers))
@@ -73,6 +74,12 @@ def steady(content: bytes) -> bytes:
             kept.writestr(ZipInfo(new), _without_gaps(archive.read(old), new))
         kept.writestr(ZipInfo(SCHEMA), json.dumps(schema))
     return out.getvalue()
+
+
+def _uncounted(tree: dict[str, Any]) -> dict[str, Any]:
+    state = tree["content"]
+    parts = [part | {"content": "0"} if k in COUNTS else part for k, part in enumerate(state["content"])]
+    return tree | {"content": state | {"content": parts}}
 
 
 def _without_gaps(content: bytes, name: str) -> bytes:
