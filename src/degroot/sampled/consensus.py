@@ -7,15 +7,17 @@ from degroot import consensus
 from degroot.points import Array, compiled, for_kernels, over_points
 from degroot.sampled.columns import Columns, Peers, columns, fill
 from degroot.sampled.relaxation import settle
+from degroot.sampled.ties import SLACK, hitting_times
 
 FEW = 64  # agents up to whom the elimination for all pairs of them is as quick
+EXACT = 1e-10  # sum of the absolute errors of the weights, at most; as a rule it is far less
 
 
 def solve(trust: Array, peers: Peers) -> Array:
     r"""The weights of the consensus, :math:`w T = w`, of trust in a sample of the models.
 
-    Memory and time grow with K q. Where agents are in groups that hardly listen to each other, sweeps may not settle:
-    then the weights are found by elimination of the whole matrix, which takes memory for :math:`K^2` numbers.
+    Memory and time grow with K q. Where agents are in groups that hardly listen to each other, sweeps say little: then
+    the weights are found by elimination of the whole matrix, which takes memory for :math:`K^2` numbers.
 
     Parameters
     ----------
@@ -37,13 +39,13 @@ def solve(trust: Array, peers: Peers) -> Array:
     M, K = trust.shape[:2]
     if K <= FEW:
         return consensus.stationary(dense(trust, peers))
-    scorers, weights, settled = columns(peers), np.empty((M, K)), np.empty(M, np.bool_)
+    scorers, weights, sure = columns(peers), np.empty((M, K)), np.empty(M, np.bool_)
 
-    def kernel(trust: Array, weights: Array, settled: NDArray[np.bool_]) -> None:
-        _solve(trust, peers, scorers, weights, settled)
+    def kernel(trust: Array, weights: Array, sure: NDArray[np.bool_]) -> None:
+        _solve(trust, peers, scorers, weights, sure)
 
-    over_points(kernel, trust, weights, settled)
-    for m in np.flatnonzero(~settled):
+    over_points(kernel, trust, weights, sure)
+    for m in np.flatnonzero(~sure):
         weights[m] = consensus.stationary(dense(trust[m], peers))
     return weights
 
@@ -57,9 +59,13 @@ def dense(trust: Array, peers: Peers) -> Array:
 
 
 @compiled
-def _solve(trust: Array, peers: Peers, scorers: Columns, weights: Array, settled: NDArray[np.bool_]) -> None:
+def _solve(trust: Array, peers: Peers, scorers: Columns, weights: Array, sure: NDArray[np.bool_]) -> None:
     K = len(peers)
-    flow, out, both = np.empty(len(scorers.source)), np.empty(K), np.empty((K, 2))
+    flow, out, rounds, slack = np.empty(len(scorers.source)), np.empty(K), np.empty((1, K)), np.empty((1, K))
     for m in range(len(trust)):
         fill(trust[m], peers, scorers, flow, out)
-        settled[m] = settle(scorers, flow, out, both, weights[m])
+        missing = settle(scorers, flow, out, weights[m])
+        sure[m] = False
+        if 2.0 * missing <= EXACT:
+            hitting_times(trust[m], peers, out, weights[m], rounds, slack)
+            sure[m] = 2.0 * missing * rounds.max() / SLACK <= EXACT

@@ -14,17 +14,13 @@ from numpy.typing import NDArray
 from degroot.deletions.vectors import largest, load, reciprocal, spread, store, vectors
 from degroot.points import Array, compiled
 from degroot.sampled.columns import Columns, Peers
-from degroot.sampled.relaxation import chance
+from degroot.sampled.relaxation import PATIENCE, ROUNDING, SETTLED, SMALLER
 from degroot.sampled.ties import rounds_without
 
 WIDTH = 16
 SWEEPS = 60
-EXACT = 1e-10  # sum of the absolute errors of the weights, at most; as a rule it is far less
-MET = 1e-11  # sum of the absolute differences between the weights from two starts
-BETWEEN = 5  # sweeps between two looks at that
-LOOKS = 100
-NEARER = 0.7  # how much of the difference may be left from one look to the next
-ROUNDING = 4e-16  # of what flows into an agent
+MORE = 400
+EXACT = 1e-9  # sum of the absolute errors of the weights, at most; as a rule it is far less
 
 
 class Chain(NamedTuple):
@@ -35,83 +31,68 @@ class Chain(NamedTuple):
     out: Array  # (K,) trust in all others
     own: Array  # (K,) trust in itself
     weights: Array  # (K,)
-    rounds: Array  # (TARGETS, K)
+    rounds: Array  # (TARGETS, K) to the targets
     slack: Array  # (TARGETS, K)
 
 
 class Room(NamedTuple):
-    """Room to work in."""
+    """What is known of the agents in each lane, and room to work in. Where it says vectors, two for each agent."""
 
+    lanes: NDArray[np.int64]  # (WIDTH,) whom each lane leaves out
     u: Array  # vectors
     per_out: Array  # vectors: one over what each agent gives to others who are left; 0 for who is left out
-    missing: Array  # for each lane, what the weights miss balance by, at most, over their sum
-    lanes: NDArray[np.int64]
+    missing: Array  # (WIDTH,) what the weights miss balance by, at most, over their sum
+    given: Array  # (WIDTH,) what all agents give to others, over the sum of the weights
+    rounds: Array  # vectors
 
 
 @compiled
 def room(K: int) -> Room:
     """Room for K agents."""
-    return Room(vectors(WIDTH // 8 * K), vectors(WIDTH // 8 * K), vectors(WIDTH // 8), np.empty(WIDTH, np.int64))
+    n = WIDTH // 8 * K
+    return Room(np.empty(WIDTH, np.int64), vectors(n), vectors(n), vectors(WIDTH), vectors(WIDTH), vectors(n))
 
 
 @compiled
-def delete(chain: Chain, trust: Array, peers: Peers, room: Room, done: NDArray[np.bool_]) -> None:
-    """Weights `u` without the agent of each lane, and whether they can be vouched for."""
-    K, limit = len(chain.out), np.empty(WIDTH)
-    _leave_out(chain, trust, peers, room)
+def delete(chain: Chain, trust: Array, peers: Peers, room: Room, sure: NDArray[np.bool_]) -> None:
+    """Weights `u` without the agent of each lane, and whether they can be vouched for by the ties with everybody."""
+    limit = np.empty(WIDTH)
+    leave_out(chain, trust, peers, room)
     for lane in range(WIDTH):
-        rounds = rounds_without(room.lanes[lane], trust, peers, chain.columns, chain.flow, chain.rounds, chain.slack)
+        i = room.lanes[lane]
+        rounds = rounds_without(i, trust, peers, chain.columns, chain.flow, chain.rounds, chain.slack)
         limit[lane] = EXACT / (2.0 * rounds)
     for _ in range(SWEEPS):
-        _sweep(chain, K, room)
+        _sweep(chain, room)
         settled = True
         for lane in range(WIDTH):
-            done[lane] = room.missing[lane] <= limit[lane]
-            settled &= done[lane] or not limit[lane] > 0.0
+            sure[lane] = room.missing[lane] <= limit[lane]
+            settled &= sure[lane] or not limit[lane] > 2.0 * ROUNDING * room.given[lane]
         if settled:
             return
 
 
 @compiled
-def delete_twice(chain: Chain, trust: Array, peers: Peers, room: Room, done: NDArray[np.bool_]) -> None:
-    """As `delete`, for each agent in two lanes, n and n + 8, from two starts: where they have met is the answer."""
-    K = len(chain.out)
-    _leave_out(chain, trust, peers, room)
-    for k in range(K):
-        store(room.u, WIDTH * k + 8, spread(chance(k)))
-    before = 1.0
-    for _ in range(LOOKS):
-        for _ in range(BETWEEN):
-            _sweep(chain, K, room)
-        apart = _apart(chain, K, room, done)
-        if apart <= MET or not apart <= NEARER * before:
+def settle(chain: Chain, trust: Array, peers: Peers, room: Room) -> None:
+    """As `delete`, as well as sweeps can do it."""
+    leave_out(chain, trust, peers, room)
+    before = np.inf
+    for n in range(MORE):
+        _sweep(chain, room)
+        worst = 0.0
+        for lane in range(WIDTH):
+            worst = max(worst, room.missing[lane] / (ROUNDING * room.given[lane]))
+        if worst <= SETTLED:
             return
-        before = apart
+        if n % PATIENCE == PATIENCE - 1:
+            if worst > SMALLER * before:
+                return
+            before = worst
 
 
 @compiled
-def _apart(chain: Chain, K: int, room: Room, done: NDArray[np.bool_]) -> float:
-    """How far the two starts of each agent are apart, at most."""
-    one, other, apart = spread(0.0), spread(0.0), spread(0.0)
-    for k in range(K):
-        at, own = WIDTH * k, spread(chain.own[k])
-        one = one + load(room.u, at) * (reciprocal(load(room.per_out, at)) + own)
-        other = other + load(room.u, at + 8) * (reciprocal(load(room.per_out, at + 8)) + own)
-    one, other = reciprocal(one), reciprocal(other)
-    for k in range(K):
-        at = WIDTH * k
-        difference = _size(load(room.u, at) * one - load(room.u, at + 8) * other)
-        apart = apart + difference * (reciprocal(load(room.per_out, at)) + spread(chain.own[k]))
-    store(room.missing, 0, apart)
-    most = 0.0
-    for lane in range(8):
-        done[lane] = room.missing[lane] <= MET
-        most = max(most, room.missing[lane]) if room.missing[lane] < np.inf else np.inf
-    return most
-
-
-@compiled
-def _leave_out(chain: Chain, trust: Array, peers: Peers, room: Room) -> None:
+def leave_out(chain: Chain, trust: Array, peers: Peers, room: Room) -> None:
+    """Begin with the weights with everybody, and all as much to give as before."""
     K, columns = len(chain.out), chain.columns
     for k in range(K):
         for at in range(WIDTH * k, WIDTH * (k + 1), 8):
@@ -122,13 +103,13 @@ def _leave_out(chain: Chain, trust: Array, peers: Peers, room: Room) -> None:
         room.per_out[WIDTH * i + lane] = room.u[WIDTH * i + lane] = 0.0
         for e in range(columns.start[i], columns.start[i + 1]):
             j = columns.source[e]
-            left = given_without(chain, trust, peers, j, i, chain.flow[e])
+            left = _given_without(chain, trust, peers, j, i, chain.flow[e])
             room.per_out[WIDTH * j + lane] = 1.0 / left
             room.u[WIDTH * j + lane] *= chain.out[j] / left
 
 
 @compiled
-def given_without(chain: Chain, trust: Array, peers: Peers, j: int, i: int, amount: float) -> float:
+def _given_without(chain: Chain, trust: Array, peers: Peers, j: int, i: int, amount: float) -> float:
     """What j gives to others but i, to whom it gives `amount`."""
     if amount <= 0.5 * chain.out[j]:
         return float(chain.out[j] - amount)
@@ -139,27 +120,31 @@ def given_without(chain: Chain, trust: Array, peers: Peers, j: int, i: int, amou
 
 
 @compiled
-def _sweep(chain: Chain, K: int, room: Room) -> None:
+def _sweep(chain: Chain, room: Room) -> None:
     """One sweep over all lanes. What it changes is a bound for what its result misses balance by."""
     start, source, flow, u, rounding = chain.columns.start, chain.columns.source, chain.flow, room.u, spread(ROUNDING)
-    miss_a, miss_b, total_a, total_b = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
-    for k in range(K):
+    change_a, change_b, given_a, given_b = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    kept_a, kept_b = spread(0.0), spread(0.0)
+    for k in range(len(chain.out)):
         a, b = spread(0.0), spread(0.0)
         for e in range(start[k], start[k + 1]):
-            given, at = spread(flow[e]), WIDTH * source[e]
-            a = a + given * load(u, at)
-            b = b + given * load(u, at + 8)
+            amount, at = spread(flow[e]), WIDTH * source[e]
+            a = a + amount * load(u, at)
+            b = b + amount * load(u, at + 8)
         at, own = WIDTH * k, spread(chain.own[k])
         per_a, per_b = load(room.per_out, at), load(room.per_out, at + 8)
         out_a, out_b = reciprocal(per_a), reciprocal(per_b)
         a, b = a * per_a, b * per_b
-        miss_a = miss_a + out_a * (_size(a - load(u, at)) + rounding * a)
-        miss_b = miss_b + out_b * (_size(b - load(u, at + 8)) + rounding * b)
-        total_a, total_b = total_a + a * (out_a + own), total_b + b * (out_b + own)
+        change_a = change_a + out_a * _size(a - load(u, at))
+        change_b = change_b + out_b * _size(b - load(u, at + 8))
+        given_a, given_b = given_a + out_a * a, given_b + out_b * b
+        kept_a, kept_b = kept_a + own * a, kept_b + own * b
         store(u, at, a)
         store(u, at + 8, b)
-    store(room.missing, 0, miss_a / total_a)
-    store(room.missing, 8, miss_b / total_b)
+    store(room.missing, 0, (change_a + rounding * given_a) / (given_a + kept_a))
+    store(room.missing, 8, (change_b + rounding * given_b) / (given_b + kept_b))
+    store(room.given, 0, given_a / (given_a + kept_a))
+    store(room.given, 8, given_b / (given_b + kept_b))
 
 
 @compiled

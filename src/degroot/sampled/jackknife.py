@@ -9,7 +9,8 @@ from degroot.points import Array, compiled, for_kernels, in_blocks
 from degroot.sampled import deletion
 from degroot.sampled.columns import Columns, Peers, columns, fill
 from degroot.sampled.consensus import FEW, dense, solve
-from degroot.sampled.deletion import WIDTH, Chain, delete, delete_twice
+from degroot.sampled.deletion import WIDTH, Chain, delete, settle
+from degroot.sampled.rounds import vouch
 from degroot.sampled.ties import TARGETS, hitting_times
 
 TILE = 4 * WIDTH  # agents whom a thread leaves out before it takes the next
@@ -59,19 +60,19 @@ def _of_few(trust: Array, beliefs: Array) -> Array:
 
 
 def _values(trust: Array, peers: Peers, scorers: Columns, weights: Array, beliefs: Array, values: Array) -> None:
-    """Sixteen agents left out at a time; those not vouched for eight at a time, twice; the rest one by one."""
+    """By what is known of the ties with everybody; who cannot be vouched for, anew; the rest by elimination."""
     K = len(peers)
     chain, done = _chain(trust, peers, scorers, weights), np.zeros(K, np.bool_)
 
-    def leave_out(agents: Peers, twice: bool) -> None:
+    def leave_out(agents: Peers, anew: bool) -> None:
         in_blocks(
-            lambda start, stop: _leave_out(chain, trust, peers, agents[start:stop], twice, beliefs, values, done),
+            lambda start, stop: _leave_out(chain, trust, peers, agents[start:stop], anew, beliefs, values, done),
             len(agents),
             TILE,
         )
 
-    leave_out(np.arange(K), False)
-    leave_out(np.flatnonzero(~done), True)
+    leave_out(np.arange(K), anew=False)
+    leave_out(np.flatnonzero(~done), anew=True)
     for i in np.flatnonzero(~done):
         values[i] = _value(trust, peers, int(i), beliefs)
 
@@ -95,21 +96,21 @@ def _leave_out(
     trust: Array,
     peers: Peers,
     agents: Peers,
-    twice: bool,
+    anew: bool,
     beliefs: Array,
     values: Array,
     done: NDArray[np.bool_],
 ) -> None:
     room, sure = deletion.room(len(peers)), np.zeros(WIDTH, np.bool_)
-    width = WIDTH // 2 if twice else WIDTH
-    for first in range(0, len(agents), width):
+    for first in range(0, len(agents), WIDTH):
         for lane in range(WIDTH):
-            room.lanes[lane] = agents[min(first + lane % width, len(agents) - 1)]
-        if twice:
-            delete_twice(chain, trust, peers, room, sure)
+            room.lanes[lane] = agents[min(first + lane, len(agents) - 1)]
+        if anew:
+            settle(chain, trust, peers, room)
+            vouch(chain, trust, peers, room, sure)
         else:
             delete(chain, trust, peers, room, sure)
-        for lane in range(min(width, len(agents) - first)):
+        for lane in range(min(WIDTH, len(agents) - first)):
             if sure[lane]:
                 done[room.lanes[lane]] = True
                 _pool(chain, beliefs, room.lanes[lane], lane, room, values)

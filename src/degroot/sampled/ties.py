@@ -1,10 +1,13 @@
 r"""Ties: how closely agents who score a sample of the models hang together, with everybody and without one of them.
 
 With :math:`h_j` the rounds in which trust leads from j to a target, on average, weights that miss balance by
-:math:`\epsilon = \|w T - w\|_1` are wrong by at most :math:`2 \epsilon \max_j h_j`. Numbers that are larger do as well:
-any h with :math:`h_j \ge 1 + \sum_k \tau_{jk} h_k`. So does :math:`h / \delta` without agent i, as long as
-:math:`s_j + \tau_{ji} (h_i - h_j) \ge \delta (1 - \tau_{ji})` for all j who score i, and everybody's slack
-:math:`s_j = h_j - \sum_k \tau_{jk} h_k` is at least :math:`\delta`.
+:math:`\epsilon = \|w T - w\|_1` are wrong by at most :math:`2 \epsilon \max_j h_j`, as a sum over all agents. Larger
+numbers do as well: :math:`h / \delta` for any h > 0 with :math:`s_j = h_j - \sum_k \tau_{jk} h_k \ge \delta`, but at
+the target, where h is 0. They do without agent i, too, if :math:`s_j + \tau_{ji} (h_i - h_j) \ge \delta (1 -
+\tau_{ji})` for all j who score it.
+
+That sweeps change little, or lead to the same weights from several starts, would prove nothing. Groups of agents who
+hardly listen to each other hardly move, wherever they are.
 """
 
 import numpy as np
@@ -14,16 +17,16 @@ from degroot.sampled.columns import Columns, Peers
 
 TARGETS = 3
 SWEEPS = 120
-BETWEEN = 6  # sweeps between two looks at the result
-SLACK = 0.5  # the least `s` to be content with
+BETWEEN = 4  # sweeps between two looks at the result
+SLACK = 0.5  # the least slack to be content with
 ROUNDING = 1e-14  # of sums, over what is summed up
 
 
 @compiled
 def hitting_times(trust: Array, peers: Peers, out: Array, weights: Array, rounds: Array, slack: Array) -> None:
-    """Rounds (TARGETS, K) to the agents of greatest weight, and the slack s of each; NaN where they are not found."""
+    """Rounds (n, K) to the n agents of greatest weight, and everybody's slack; NaN where they are not found."""
     free, flow = weights.copy(), (weights * out).sum()
-    for n in range(TARGETS):
+    for n in range(len(rounds)):
         target = int(np.argmax(free))
         free[target] = 0.0
         _hit(trust, peers, out, flow, weights[target], target, rounds[n], slack[n])
