@@ -5,8 +5,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from degroot.agents import Agent
 from degroot.cluster.address import check_reached, refusal
 from degroot.cluster.assembly import Assembly
@@ -20,6 +18,7 @@ from degroot.judges import Judge
 from degroot.rules import Option
 
 INSTRUCTION = "Ray needs extra packages: pip install 'degroot[ray]'"
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}  # errors are told once, by whoever asked
 RETRIES = 10  # of one question, where the process that works on it ends
 
 
@@ -74,7 +73,8 @@ class Ray:
         ray = _ray()
         if ray.is_initialized():
             return
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        for name, value in QUIET.items():
+            os.environ.setdefault(name, value)
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         address = self.address or os.environ.get("RAY_ADDRESS")
         if address:
@@ -132,5 +132,4 @@ def _check_versions(actors: Sequence[Any], names: Sequence[str]) -> None:
 
 def _standards(actors: Sequence[Any], sources: Sequence[Source], names: Sequence[str]) -> Standards:
     asked = [actor.standards.remote(source) for actor, source in zip(actors, sources, strict=True)]
-    reach, low, high = zip(*heard(asked, names), strict=True)
-    return Standards(reach, np.array(low), np.array(high))
+    return Standards.of(heard(asked, names))

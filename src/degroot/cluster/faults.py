@@ -6,6 +6,8 @@ from typing import Any
 from degroot.exceptions import AgentError, DeGrootError
 from degroot.tables import told
 
+UNBORN = "creation task"  # how Ray says that a process could not begin
+
 
 def heard(references: Sequence[Any], names: Sequence[str]) -> list[Any]:
     """What the agents' processes answer, or the error of the first that fails."""
@@ -26,10 +28,7 @@ def fault(error: Exception, name: str) -> DeGrootError:
     cause = getattr(error, "cause", None)
     if isinstance(cause, DeGrootError):
         return cause
-    reason = told(cause if isinstance(cause, Exception) else error)
-    return AgentError(name, f"its process must answer; {first_line(reason)}.")
-
-
-def first_line(text: str) -> str:
-    """The first line that says something, without a full stop."""
-    return next((line.strip().rstrip(".") for line in text.splitlines() if line.strip()), "")
+    lines = [line.strip().rstrip(".") for line in told(cause or error).splitlines() if line.strip()]
+    if UNBORN in lines[0]:
+        return AgentError(name, f"its process must start, with this package and what its model needs; {lines[-1]}.")
+    return AgentError(name, f"its process must answer; {lines[0]}.")

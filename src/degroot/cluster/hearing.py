@@ -1,6 +1,6 @@
 """Hearings: what is asked of agents, and what is concluded from their opinions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +22,12 @@ class Standards(NamedTuple):
     reach: tuple[float, ...]  # what is usual for the spread at each agent's rows
     low: Array  # (K, Q) the least label of each agent, and
     high: Array  # (K, Q) the largest
+
+    @classmethod
+    def of(cls, said: Iterable[tuple[float, Array, Array]]) -> "Standards":
+        """What the agents said of themselves, together."""
+        reach, low, high = zip(*said, strict=True)
+        return cls(reach, np.array(low), np.array(high))
 
 
 @dataclass(frozen=True, slots=True)

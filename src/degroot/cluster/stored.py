@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from degroot.agents import Agent
-from degroot.cluster.faults import first_line
 from degroot.judges import Judge
 from degroot.tables import told
 
@@ -31,5 +30,5 @@ def stored(agent: Agent, judge: Judge) -> Stored:
         return Stored(ray.put((agent, replace(judge, near={}))))
     except Exception as error:  # whatever its model raises
         raise agent.error(
-            f"its model and space must be such that they can be sent to another process; {first_line(told(error))}."
+            f"its model and space must be such that they can be sent to another process; {told(error).splitlines()[0]}."
         ) from error
