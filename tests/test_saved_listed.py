@@ -1,6 +1,8 @@
 """A collective that a TOML file lists answers as the one made of the same models and rows; mistakes are one line."""
 
 import tomllib
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import joblib
@@ -20,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from degroot import Agent, Collective, InvalidInput, saved
 from degroot.models.onnxfile import from_onnx
+from degroot.saved.document import ENTRY, TOP
 from degroot.saved.tomltext import toml_text
 
 NAMES = ["rooms", "age", "tax"]
@@ -211,6 +214,54 @@ def test_a_mistake_is_one_line(tmp_path, old, new, says):
     assert old in text
     file.write_text(text.replace(old, new, 1))
     assert says in complaint(lambda: Collective.load(file))
+
+
+JUNK = [
+    0,
+    -1,
+    7,
+    1.5,
+    float("nan"),
+    True,
+    "",
+    "x",
+    "../..",
+    "a\0b",
+    [],
+    ["x"],
+    [0, 9],
+    [[1]],
+    {},
+    {"file": 3},
+    {"x": "y"},
+]
+
+
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("arrays", "sampled")]
+
+
+@pytest.mark.parametrize("kind", ["listed", "saved", *SLOW])
+def test_whatever_stands_in_the_file_is_taken_or_refused(tmp_path, kind):
+    file, agents = listed(tmp_path, 'space = "standardise"')
+    if kind == "arrays":
+        np.save(tmp_path / "rows.npy", agents[0].X)
+        np.save(tmp_path / "labels.npy", agents[0].y)
+        told = {"name": "a", "model": "0.skops", "rows": "rows.npy", "labels": "labels.npy", "own_predictions": "peers"}
+        file.write_text(
+            toml_text({"agents": [told, {"name": "b", "model": "1.skops", "data": "1.csv", "target": "price"}]})
+        )
+    elif kind != "listed":
+        made = Collective([*agents, *(Agent(a.model, a.X, a.y, a.name * 2, space=StandardScaler()) for a in agents)])
+        made = made if kind == "saved" else Collective(made.agents, degree=4)
+        file = made.save(tmp_path / "saved") / "collective.toml"
+    changed = file.with_name("changed.toml")
+    for whole, known in ((True, TOP), (False, ENTRY)):
+        for key, junk in product(known, JUNK):
+            entries = tomllib.loads(file.read_text())
+            (entries if whole else entries["agents"][-1])[key] = junk
+            changed.write_text(toml_text(entries))
+            with suppress(InvalidInput):
+                assert Collective.load(changed).predict(X[:1]).shape == (1,)
 
 
 def test_no_file_and_no_agents(tmp_path):

@@ -65,8 +65,12 @@ def transformer_from_skops(content: bytes) -> Any:
 def opened(content: bytes) -> Any:
     """What is in a skops file, if all its types are known to be harmless."""
     from skops.io import get_untrusted_types, loads
+    from skops.io.exceptions import UntrustedTypesFoundException
 
-    named = get_untrusted_types(data=content)
+    try:
+        return loads(content)
+    except UntrustedTypesFoundException:
+        named = get_untrusted_types(data=content)
     unknown = [name for name in named if not is_harmless(name)]
     if unknown:
         raise InvalidInput(f"a skops file must hold types of scikit-learn and numpy only; got {', '.join(unknown)}.")

@@ -1,5 +1,6 @@
 """The file of a collective: what it says, and the models and spaces that it names."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,8 +41,8 @@ class Document:
     @classmethod
     def read(cls, path: Path, unsafe_pickle: bool = False) -> "Document":
         """This file, or the one in this folder."""
-        file = path / FILE if path.is_dir() else path
-        if not file.exists():
+        file = path / FILE if os.path.isdir(path) else path
+        if not os.path.exists(file):
             raise InvalidInput(f"A collective must be a TOML file, or a folder with {FILE}; there is no {file}.")
         top = Table.read(file, TOP)
         if top.given("format", top.whole, FORMAT) != FORMAT:
@@ -123,7 +124,7 @@ class Document:
     def whole(self, table: Table, key: str) -> Path:
         """A file, if it is the one that was saved."""
         path, digest = table.file(key), self.digests.get(table.text(key))
-        if digest is not None and path.exists() and sha256(path.read_bytes()).hexdigest() != digest:
+        if digest is not None and os.path.isfile(path) and sha256(path.read_bytes()).hexdigest() != digest:
             raise InvalidInput(f"{path} must be as it was saved; it has been changed or damaged.")
         return path
 

@@ -28,7 +28,7 @@ def scored_agent(document: Document, place: int, source: Callable[[], Any]) -> S
     return ScoredAgent(
         document.model(entry), X, y, entry.text("name"), features, space=space,
         own_predictions=own if own in (None, PEERS) else _matching(entry, "own_predictions", X.shape[0]),
-        classes=document.classes, scores=_scores(document, entry, X, y, source, space),
+        classes=document.classes, scores=_scores(document, place, X, y, source, space),
     )  # fmt: skip
 
 
@@ -42,9 +42,9 @@ def places_scored(document: Document, place: int) -> list[int]:
     return list(entry.given("scored", lambda key: entry.take(key, fits, f"be places of {K} agents"), range(K)))
 
 
-def _scores(document: Document, entry: Table, X: Any, y: Array, source: Callable[[], Any], space: Any) -> Scores:
+def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[], Any], space: Any) -> Scores:
     n, outputs = X.shape[0], y.shape[1] if y.ndim == 2 else 1
-    scored = len(entry.entries.get("scored", document.agents))
+    entry, scored = document.agents[place], len(places_scored(document, place))
     residuals, errors = mapped(entry.file("residuals")), mapped(entry.file("errors"))
     check_shape(entry.file("residuals"), residuals, (n, outputs, scored))
     check_shape(entry.file("errors"), errors, (n, scored))
