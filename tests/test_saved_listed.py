@@ -251,8 +251,8 @@ def test_whatever_stands_in_the_file_is_taken_or_refused(tmp_path, kind):
             toml_text({"agents": [told, {"name": "b", "model": "1.skops", "data": "1.csv", "target": "price"}]})
         )
     elif kind != "listed":
-        made = Collective([*agents, *(Agent(a.model, a.X, a.y, a.name * 2, space=StandardScaler()) for a in agents)])
-        made = made if kind == "saved" else Collective(made.agents, degree=4)
+        fourth = Agent(agents[0].model, agents[0].X, agents[0].y, "d", space=StandardScaler())
+        made = Collective([*agents, fourth], degree=3 if kind == "sampled" else None)
         file = made.save(tmp_path / "saved") / "collective.toml"
     changed = file.with_name("changed.toml")
     for whole, known in ((True, TOP), (False, ENTRY)):
