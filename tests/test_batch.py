@@ -363,6 +363,17 @@ def test_input_is_looked_at_in_a_fixed_order_and_each_file_once(collective, tmp_
     assert [Path(shard.file).name for shard in plan.shards] == ["a.parquet", "b.parquet", "c.parquet"]
 
 
+@pytest.mark.parametrize("fields", [["value"], ["weights"], ["weights", "trust"]])
+def test_shards_are_smaller_where_answers_are_wide(tmp_path, fields):
+    pa.parquet.write_table(points(100_000), tmp_path / "in.parquet")
+    for K in (2, 300):
+        made = Columns(tuple(fields), tuple(f"a{k}" for k in range(K)))
+        plan = make_plan([str(tmp_path / "in.parquet")], tmp_path / "out.parquet", NAMES, made)
+        assert max(shard.rows for shard in plan.shards) * len(plan.task.schema) * 8 <= 2**25
+        assert plan.rows == 100_000
+        assert len(plan.shards) == 2 or K == 300
+
+
 def test_progress_inside_progress_tells_nothing(monkeypatch, capsys):
     monkeypatch.setattr("degroot.progress.INTERVAL", -1.0)
     with progress("Outer", 10, lines=True, unit="rows", done=4) as outer, progress("Inner", 3, lines=True) as inner:

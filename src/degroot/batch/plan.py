@@ -1,7 +1,7 @@
 """Plans: which files, which shards of them, and what is to be done with each. All that can be wrong is found here."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,9 @@ from degroot.batch.shards import ROWS, Shard
 from degroot.batch.task import NULL, REFUSE, Task
 from degroot.datafiles.columns import listed
 from degroot.exceptions import InvalidInput
+from degroot.progress import progress
+
+SHARD_BYTES = 1 << 25  # of what is read and answered, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ def make_plan(
     keep: Sequence[str] = (),
     gaps: bool = False,
     on_bad_row: str = REFUSE,
-    rows: int = ROWS,
+    rows: int | None = None,
     identity: dict[str, Any] | None = None,
 ) -> Plan:
     """Look at all files, and refuse what cannot be done.
@@ -59,7 +62,7 @@ def make_plan(
     keep : columns of the input that are written too
     gaps : whether features may be missing
     on_bad_row : ``"refuse"``, or ``"null"``: a row with a bad value gets no answer
-    rows : of a shard, at most
+    rows : of a shard, at most; by default 65536, or fewer where rows are wide
     identity : what else has to be the same when an interrupted run goes on
     """
     files = check(given, output, columns.fields, on_bad_row)
@@ -67,6 +70,7 @@ def make_plan(
     kept = pa.schema([_plain(schema.field(name)) for name in keep])
     _check_clash(kept, columns.schema)
     task = Task(tuple(features), tuple(keep), columns, pa.schema([*kept, *columns.schema]), gaps, on_bad_row)
+    rows = rows or max(1, min(ROWS, SHARD_BYTES // (8 * (len(task.names) + len(task.schema) + len(columns.agents)))))
     shards = tuple(_cut(files, rows))
     check_output(output, task.schema)
     told = {
@@ -142,17 +146,18 @@ def _check_clash(kept: pa.Schema, answers: pa.Schema) -> None:
             raise InvalidInput(f"The columns of the output must have different names; {name!r} would be there twice.")
 
 
-def _cut(files: Sequence[Path], rows: int) -> list[Shard]:
-    shards: list[Shard] = []
-    for file in files:
-        first = 0
-        with readable(file):
-            for count, start, stop in opened(file).spans(rows):
-                shards.append(Shard(len(shards), str(file), first, count, start, stop))
-                first += count
-        if not first:
-            raise InvalidInput(f"{file} must hold at least one row; it has none.")
-    return shards
+def _cut(files: Sequence[Path], rows: int) -> Iterator[Shard]:
+    number, size = 0, sum(file.stat().st_size for file in files)
+    with progress("Counting rows", size) as advance:  # text has to be read for that
+        for file in files:
+            first = 0
+            with readable(file):
+                for count, start, stop in opened(file).spans(rows):
+                    yield Shard(number, str(file), first, count, start, stop)
+                    number, first = number + 1, first + count
+                    advance(stop - start)
+            if not first:
+                raise InvalidInput(f"{file} must hold at least one row; it has none.")
 
 
 def _state(file: Path) -> list[Any]:
