@@ -140,7 +140,7 @@ def test_agents_that_change_while_they_are_asked_are_refused():
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(stops=st.lists(st.integers(0, 4), max_size=3))
 def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(collective, tmp_path_factory, suffix, stops):
     folder = tmp_path_factory.mktemp("run")
@@ -213,7 +213,7 @@ def test_a_run_of_something_else_is_refused_and_restarted_when_told(stopped, col
     before = sorted((path.name, path.read_bytes()) for path in folder.iterdir())
     others = {
         "fields": planned(collective, [source], out, ["value"]),
-        "schema": planned(collective, [source], out, keep=["id"]),
+        "keep": planned(collective, [source], out, keep=["id"]),
         "on_bad_row": planned(collective, [source], out, on_bad_row="null"),
         "collective": planned(collective, [source], out, identity={"collective": "another"}),
         "rows": planned(collective, [source], out, rows=30),
@@ -366,12 +366,12 @@ def test_input_is_looked_at_in_a_fixed_order_and_each_file_once(collective, tmp_
 @pytest.mark.parametrize("fields", [["value"], ["weights"], ["weights", "trust"]])
 def test_shards_are_smaller_where_answers_are_wide(tmp_path, fields):
     pa.parquet.write_table(points(100_000), tmp_path / "in.parquet")
-    for K in (2, 300):
+    for K in (2, 200):
         made = Columns(tuple(fields), tuple(f"a{k}" for k in range(K)))
         plan = make_plan([str(tmp_path / "in.parquet")], tmp_path / "out.parquet", NAMES, made)
         assert max(shard.rows for shard in plan.shards) * len(plan.task.schema) * 8 <= 2**25
         assert plan.rows == 100_000
-        assert len(plan.shards) == 2 or K == 300
+        assert len(plan.shards) == 2 or K == 200
 
 
 def test_progress_inside_progress_tells_nothing(monkeypatch, capsys):

@@ -75,7 +75,7 @@ def make_plan(
     check_output(output, task.schema)
     told = {
         "version": version("degroot"), "rows": rows, "inputs": [_state(file) for file in files],
-        "features": list(features), "schema": str(task.schema), "fields": list(columns.fields), "gaps": gaps,
+        "features": list(features), "keep": list(keep), "fields": list(columns.fields), "gaps": gaps,
         "on_bad_row": on_bad_row, **(identity or {}),
     }  # fmt: skip
     return Plan(tuple(files), shards, task, output, told)
@@ -140,10 +140,11 @@ def _plain(field: pa.Field) -> pa.Field:
 
 
 def _check_clash(kept: pa.Schema, answers: pa.Schema) -> None:
-    names = [*kept.names, *answers.names]
-    for name in names:
-        if names.count(name) > 1:
+    seen: set[str] = set()
+    for name in (*kept.names, *answers.names):
+        if name in seen:
             raise InvalidInput(f"The columns of the output must have different names; {name!r} would be there twice.")
+        seen.add(name)
 
 
 def _cut(files: Sequence[Path], rows: int) -> Iterator[Shard]:
