@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -306,7 +308,7 @@ def test_an_agent_alone_is_not_taken_from_a_folder_that_changed(kept, tmp_path):
     Collective(agents(), 5).save(tmp_path / "c")
     source = Collective.load(tmp_path / "c").judges[0].source
     Collective(agents(), 6).save(tmp_path / "c")
-    with pytest.raises(InvalidInput, match="it has been changed"):
+    with pytest.raises(InvalidInput, match="it has been replaced"):
         source()
 
 
@@ -521,6 +523,27 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path):
     (tmp_path / "empty").mkdir()
     collective.save(tmp_path / "empty")
     collective.save(tmp_path / "new" / "folders")
+
+
+def test_who_loads_while_others_save_gets_one_or_the_other(tmp_path):
+    one, two = Collective(agents(), 5), Collective(agents()[::-1], 6)
+    known = {digest_of(each.consult(points())) for each in (one, two)}
+    one.save(tmp_path / "c")
+    stop = threading.Event()
+
+    def save():
+        while not stop.is_set():
+            two.save(tmp_path / "c")
+            one.save(tmp_path / "c")
+
+    with ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(save)
+        try:
+            met = {digest_of(Collective.load(tmp_path / "c").consult(points())) for _ in range(40)}
+        finally:
+            stop.set()
+        saving.result()
+    assert met == known
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):

@@ -36,6 +36,7 @@ class Document:
 
     top: Table
     agents: list[Table]
+    digest: str  # of the file itself
     unsafe_pickle: bool = False
 
     @classmethod
@@ -44,13 +45,14 @@ class Document:
         file = path / FILE if os.path.isdir(path) else path
         if not os.path.exists(file):
             raise InvalidInput(f"A collective must be a TOML file, or a folder with {FILE}; there is no {file}.")
+        digest = _digest(file)
         top = Table.read(file, TOP)
         if top.given("format", top.whole, FORMAT) != FORMAT:
             raise top.refusal("format", f"be {FORMAT}, which is all that this version of degroot knows")
         agents = top.tables("agents", ENTRY)
         if not agents:
             raise top.refusal("agents", "list at least one agent, [[agents]]")
-        return cls(top, agents, unsafe_pickle)
+        return cls(top, agents, digest, unsafe_pickle)
 
     @cached_property
     def is_scored(self) -> bool:
@@ -68,10 +70,10 @@ class Document:
         told = self.top.take("digests", lambda value: isinstance(value, dict), "be a table, [digests]")
         return {str(name): str(digest) for name, digest in told.items()}
 
-    @cached_property
-    def digest(self) -> str:
-        """Of the file itself."""
-        return sha256(self.top.path.read_bytes()).hexdigest()
+    @property
+    def is_current(self) -> bool:
+        """Whether the file is still the one that was read."""
+        return _digest(self.top.path) == self.digest
 
     @cached_property
     def features(self) -> tuple[str, ...] | None:
@@ -127,6 +129,13 @@ class Document:
         if digest is not None and os.path.isfile(path) and sha256(path.read_bytes()).hexdigest() != digest:
             raise InvalidInput(f"{path} must be as it was saved; it has been changed or damaged.")
         return path
+
+
+def _digest(file: Path) -> str:
+    try:
+        return sha256(file.read_bytes()).hexdigest()
+    except OSError:  # who reads it, says why
+        return ""
 
 
 def _are_alike(labels: Any) -> bool:

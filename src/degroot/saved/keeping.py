@@ -1,7 +1,9 @@
 """Files on their way into a folder: written beside it, and renamed when all are there."""
 
+import ctypes
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from degroot.exceptions import InvalidInput
 
 BLOCK = 1 << 24  # bytes written at once
+HERE, EXCHANGE = -100, 2  # arguments of renameat2: AT_FDCWD, RENAME_EXCHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +74,20 @@ def replacing(folder: Path) -> Iterator[Kept]:
 
 
 def _put(unfinished: Path, folder: Path) -> None:
-    """Rename a folder; what is there now is removed afterwards."""
+    """Put a folder where another may be, which is then removed."""
     if not folder.exists():
         unfinished.rename(folder)
-        return
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    folder.rename(old)
-    try:
+    elif not _exchanged(unfinished, folder):
+        old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+        folder.rename(old)
         unfinished.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchanged(one: Path, two: Path) -> bool:
+    """Whether two folders could be exchanged in one step, so that nobody ever finds none: Linux can."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    return rename is not None and rename(HERE, os.fsencode(one), HERE, os.fsencode(two), EXCHANGE) == 0
 
 
 def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:

@@ -16,6 +16,8 @@ from degroot.saved.listed import listed_agent
 from degroot.saved.scored import places_scored, scored_agent
 from degroot.saved.settings import read_settings
 
+TRIES = 5  # to load what others save at the same time
+
 
 @dataclass(frozen=True, slots=True)
 class Saved:
@@ -31,21 +33,27 @@ def load(path: str | Path, *, unsafe_pickle: bool = False) -> Saved:
     What agents have scored is mapped into memory, not read. `unsafe_pickle` opens models in pickles too, which run
     whatever code is in them.
     """
-    document = Document.read(Path(path), unsafe_pickle)
-    settings, space = read_settings(document.top), document.space(document.top)
-    if space is not None:
-        settings["space"] = space
-    if "choice" in document.top.entries:
-        settings["rule"] = choice_of(document.top.table("choice", KNOWN))
-    return Saved(_scored(document, space) if document.is_scored else _listed(document), settings)
+    for _ in range(TRIES):
+        document = Document.read(Path(path), unsafe_pickle)
+        try:
+            found = _found(document)
+        except InvalidInput:
+            if document.is_current:
+                raise
+        else:
+            if document.is_current:
+                return found
+    raise _replaced(path)
 
 
 def member(path: str | Path, place: int, told: str, unsafe_pickle: bool = False) -> tuple[Agent, Judge]:
     """One agent of a saved collective and its judge, and nothing of the others; `told` is the digest of the file."""
     document = Document.read(Path(path), unsafe_pickle)
     if document.digest != told:
-        raise InvalidInput(f"{path} must stay as it is while it is used; it has been changed.")
+        raise _replaced(path)
     agent = _member(document, place)
+    if not document.is_current:
+        raise _replaced(path)
     return agent, agent.scores.judge(agent)
 
 
@@ -58,6 +66,15 @@ def digest(path: str | Path) -> str:
     if document.digests:
         return document.digest
     return sha256("".join([document.digest, *map(_content_digest, document.files)]).encode()).hexdigest()
+
+
+def _found(document: Document) -> Saved:
+    settings, space = read_settings(document.top), document.space(document.top)
+    if space is not None:
+        settings["space"] = space
+    if "choice" in document.top.entries:
+        settings["rule"] = choice_of(document.top.table("choice", KNOWN))
+    return Saved(_scored(document, space) if document.is_scored else _listed(document), settings)
 
 
 def _listed(document: Document) -> tuple[Agent, ...]:
@@ -78,6 +95,10 @@ def _scored(document: Document, space: Any) -> tuple[Agent, ...]:
 def _member(document: Document, place: int) -> ScoredAgent:
     path = document.top.path.absolute()
     return scored_agent(document, place, partial(member, path, place, document.digest, document.unsafe_pickle))
+
+
+def _replaced(path: str | Path) -> InvalidInput:
+    return InvalidInput(f"{path} must stay as it is while it is read; it has been replaced.")
 
 
 def _content_digest(file: Path) -> str:
