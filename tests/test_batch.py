@@ -1,6 +1,7 @@
 """Files through a collective: the answers are those of `consult`, however often a run is interrupted."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,14 @@ def agents(y=lambda X, k: X @ np.array([1.0, -2.0, k]) + np.sin(3 * X[:, 0]), mo
     random = np.random.default_rng(1)
     rows = [random.normal(k / 2, 1.0, size=(60, 3)) for k in range(K)]
     return [Agent(model().fit(X, y(X, k)), X, y(X, k), f"a{k}", **about) for k, X in enumerate(rows)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_disk():
+    """Nothing here is about power cuts, and a busy disk is slow to say that all is on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda file: None)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +100,22 @@ def test_the_answers_are_those_of_the_collective(collective, tmp_path, suffix, j
             assert_allclose(found[f"trust_{name}_{other}"], answer.trust[:, k, j], rtol=1e-12)
     assert not any(found["flags"].to_pylist())
     assert sorted(path.name for path in out.parent.iterdir()) == [out.name]
+
+
+def test_the_first_question_is_asked_by_one_thread(collective, tmp_path):
+    pa.parquet.write_table(points(100), tmp_path / "in.parquet")
+    events = []
+
+    def consult(X, fields):
+        events.append("begun")
+        time.sleep(0.05)
+        answer = collective.consult(X, fields)
+        events.append("ended")
+        return answer
+
+    run(planned(collective, [tmp_path / "in.parquet"], tmp_path / "out.parquet"), Local(consult, 4))
+    assert events[:2] == ["begun", "ended"]
+    assert len(events) == 12  # five shards, and one row before
 
 
 def test_classes_and_several_outputs_have_columns_by_their_names(tmp_path):

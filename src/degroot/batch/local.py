@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from threading import Event, Lock
 
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
@@ -28,7 +28,7 @@ class Local:
 
     def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
         """Every shard with its answers, about in order; two for each thread are under way."""
-        reader, coming, turn = Reader(task), iter(shards), Lock()
+        reader, coming, turn, ready = Reader(task), iter(shards), Lock(), Event()
 
         def answered() -> tuple[Shard, pa.RecordBatch] | None:
             with turn:  # in order: rows that follow on each other are read at once
@@ -36,6 +36,9 @@ class Local:
                 if shard is None:
                     return None
                 table = reader.read(shard)
+                if not ready.is_set():  # what the first question makes, it makes once
+                    task.answer(shard, table.slice(0, 1), self.consult)
+                    ready.set()
             return shard, task.answer(shard, table, self.consult)
 
         with threadpool_limits(1), ThreadPoolExecutor(self.jobs, initializer=_alone) as pool:
