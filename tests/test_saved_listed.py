@@ -1,5 +1,8 @@
 """A collective that a TOML file lists answers as the one made of the same models and rows; mistakes are one line."""
 
+import subprocess
+import sys
+import textwrap
 import tomllib
 from contextlib import suppress
 from itertools import product
@@ -128,6 +131,19 @@ def test_mapped_rows_and_labels(tmp_path):
     assert isinstance(loaded.agents[0].X.base, np.memmap) or isinstance(loaded.agents[0].X.base.base, np.memmap)
 
 
+def test_mapped_rows_have_the_features_of_the_first_agent(tmp_path):
+    file, agents = listed(tmp_path)
+    np.save(tmp_path / "rows.npy", agents[2].X)
+    np.save(tmp_path / "labels.npy", agents[2].y)
+    text = file.read_text()
+    file.write_text(text.replace('data = "2.csv"', 'rows = "rows.npy"\nlabels = "labels.npy"'))
+    loaded = Collective.load(file)
+    assert_array_equal(loaded.predict(X), Collective(agents).predict(X))
+    assert loaded.feature_names == NAMES
+    np.save(tmp_path / "rows.npy", agents[2].X[:, :2])
+    assert "must have 3 columns" in complaint(lambda: Collective.load(file))
+
+
 def test_classes_own_predictions_and_spaces(tmp_path):
     agents, text = [], f'classes = {CLASSES}\ntarget = "kind"\nspace = "space.skops"\n'
     rows = pd.concat(frames())[NAMES].to_numpy()
@@ -204,7 +220,7 @@ def test_a_pickle_is_opened_only_if_that_is_asked_for(tmp_path):
         ("[[agents]]", "neighbours = 2.5\n[[agents]]", "`neighbours` must be"),
         ("[[agents]]", "degree = 7\n[[agents]]", "degree"),
         ("[[agents]]", "format = 3\n[[agents]]", "`format` must be 1"),
-        ("[[agents]]", "features = ['rooms', 'age']\n[[agents]]", "The model takes 3 features"),
+        ("[[agents]]", "features = ['rooms', 'age']\n[[agents]]", "Agent 'agent 0': The model takes 3 features"),
         ("[[agents]]", "= 3\n[[agents]]", "must be a TOML file"),
     ],
 )
@@ -293,6 +309,28 @@ TABLES = st.dictionaries(TEXTS, TEXTS | NUMBERS | st.lists(TEXTS) | st.lists(st.
 def test_what_is_written_as_toml_reads_the_same(plain, nested):
     entries = plain | nested
     assert tomllib.loads(toml_text(entries)) == entries
+
+
+def test_a_missing_package_is_an_instruction_and_saved_collectives_need_fewer(tmp_path):
+    file, _ = listed(tmp_path)
+    whole = Collective.load(file).save(tmp_path / "saved")
+    code = """
+        import sys
+        sys.modules[sys.argv[1]] = None
+        from degroot import Collective, InvalidInput
+        try:
+            print(Collective.load(sys.argv[2]))
+        except InvalidInput as error:
+            print(error)
+    """
+
+    def said(package, path):
+        command = [sys.executable, "-c", textwrap.dedent(code), package, str(path)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert "pip install 'degroot[batch]'" in said("pyarrow", file)
+    assert "pip install 'degroot[batch]'" in said("skops", whole)
+    assert "Collective(agent 0" in said("pyarrow", whole)
 
 
 def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from degroot.tables import told
 
 VERSION_DIGITS = 16
 SAFE: dict[str, Callable[[bytes], Any]] = {".onnx": from_onnx, ".skops": from_skops}
-NEEDED = "The node needs extra packages: pip install 'degroot[node]'"
+NEEDED = "The node needs extra packages: pip install 'degroot[node]'"  # and so do models at an address
 UNSAFE: dict[str, Callable[[bytes], Any]] = dict.fromkeys((".pkl", ".pickle", ".joblib"), from_pickle)
 
 

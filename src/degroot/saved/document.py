@@ -107,11 +107,10 @@ class Document:
 
     def model(self, agent: Table) -> Any:
         """The agent's model: a file, or a table with a file or an address."""
-        if isinstance(agent.entries.get("model"), dict):
-            source = models.model_source(agent.table("model", MODEL))
-        else:
+        if not isinstance(agent.entries.get("model"), dict):
             source = models.ModelSource(file=self.whole(agent, "model"))
-        return models.load(source, unsafe_pickle=self.unsafe_pickle, needed=NEEDED)[0]
+            return models.load(source, unsafe_pickle=self.unsafe_pickle, needed=NEEDED)[0]
+        return models.load(models.model_source(agent.table("model", MODEL)), unsafe_pickle=self.unsafe_pickle)[0]
 
     def space(self, table: Table, key: str = "space") -> Any:
         """Features of mean 0 and standard deviation 1, the transformer in a file, or nothing."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from degroot import models
 from degroot.agents import PEERS
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import AgentError, InvalidInput
 from degroot.saved.agents import FiledAgent
 from degroot.saved.arrays import mapped
 from degroot.saved.document import NEEDED, STANDARDISE, Document
@@ -22,11 +22,15 @@ def listed_agent(document: Document, entry: Table, features: Sequence[str] | Non
     """The agent with the rows in its files; `features`: those of the first agent."""
     name, space = entry.text("name"), document.space(entry)
     gaps = space is not None and entry.text("space") != STANDARDISE
-    X, y, own, names = _arrays(document, entry) if "rows" in entry.entries else _columns(document, entry, gaps)
+    mapped_rows = "rows" in entry.entries
+    X, y, own, names = _arrays(document, entry, features) if mapped_rows else _columns(document, entry, gaps)
     if features is not None and tuple(features) != names:
         X, names = _in_order(X, names, features, entry)
     model = document.model(entry)
-    models.check_features(model, names)
+    try:
+        models.check_features(model, names)
+    except InvalidInput as error:
+        raise AgentError(name, str(error)) from error
     agent = FiledAgent(model, X, y, name, names, space=space, own_predictions=own, classes=document.classes)
     agent.predict(agent.X[:1])  # a model that does not fit the rows is found here
     return agent
@@ -46,8 +50,8 @@ def _columns(document: Document, entry: Table, gaps: bool) -> tuple[Any, Any, An
     return rows.X, rows.y, rows.own, rows.names
 
 
-def _arrays(document: Document, entry: Table) -> tuple[Any, Any, Any, tuple[str, ...]]:
-    """The same, from .npy files, which are mapped into memory."""
+def _arrays(document: Document, entry: Table, features: Sequence[str] | None) -> tuple[Any, Any, Any, tuple[str, ...]]:
+    """The same, from .npy files, which are mapped into memory. Their columns are the features of the first agent."""
     for key in ("data", "target"):
         if key in entry.entries:
             raise InvalidInput(f"{entry.what(key)} must not stand beside `rows`, which come with `labels`; it does.")
@@ -56,10 +60,10 @@ def _arrays(document: Document, entry: Table) -> tuple[Any, Any, Any, tuple[str,
     if own is not None and own != PEERS:
         own = mapped(entry.file("own_predictions"))
     width = X.shape[1] if X.ndim == 2 else 0
-    names = document.features or tuple(f"x{k}" for k in range(width))
+    names = document.features or tuple(features or (f"x{k}" for k in range(width)))
     if len(names) != width:
         raise InvalidInput(
-            f"{entry.what('rows')} must have {len(names)} columns, as `features` has; its shape is {X.shape}."
+            f"{entry.what('rows')} must have {len(names)} columns, one a feature; its shape is {X.shape}."
         )
     return X, y, own, names
 
