@@ -19,7 +19,7 @@ from degroot.sampled.ties import rounds_without
 
 WIDTH = 16
 SWEEPS = 60
-MORE = 400
+MORE = 2000
 EXACT = 1e-9  # sum of the absolute errors of the weights, at most; as a rule it is far less
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from degroot.points import Array, compiled
 from degroot.sampled.columns import Columns
 
-SWEEPS = 400
+SWEEPS = 2000
+WORTH = 0.1  # of all pairs of agents: how much work sweeps may be, over that of an elimination
 PATIENCE = 20  # sweeps after which the changes have to be
-SMALLER = 0.1  # than before by this factor
+SMALLER = 0.7  # than before by this factor
 ROUNDING = 4e-16  # of what flows into an agent
 SETTLED = 2.0  # times the rounding, which no sweep gets below
 
@@ -27,7 +28,7 @@ def settle(columns: Columns, flow: Array, out: Array, weights: Array) -> float:
     for k in range(K):
         weights[k] = least / out[k]
     missing = before = np.inf
-    for n in range(SWEEPS):
+    for n in range(min(SWEEPS, max(4 * PATIENCE, int(WORTH * K**3 / len(flow))))):
         change, given = _sweep(columns, flow, out, weights)
         missing = change + ROUNDING * given
         if change <= (SETTLED - 1.0) * ROUNDING * given or not given < np.inf:

@@ -12,24 +12,27 @@ from degroot.deletions.vectors import load, reciprocal, spread, store, vectors
 from degroot.points import Array, compiled
 from degroot.sampled.columns import Peers
 from degroot.sampled.deletion import EXACT, WIDTH, Chain, Room
-from degroot.sampled.ties import BETWEEN, ROUNDING, SLACK, SWEEPS
+from degroot.sampled.ties import FIRST, NEXT, ROUNDING, SLACK, SWEEPS
 
 
 @compiled
 def vouch(chain: Chain, trust: Array, peers: Peers, room: Room, sure: NDArray[np.bool_]) -> None:
     """Whether the weights `u` without the agent of each lane are right."""
-    targets, weight, longest = np.empty(WIDTH, np.int64), vectors(WIDTH // 8), np.empty(WIDTH)
+    targets, weight, longest = np.empty(WIDTH, np.int64), vectors(WIDTH // 8), np.full(WIDTH, np.inf)
     _choose(chain, room, targets, weight)
     for k in range(len(chain.out)):
         for at in range(WIDTH * k, WIDTH * (k + 1), 8):
             store(room.rounds, at, spread(0.0))
+    look = float(FIRST)
     for n in range(SWEEPS):
         for j in range(len(chain.out)):
             for half in range(0, WIDTH, 8):
                 _step(chain, trust, peers, room, j, half, targets, weight)
         _shift(chain, room, targets)
-        if n % BETWEEN == BETWEEN - 1 and _measure(chain, trust, peers, room, targets, longest):
-            break
+        if n >= look:
+            if _measure(chain, trust, peers, room, targets, longest):
+                break
+            look *= NEXT
     for lane in range(WIDTH):
         sure[lane] = 2.0 * room.missing[lane] * longest[lane] <= EXACT
 

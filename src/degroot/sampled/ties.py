@@ -16,8 +16,9 @@ from degroot.points import Array, compiled
 from degroot.sampled.columns import Columns, Peers
 
 TARGETS = 3
-SWEEPS = 120
-BETWEEN = 4  # sweeps between two looks at the result
+SWEEPS = 500
+FIRST = 4  # sweeps before a look at the result
+NEXT = 1.4  # how many times as many before the next look
 SLACK = 0.5  # the least slack to be content with
 ROUNDING = 1e-14  # of sums, over what is summed up
 
@@ -41,7 +42,7 @@ def _hit(
     Each round counts as 1, each step from one agent to another as the rounds from one to the next on average, too:
     :math:`s_j = 1 + o_j / \sum_k w_k o_k`. So there is slack where agents pass on quickly what others hold for long.
     """
-    rounds[:] = 0.0
+    rounds[:], look = 0.0, float(FIRST)
     for n in range(SWEEPS):
         for j in range(len(out)):
             counted = 1.0 + out[j] / flow - (2.0 / weight if j == target else 0.0)
@@ -49,8 +50,10 @@ def _hit(
         shift = rounds[target]
         for j in range(len(out)):
             rounds[j] -= shift
-        if n % BETWEEN == BETWEEN - 1 and _are_enough(trust, peers, out, target, rounds, slack):
-            return
+        if n >= look:
+            if _are_enough(trust, peers, out, target, rounds, slack):
+                return
+            look *= NEXT
     rounds[:] = np.nan
 
 
