@@ -18,8 +18,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from degroot import Agent, Collective
+from degroot import Agent, Collective, batch
 from degroot.answers import FIELDS
+from degroot.batch.cluster import Cluster
 from degroot.checks import flags
 from degroot.cluster import Ray
 from degroot.cluster.hearing import Hearing, Standards
@@ -211,6 +212,30 @@ def test_a_killed_actor_starts_again_and_nothing_is_lost(engine, tmp_path, monke
         os.kill(int(os.listdir(tmp_path)[0]), signal.SIGKILL)
         same({name: getattr(found.result(60), name) for name in FIELDS}, expected, FIELDS)
     assert len(os.listdir(tmp_path)) == 2  # another process took over
+
+
+def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # paths may be relative to where the command runs
+    collective = Collective(linear(2), n_jobs=1)
+    columns = batch.Columns(("value", "standard_error"), collective.names)
+    features = ["x0", "x1", "x2"]
+    table = pd.DataFrame(np.vstack([POINTS] * 4), columns=features)
+    table.head(100).to_csv("a.csv", index=False)
+    table.to_parquet("b.parquet")
+    with Cluster(collective) as cluster:
+        given = ["a.csv", "b.parquet"]
+        plans = [batch.make_plan(given, Path(out), features, columns, rows=90) for out in ("l.csv", "r.csv")]
+        for plan, working in zip(plans, (batch.Local(collective.consult, 1), cluster), strict=True):
+            assert batch.run(plan, working).rows == 700
+        assert Path("l.csv").read_bytes() == Path("r.csv").read_bytes()
+        table.loc[117, "x1"] = np.nan
+        table.to_parquet("b.parquet")
+        plan = batch.make_plan(["b.parquet"], Path("bad.csv"), features, columns, rows=90)
+        with pytest.raises(InvalidInput, match=r"; row 118 of \S*b\.parquet: 'x1' is missing\.$"):
+            batch.run(plan, cluster)
+        assert not Path("bad.csv").exists()
+    assert capsys.readouterr().out == ""
+    assert ray.is_initialized()  # who has not started it does not end it
 
 
 def test_errors_of_agents_come_back(engine):

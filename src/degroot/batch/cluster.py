@@ -2,8 +2,10 @@
 
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict
 from typing import Any
 
@@ -35,15 +37,19 @@ class Cluster:
     def __init__(self, collective: Collective, address: str | None = None, jobs: int | None = None) -> None:
         self.collective, self.jobs, self.ray = collective, jobs, Ray(address)
         self.assembly: Assembly | None = None
+        self.open = ExitStack()
 
     def __enter__(self) -> "Cluster":
-        self.ray.connect()
+        with ExitStack() as opening:
+            opening.enter_context(redirect_stdout(sys.stderr))  # Ray tells there of processes that ended
+            opening.enter_context(self.ray)
+            self.open = opening.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.assembly is not None:
             self.assembly.close()
-        self.ray.close()
+        self.open.close()
 
     @property
     def consult(self) -> Consult:
