@@ -142,6 +142,23 @@ def test_a_row_may_lie_across_blocks_of_the_file(tmp_path, monkeypatch):
     path.write_text('a,b\n1,"x\n""y"\r\n\r\n2,z\n3,5" pipe\n')
     assert list(row_ends(path, 1)) == [(1, 4), (1, 14), (1, 21), (1, 31)]
     assert list(row_ends(path, 3, 4)) == [(3, 31)]
+    monkeypatch.setattr("degroot.batch.formats.lines.ENOUGH", 7)
+    assert list(row_ends(path, 3, 4)) == [(1, 14), (2, 31)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_shards_have_fewer_rows_where_rows_are_long(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("degroot.batch.formats.lines.ENOUGH", 1000)
+    monkeypatch.setattr("degroot.batch.formats.parquetfile.HELD", 1000)
+    path, texts = tmp_path / f"a.{kind}", [f"{k:099d}" for k in range(95)]
+    (pa.csv.write_csv if kind == "csv" else pa.parquet.write_table)(pa.table({"x": range(95), "text": texts}), path)
+    plan = make_plan([str(path)], tmp_path / "out.csv", ["x"], VALUE, keep=["text"])
+    assert 1 < max(shard.rows for shard in plan.shards) <= 11
+    reader = Reader(plan.task)
+    assert [text for shard in plan.shards for text in reader.read(shard)["text"].to_pylist()] == texts
+    assert len(make_plan([str(path)], tmp_path / "out.csv", ["x"], VALUE).shards) == (
+        len(plan.shards) if kind == "csv" else 1
+    )
 
 
 def test_a_mark_at_the_beginning_of_a_csv_file_is_no_part_of_its_first_name(tmp_path):

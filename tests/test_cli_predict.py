@@ -191,10 +191,13 @@ def test_nodes_answer_as_they_do_when_they_are_asked(predict, tmp_path_factory):
         assert (code, "must come with --collective" in err) == (2, True)
 
 
-def many(folder, count=100):
+def many(folder, count=300):
     folder.mkdir()
     for k in range(count):
-        rows(40, k).to_parquet(folder / f"{k:03d}.parquet")
+        if k < 10:
+            rows(40, k).to_parquet(folder / f"{k:03d}.parquet")
+        else:
+            shutil.copy(folder / f"{k % 10:03d}.parquet", folder / f"{k:03d}.parquet")
 
 
 def started(saved, folder, output, *more, **about):
@@ -229,7 +232,7 @@ def test_a_killed_run_goes_on_by_the_same_command_and_ends_with_the_same_bytes(p
         finished = manifest.read_text().count("\n") - 1
     told, err = started(saved, tmp_path / "in", out).communicate()
     assert err == ""
-    before = re.match(r"4,000 rows; ([\d,]+) of them before; 0 bad;", told)
+    before = re.match(r"12,000 rows; ([\d,]+) of them before; 0 bad;", told)
     assert int(before[1].replace(",", "")) == 40 * finished
     assert out.read_bytes() == straight.read_bytes()
     assert not manifest.parent.exists()
@@ -247,7 +250,7 @@ def test_a_run_can_be_stopped_and_is_not_mixed_with_another(predict, refused, sa
     assert "--restart" in told
     code, out, _ = predict("--restart", input=tmp_path / "in", output=tmp_path / "out.csv", fields="value")
     assert (code, "before" in out) == (0, False)
-    assert len(pd.read_csv(tmp_path / "out.csv")) == 4000
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 12000
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from degroot.exceptions import InvalidInput
 
 def find(given: Sequence[str]) -> list[Path]:
     """The files, sorted, each once. A folder means all files in it and below that have a known suffix."""
-    files = sorted({Path(file) for each in given for file in _meant(each)})
+    files = sorted({abspath(file): file for each in given for file in _meant(each)}.values())
     for file in files:
         if file.suffix.lower() not in SUFFIXES:
             raise InvalidInput(f"The input must be {', '.join(SUFFIXES)} files; got {file}.")
@@ -47,8 +47,9 @@ def _meant(given: str) -> list[Path]:
 
 
 def _visible(file: Path, folder: Path) -> bool:
-    """Whether it is a file that no part of its path hides, as ``_temporary`` and ``.cache`` do."""
-    return file.is_file() and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    """Whether it is a file that no part of its path hides, as ``_temporary``, ``.cache`` and ``x.unfinished`` do."""
+    parts = file.relative_to(folder).parts
+    return file.is_file() and not any(part.startswith((".", "_")) or part.endswith(".unfinished") for part in parts)
 
 
 def _covers(given: str, place: str) -> bool:

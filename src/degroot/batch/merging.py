@@ -28,16 +28,17 @@ class Merging:
             self._writer.close()
             self._sink.close()
 
-    def advance(self) -> None:
-        """Take the next part, if it is there."""
-        if self._next in self._run.bad:
+    def advance(self, most: int) -> None:
+        """Take the next parts, as far as they are there."""
+        for _ in range(most):
+            if self._next not in self._run.bad:
+                return
             self._writer.write_batch(self._run.part(self._next))
             self._next += 1
 
     def finish(self, count: int) -> None:
-        """Take all `count` parts that are left, and give the file its name."""
-        while self._next < count:
-            self.advance()
+        """Take what is left of `count` parts, and give the file its name."""
+        self.advance(count)
         self._writer.close()
         self._sink.close()
         publish(self._file, self._output)

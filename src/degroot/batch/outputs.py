@@ -49,13 +49,8 @@ def publish(unfinished: Path, output: Path) -> None:
     with unfinished.open("rb+") as file:
         os.fsync(file.fileno())
     unfinished.replace(output)
-    sync_folder(output.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+    folder = os.open(output.parent, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(folder)  # its name shall survive a power cut too
     finally:
-        os.close(handle)
+        os.close(folder)

@@ -71,7 +71,7 @@ def make_plan(
     _check_clash(kept, columns.schema)
     task = Task(tuple(features), tuple(keep), columns, pa.schema([*kept, *columns.schema]), gaps, on_bad_row)
     rows = rows or max(1, min(ROWS, SHARD_BYTES // (8 * (len(task.names) + len(task.schema) + len(columns.agents)))))
-    shards = tuple(_cut(files, rows))
+    shards = tuple(_cut(files, rows, task.names))
     check_output(output, task.schema)
     told = {
         "version": version("degroot"), "rows": rows, "inputs": [_state(file) for file in files],
@@ -147,13 +147,13 @@ def _check_clash(kept: pa.Schema, answers: pa.Schema) -> None:
         seen.add(name)
 
 
-def _cut(files: Sequence[Path], rows: int) -> Iterator[Shard]:
+def _cut(files: Sequence[Path], rows: int, names: Sequence[str]) -> Iterator[Shard]:
     number, size = 0, sum(file.stat().st_size for file in files)
     with progress("Counting rows", size) as advance:  # text has to be read for that
         for file in files:
             first = 0
             with readable(file):
-                for count, start, stop in opened(file).spans(rows):
+                for count, start, stop in opened(file).spans(rows, names):
                     yield Shard(number, str(file), first, count, start, stop)
                     number, first = number + 1, first + count
                     advance(stop - start)

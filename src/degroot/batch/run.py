@@ -41,7 +41,7 @@ def run(plan: Plan, engine: Engine, *, restart: bool = False) -> Summary:
         with progress("Predicting", plan.rows, lines=True, unit="rows", done=before) as advance:
             for shard, answers in engine.answers(open_shards, plan.task):
                 kept.save(shard, answers, _bad(plan, answers))
-                merging.advance()
+                merging.advance(2)  # after an interruption, those before are caught up with
                 advance(shard.rows)
         unchanged(plan)
         merging.finish(len(plan.shards))

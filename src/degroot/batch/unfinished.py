@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.ipc
 
-from degroot.batch.outputs import sync_folder
 from degroot.batch.shards import Shard
 from degroot.exceptions import InvalidInput
 
@@ -20,7 +20,11 @@ SUFFIX, MANIFEST = ".unfinished", "manifest.jsonl"
 
 
 class Unfinished:
-    """A folder beside the output. Its manifest says what the run is of, and then which parts are there."""
+    """A folder beside the output. Its manifest says what the run is of, and then which parts are there.
+
+    A part counts if it is there with its checksum, so nothing has to wait for the disk: what a power cut takes away is
+    done again.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -28,16 +32,10 @@ class Unfinished:
 
     def save(self, shard: Shard, answers: pa.RecordBatch, bad: int) -> None:
         """Keep the answers for a shard: whole or not at all."""
-        part = self._part(shard.number)
-        fresh = part.with_suffix(".new")
-        with fresh.open("wb") as file:
-            with pyarrow.ipc.new_file(file, answers.schema) as writer:
-                writer.write_batch(answers)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(part)
-        sync_folder(self.folder)
-        self._note({"part": shard.number, "rows": shard.rows, "bad": bad, "bytes": part.stat().st_size})
+        content, part = _packed(answers), self._part(shard.number)
+        part.with_suffix(".new").write_bytes(content)
+        part.with_suffix(".new").replace(part)
+        self._note({"part": shard.number, "rows": shard.rows, "bad": bad, "crc": crc32(content)})
         self.bad[shard.number] = bad
 
     def part(self, number: int) -> pa.RecordBatch:
@@ -56,22 +54,34 @@ class Unfinished:
             if old.name != MANIFEST:
                 old.unlink()
         self._note(identity)
-        sync_folder(self.folder)
 
     def go_on(self, identity: dict[str, Any]) -> None:
         """Take the parts that are there, if they are of the same command; begin if there is no manifest yet."""
-        content = (self.folder / MANIFEST).read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if not whole:
+        entries = self._entries()
+        if not entries:
             self.begin(identity)
             return
-        os.truncate(self.folder / MANIFEST, whole)  # a line that was cut off
-        before, *entries = map(json.loads, content[:whole].splitlines())
-        _check_same(self.folder, before, identity)
-        for entry in entries:
-            part = self._part(entry["part"])
-            if part.exists() and part.stat().st_size == entry["bytes"]:
-                self.bad[entry["part"]] = entry["bad"]
+        _check_same(self.folder, entries.pop(0), identity)
+        self.bad = {entry["part"]: entry["bad"] for entry in entries if self._whole(entry)}
+
+    def _entries(self) -> list[dict[str, Any]]:
+        """The lines of the manifest; what a kill or a power cut has left of others is cut off."""
+        manifest, entries, length = self.folder / MANIFEST, [], 0
+        for line in manifest.read_bytes().split(b"\n")[:-1]:
+            try:
+                entries.append(json.loads(line.decode()))
+            except ValueError:
+                break
+            length += len(line) + 1
+        os.truncate(manifest, length)
+        return entries
+
+    def _whole(self, entry: dict[str, Any]) -> bool:
+        """Whether a part is there as it was written."""
+        try:
+            return crc32(self._part(entry["part"]).read_bytes()) == int(entry["crc"])
+        except OSError:
+            return False
 
     def _part(self, number: int) -> Path:
         return self.folder / f"{number:08d}.arrow"
@@ -79,8 +89,6 @@ class Unfinished:
     def _note(self, entry: dict[str, Any]) -> None:
         with (self.folder / MANIFEST).open("a") as file:
             file.write(json.dumps(entry) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
 
 
 @contextmanager
@@ -101,6 +109,13 @@ def unfinished(output: Path, identity: dict[str, Any], restart: bool = False) ->
             if not run.bad:  # there is nothing to go on with
                 run.remove()
             raise
+
+
+def _packed(answers: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pyarrow.ipc.new_file(sink, answers.schema) as writer:
+        writer.write_batch(answers)
+    return sink.getvalue()
 
 
 def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:

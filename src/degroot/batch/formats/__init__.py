@@ -22,10 +22,10 @@ class Source(Protocol):
     def schema(self) -> pa.Schema:
         """Names and types of the columns; in a file of text all are text."""
 
-    def spans(self, size: int) -> Iterator[tuple[int, int, int]]:
-        """Runs of at most `size` rows: how many, and where their bytes lie in a file of text."""
+    def spans(self, size: int, names: Sequence[str], /) -> Iterator[tuple[int, int, int]]:
+        """Runs of at most `size` rows, of which these columns are read: how many, and their bytes in a file of text."""
 
-    def read(self, shard: Shard, names: Sequence[str], text: Sequence[str]) -> pa.Table:
+    def read(self, shard: Shard, names: Sequence[str], text: Sequence[str], /) -> pa.Table:
         """These columns of a shard; those in `text` as they are written in a file of text."""
 
 

@@ -23,7 +23,7 @@ class ArrowFile:
         self.schema: pa.Schema = self._reader(None).schema
         self._cursor: Cursor | None = None
 
-    def spans(self, size: int) -> Iterator[tuple[int, int, int]]:
+    def spans(self, size: int, _names: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         """Runs of at most `size` rows."""
         if self._stream:
             rows = sum(batch.num_rows for batch in self._batches(None))

@@ -25,7 +25,7 @@ class CsvFile:
             raise InvalidInput(f"{path} must hold a header and at least one row; it is empty.")
         self.schema = pa.schema([(name, pa.string()) for name in _header(header)])
 
-    def spans(self, size: int) -> Iterator[tuple[int, int, int]]:
+    def spans(self, size: int, _names: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         """Runs of at most `size` rows, with their bytes."""
         start = self._body
         for rows, stop in row_ends(self._path, size, start):

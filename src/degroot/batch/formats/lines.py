@@ -9,21 +9,22 @@ from numpy.typing import NDArray
 from degroot.points import compiled
 
 BLOCK = 1 << 23  # bytes that are looked at at once
+ENOUGH = 1 << 25  # bytes of a run of rows, about
 FRESH, PLAIN, QUOTED, CLOSED = range(4)  # before a field, inside one, inside quotes, after a quote inside quotes
 MODE, HELD, ROWS = range(3)  # what is remembered from block to block: the mode, whether the line holds anything, rows
 QUOTE, COMMA, LF, CR = (ord(mark) for mark in '",\n\r')
 
 
 def row_ends(path: Path, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Runs of `size` rows from the byte `start` on, the last perhaps shorter: how many rows, and where they end."""
-    state, at = np.array([FRESH, 0, 0]), start
+    """Runs of `size` rows from the byte `start` on, fewer where they are long: how many rows, and where they end."""
+    state, at, begun = np.array([FRESH, 0, 0]), start, start
     with path.open("rb", buffering=0) as file:
         file.seek(start)
         while block := file.read(BLOCK):
             content, done = np.frombuffer(block, np.uint8), 0
-            while (stop := _next_end(content, done, size, state)) >= 0:
-                yield size, at + stop
-                state[ROWS], done = 0, stop
+            while (stop := _next_end(content, done, size, begun + ENOUGH - at, state)) >= 0:
+                yield int(state[ROWS]), at + stop
+                state[ROWS], done, begun = 0, stop, at + stop
             at += len(block)
     rows = int(state[ROWS] + state[HELD])
     if rows:
@@ -31,8 +32,8 @@ def row_ends(path: Path, size: int, start: int = 0) -> Iterator[tuple[int, int]]
 
 
 @compiled
-def _next_end(content: NDArray[np.uint8], done: int, size: int, state: NDArray[np.int64]) -> int:
-    """Where the row ends that makes `size` of them; -1: not in this block."""
+def _next_end(content: NDArray[np.uint8], done: int, size: int, enough: int, state: NDArray[np.int64]) -> int:
+    """Where the row ends that makes `size` of them, or the first from the place `enough` on; -1: not in this block."""
     mode, held, rows = state[MODE], state[HELD], state[ROWS]
     for k in range(done, len(content)):
         byte = content[k]
@@ -41,7 +42,7 @@ def _next_end(content: NDArray[np.uint8], done: int, size: int, state: NDArray[n
                 mode = CLOSED
         elif byte in (LF, CR):
             mode, rows, held = FRESH, rows + held, 0
-            if rows == size:
+            if rows == size or (rows and k >= enough):
                 state[MODE], state[HELD], state[ROWS] = mode, held, rows
                 return k + 1
         else:

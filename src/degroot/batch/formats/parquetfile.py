@@ -11,6 +11,7 @@ from degroot.batch.shards import Shard
 
 BUFFER = 1 << 20  # bytes of a column that are fetched at once: row groups may be larger than memory
 BATCH = 1 << 14  # rows that are decoded at once
+HELD = 1 << 25  # bytes of a run of rows, about
 
 
 class ParquetFile:
@@ -21,9 +22,10 @@ class ParquetFile:
         self.schema: pa.Schema = self._file.schema_arrow
         self._cursor: Cursor | None = None
 
-    def spans(self, size: int) -> Iterator[tuple[int, int, int]]:
-        """Runs of at most `size` rows."""
+    def spans(self, size: int, names: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+        """Runs of at most `size` rows, fewer where these columns are large."""
         rows = self._file.metadata.num_rows
+        size = max(1, min(size, rows * HELD // max(1, self._bytes(names))))
         return ((min(size, rows - first), 0, 0) for first in range(0, rows, size))
 
     def read(self, shard: Shard, names: Sequence[str], _text: Sequence[str] = ()) -> pa.Table:
@@ -31,6 +33,14 @@ class ParquetFile:
         if self._cursor is None or self._cursor.at > shard.first:
             self._cursor = self._opened(shard.first, names)
         return self._cursor.take(shard.first, shard.rows)
+
+    def _bytes(self, names: Sequence[str]) -> int:
+        """What these columns take in all."""
+        metadata = self._file.metadata
+        groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+        columns = [group.column(k) for group in groups for k in range(group.num_columns)]
+        wanted = [column for column in columns if column.path_in_schema.partition(".")[0] in names]
+        return int(sum(column.total_uncompressed_size for column in wanted))
 
     def _opened(self, first: int, names: Sequence[str]) -> Cursor:
         metadata, at, group = self._file.metadata, 0, 0
