@@ -10,27 +10,38 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.neighbourhoods.candidates import WORD, choose, row_at, slack_of
+from degroot.neighbourhoods.candidates import choose, row_at, slack_of
 from degroot.neighbourhoods.dense import prepare, scan
 from degroot.neighbourhoods.distances import MANHATTAN, measure
-from degroot.neighbourhoods.lanes import QUERIES, ROWS
+from degroot.neighbourhoods.lanes import QUERIES, ROWS, WORD
 from degroot.neighbourhoods.layouts import PART, Layout, distances_to, is_needed, nearest_clusters, reach_of, sequence
 from degroot.neighbourhoods.packing import pack
 from degroot.neighbourhoods.samples import Sample, Units
+from degroot.neighbourhoods.screens import (
+    Screened,
+    lines_of,
+    look_at,
+    pass_screen,
+    prepare_screened,
+    project,
+    screen_limit,
+)
 from degroot.neighbourhoods.selection import put_in_order, search_all
 from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
 from degroot.neighbourhoods.thresholds import rank_in_sample, score_sample, threshold
 from degroot.points import Array, compiled, threads
 
 DEVIATIONS = 4.0  # by which the threshold lies above what is expected: to look for rows in vain is dear
+FEW = PART * QUERIES // 16  # pairs that passed a screen: more are looked at all together
 AT_ONCE = 512  # queries that share one pass over the rows,
 HELD_BYTES = 1 << 28  # or fewer, so that the candidates of all threads fit
 
 Rows = NDArray[np.intp]  # numbers of rows
+Basis = NDArray[np.float32]  # (directions, d) of a screen
 
 
 class Search(NamedTuple):
-    """What is looked for."""
+    """What is looked for, and how."""
 
     size: int
     metric: int
@@ -49,20 +60,23 @@ class Block(NamedTuple):
     counts: NDArray[np.int64]  # (queries,) how many candidates there are
     near: NDArray[np.float32]  # (queries, width) their scores
     places: NDArray[np.int32]  # (queries, width) their places in the layout
+    screened: Screened
 
 
 class BlockedIndex:
     """Rows (n, d), float32 or float64, that are visited in the parts of a layout."""
 
-    def __init__(self, rows: Array, size: int, metric: int, kernel: int, sample: Sample, layout: Layout) -> None:
-        self.rows, self.size, self.sample, self.layout = rows, size, sample, layout
+    def __init__(
+        self, rows: Array, size: int, metric: int, kernel: int, sample: Sample, layout: Layout, basis: Basis
+    ) -> None:
+        self.rows, self.size, self.sample, self.layout, self.basis = rows, size, sample, layout, basis
         self.search = Search(size, metric, kernel, _at_once(size))
         self.visited = 0  # rows in the nearest clusters that are looked at; 0: all that may be near
 
     @property
     def path(self) -> str:
-        """``"clustered"``, or ``"blocked"`` where all rows are visited."""
-        return "clustered" if self.layout.cluster.size else "blocked"
+        """``"clustered"`` or ``"screened"``; ``"blocked"`` where every row is looked at."""
+        return "clustered" if self.layout.cluster.size else "screened" if self.basis.size else "blocked"
 
     def summarise(self, queries: Array, asked: Summaries) -> None:
         """What is `asked` about the nearest rows of each query (m, d)."""
@@ -77,6 +91,7 @@ class BlockedIndex:
         return numbers
 
     def _search(self, queries: Array, asked: Summaries, numbers: Rows) -> None:
+        queries = queries.astype(np.float64)  # one kind of queries: kernels take long to compile
         turn, gaps, meant = np.arange(len(queries)), np.empty((0, 0)), np.empty((0, 0), np.bool_)
         if self.layout.cluster.size:
             gaps = distances_to(self.layout.centres, queries, self.search.metric)
@@ -85,7 +100,7 @@ class BlockedIndex:
             if self.visited:
                 meant = nearest_clusters(self.layout, gaps, self.visited)
         _summarise(
-            queries, turn, gaps, meant, self.rows, self.layout, self.sample.tiles,
+            queries, turn, gaps, meant, self.rows, self.layout, self.basis, self.sample.tiles,
             len(self.sample.rows), self.sample.units, self.search, asked, numbers,
         )  # fmt: skip
 
@@ -103,8 +118,14 @@ def _width(size: int) -> int:
 
 
 @compiled
-def _room(queries: int, features: int, size: int) -> Block:
+def _room(queries: int, features: int, size: int, directions: int) -> Block:
     width = _width(size)
+    screened = Screened(
+        np.zeros((queries, directions + 1), np.float32),
+        np.zeros((queries, (features // ROWS + 1) * ROWS), np.float32),
+        np.zeros(queries),
+        np.full(queries, -np.inf, np.float32),
+    )
     return Block(
         np.zeros((queries, features), np.float32),
         np.zeros(queries),
@@ -114,6 +135,7 @@ def _room(queries: int, features: int, size: int) -> Block:
         np.zeros(queries, np.int64),
         np.empty((queries, width), np.float32),
         np.empty((queries, width), np.int32),
+        screened,
     )
 
 
@@ -132,17 +154,35 @@ def _set_limits(block: Block, count: int, tiles: Any, rank: int, units: Units, m
         if length < 1e9:  # float32 cannot tell the rows apart from farther away
             limit = threshold(sample, q % QUERIES, minima, rank, block.floors[q])
             block.limits[q] = limit + 5.0 * slack_of(limit, length, units.rounding, metric)
-        block.reaches[q] = reach_of(block.limits[q], length, units.scale, metric)
+
+
+@compiled
+def _follow_limits(block: Block, group: int, seen: Any, units: Units, metric: int, directions: int) -> None:
+    """Bring what depends on the limits of a group up to date; `seen` are the limits at the last time."""
+    for q in range(group, group + QUERIES):
+        if block.limits[q] != seen[q]:
+            seen[q] = block.limits[q]
+            block.reaches[q] = reach_of(seen[q], block.lengths[q], units.scale, metric)
+            if directions:
+                block.screened.limits[q] = screen_limit(
+                    seen[q], block.lengths[q], block.screened.depths[q], units.rounding, directions
+                )  # fmt: skip
 
 
 @compiled
 def _visit(
-    block: Block, start: int, stop: int, gaps: Any, meant: Any, rows: Any, layout: Layout, units: Units, metric: int,
-    size: int, tiles: Any,
+    block: Block, start: int, stop: int, gaps: Any, meant: Any, rows: Any, layout: Layout, basis: Any, units: Units,
+    metric: int, size: int, tiles: Any,
 ) -> None:  # fmt: skip
     """Make the rows that may be near the queries start..stop their candidates, part by part."""
     scores, found = np.empty((QUERIES + 1) * WORD, np.float32), np.empty(WORD // ROWS, np.uint64)
-    kept = np.empty(QUERIES, np.float32)
+    kept, seen = np.empty(QUERIES, np.float32), np.full(block.limits.size, np.nan, np.float32)
+    directions, features = basis.shape[0], tiles.shape[1]
+    coarse = np.empty((tiles.shape[0] if directions else 0, directions + 1, ROWS), np.float32)
+    lines = np.empty((tiles.shape[0] * ROWS if directions else 0, features), np.float32)
+    passed = np.empty(PART * QUERIES + WORD, np.int32)
+    for group in range(0, stop - start, QUERIES):
+        _follow_limits(block, group, seen, units, metric, directions)
     for part in sequence(layout, gaps, start, stop):
         first, last, packed = layout.starts[part], layout.starts[part + 1], 0
         for group in range(0, stop - start, QUERIES):
@@ -150,16 +190,27 @@ def _visit(
                 continue
             if packed == 0:
                 packed = pack(rows, layout.order, first, last, units.centre, units.scale, metric, tiles)
+                if directions:
+                    project(tiles, packed, basis, coarse)
+                    lines_of(tiles, packed, lines)
             if meant.size:
                 _hush(block.limits, kept, meant, layout.cluster[part], start, group, stop)
-            scan(
-                tiles, 0, packed, first, block.ready, group, block.limits, block.floors, block.lengths,
-                units.rounding, metric, size, scores, found, block.near, block.places, block.counts,
-            )  # fmt: skip
-            for q in range(group, group + QUERIES):
-                if meant.size and block.limits[q] == -np.inf:
-                    block.limits[q] = kept[q - group]
-                block.reaches[q] = reach_of(block.limits[q], block.lengths[q], units.scale, metric)
+            count = FEW + 1
+            if directions:
+                count = pass_screen(coarse, packed, block.screened, group, scores, passed)
+            if count <= FEW:
+                look_at(
+                    passed, count, lines, first, block.screened, group, block.limits, block.floors, block.lengths,
+                    units.rounding, metric, size, block.near, block.places, block.counts,
+                )  # fmt: skip
+            else:
+                scan(
+                    tiles, 0, packed, first, block.ready, group, block.limits, block.floors, block.lengths,
+                    units.rounding, metric, size, scores, found, block.near, block.places, block.counts,
+                )  # fmt: skip
+            if meant.size:
+                _hear(block.limits, kept, meant, layout.cluster[part], start, group, stop)
+            _follow_limits(block, group, seen, units, metric, directions)
 
 
 @compiled
@@ -172,9 +223,17 @@ def _hush(limits: Any, kept: Any, meant: Any, cluster: int, start: int, group: i
 
 
 @compiled
+def _hear(limits: Any, kept: Any, meant: Any, cluster: int, start: int, group: int, stop: int) -> None:
+    """Let the others of the group look again."""
+    for k in range(QUERIES):
+        if start + group + k < stop and not meant[start + group + k, cluster]:
+            limits[group + k] = kept[k]
+
+
+@compiled
 def _summarise(
-    queries: Any, turn: Any, gaps: Any, meant: Any, rows: Any, layout: Layout, sample_tiles: Any, sampled: int,
-    units: Units, search: Search, asked: Summaries, numbers: Any,
+    queries: Any, turn: Any, gaps: Any, meant: Any, rows: Any, layout: Layout, basis: Any, sample_tiles: Any,
+    sampled: int, units: Units, search: Search, asked: Summaries, numbers: Any,
 ) -> None:  # fmt: skip
     """What is asked about each query; query m is the one that `turn` says."""
     n, features, metric = rows.shape[0], sample_tiles.shape[1], search.metric
@@ -182,7 +241,7 @@ def _summarise(
     room, measured = room_for(size, asked), must_measure(search.kernel, asked)
     rank = rank_in_sample(size, n, sampled, DEVIATIONS)
     at_once = min(search.at_once, (queries.shape[0] + QUERIES - 1) // QUERIES * QUERIES)
-    block, tiles = _room(at_once, features, size), np.empty((PART // ROWS, features, ROWS), np.float32)
+    block, tiles = _room(at_once, features, size, basis.shape[0]), np.empty((PART // ROWS, features, ROWS), np.float32)
     sample = np.empty((QUERIES, sample_tiles.shape[0] * ROWS), np.float32)
     chosen, band = np.empty(size, np.int64), np.empty(block.near.shape[1], np.int64)
     marks = np.zeros(n // WORD + 1 if layout.cluster.size else 0, np.uint64)
@@ -190,7 +249,9 @@ def _summarise(
         stop = min(start + at_once, queries.shape[0])
         prepare(queries, start, stop, units.centre, units.scale, metric, block.ready, block.lengths)
         _set_limits(block, stop - start, sample_tiles, rank, units, metric, sample)
-        _visit(block, start, stop, gaps, meant, rows, layout, units, metric, size, tiles)
+        if basis.size:
+            prepare_screened(block.ready, stop - start, basis, block.screened)
+        _visit(block, start, stop, gaps, meant, rows, layout, basis, units, metric, size, tiles)
         for q in range(stop - start):
             m, found = start + q, size
             if not choose(

@@ -6,14 +6,17 @@ The candidates of query q are ``near[q, :count]``, their scores, and ``places[q,
 import math
 from typing import Any
 
+import numba
 import numpy as np
 
 from degroot.neighbourhoods.distances import MANHATTAN, measure
-from degroot.neighbourhoods.lanes import below, how_many, lowest
+from degroot.neighbourhoods.lanes import QUERIES, ROWS, WORD, below, how_many, lowest
 from degroot.neighbourhoods.selection import bracket, count_below, settle
 from degroot.points import compiled
 
-WORD = 64  # rows whose fate is told by the bits of one number
+# To hand over many arrays takes as long as to look at some rows: such functions become part of their callers.
+inlined = numba.njit(nogil=True, error_model="numpy", forceinline=True)
+
 TINY = 1e-30  # what underflow may take from a score
 
 
@@ -102,6 +105,25 @@ def compact(
         limits[q] = -np.inf
         kept = 0
     counts[q] = kept
+
+
+@inlined  # type: ignore[untyped-decorator]
+def keep_found(
+    found: Any, scores: Any, place: int, group: int, limits: Any, floors: Any, lengths: Any, rounding: float,
+    metric: int, size: int, near: Any, places: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Add to the candidates of the 4 queries of a group those of 64 rows, the first at `place`, that were found.
+
+    ``found`` has the bits of four tiles, as `product` gives them, and `scores` (4, 64) what they are of.
+    """
+    for k in range(QUERIES):
+        bits = np.uint64(0)
+        for t in range(WORD // ROWS):
+            bits |= ((found[t] >> np.uint64(ROWS * k)) & np.uint64(2**ROWS - 1)) << np.uint64(ROWS * t)
+        q = group + k
+        counts[q] = keep(bits, scores, k * WORD, place, near, places, q, counts[q])
+        if counts[q] > near.shape[1] - WORD:
+            compact(near, places, counts, limits, q, size, floors[q], lengths[q], rounding, metric)
 
 
 @compiled

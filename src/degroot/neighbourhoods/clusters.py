@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 from degroot.neighbourhoods.directions import directions
 from degroot.neighbourhoods.distances import COSINE, MANHATTAN
-from degroot.neighbourhoods.layouts import PART, Layout, distances_to
+from degroot.neighbourhoods.layouts import PART, Layout
 from degroot.neighbourhoods.samples import Sample
 from degroot.points import Array
 
@@ -15,7 +15,6 @@ MOST = 1024  # unless there were more clusters than this,
 SAMPLED_EACH = 16  # or fewer rows of the sample in each
 ROUNDS = 10  # of k-means
 SEED = 0
-TRIAL = 64  # rows asked when clusters are tried
 PIECE = 8192  # rows that are assigned at once
 SURE = 1e-9  # what rounding may take from a distance
 
@@ -43,18 +42,6 @@ def _chain(centres: Array) -> NDArray[np.intp]:
         gaps = np.where(left, ((centres - centres[chain[-1]]) ** 2).sum(axis=1), np.inf)
         chain.append(int(gaps.argmin()))
     return np.array(chain)
-
-
-def share_met(sample: Sample, centres: Array, size: int, n: int, metric: int) -> float:
-    """The share of the rows that a search for the `size` nearest of n has to look at, by a trial on the sample."""
-    some = sample.rows[:: max(1, len(sample.rows) // TRIAL)]
-    rank = max(1, round(size * len(sample.rows) / n))
-    reach = np.partition(distances_to(sample.rows, some, metric), min(rank, len(sample.rows) - 1), axis=1)
-    reach = reach[:, min(rank, len(sample.rows) - 1)]
-    gaps = distances_to(centres, sample.rows, metric)
-    label = gaps.argmin(axis=1)
-    bound = np.abs(distances_to(centres, some, metric)[:, label] - gaps.min(axis=1))
-    return float((bound <= reach[:, None]).mean())
 
 
 def layout_of(rows: Array, centres: Array, sample: Sample, metric: int) -> Layout:

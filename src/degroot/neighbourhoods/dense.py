@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from degroot.neighbourhoods.candidates import WORD, choose, compact, keep, keep_sample, slack_of
+from degroot.neighbourhoods.candidates import choose, keep_found, keep_sample, slack_of
 from degroot.neighbourhoods.distances import MANHATTAN, measure
-from degroot.neighbourhoods.lanes import QUERIES, ROWS, difference, product
+from degroot.neighbourhoods.lanes import QUERIES, ROWS, WORD, difference, product
 from degroot.neighbourhoods.selection import search_all
 from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
 from degroot.neighbourhoods.thresholds import rank_in_sample, score_sample, threshold
@@ -98,7 +98,7 @@ def scan(
 
     `place` is where the first of these rows stands.
     """
-    features, room = tiles.shape[1], near.shape[1]
+    features = tiles.shape[1]
     query_at = group * features
     for start in range(first, last, WORD // ROWS):
         for t in range(WORD // ROWS):
@@ -107,14 +107,10 @@ def scan(
                 found[t] = difference(tiles, row_at, ready, query_at, features, limits, group, scores, t * ROWS, WORD)
             else:
                 found[t] = product(tiles, row_at, ready, query_at, features, limits, group, scores, t * ROWS, WORD)
-        for k in range(QUERIES):
-            bits = np.uint64(0)
-            for t in range(WORD // ROWS):
-                bits |= ((found[t] >> np.uint64(ROWS * k)) & np.uint64(2**ROWS - 1)) << np.uint64(ROWS * t)
-            q = group + k
-            counts[q] = keep(bits, scores, k * WORD, place + (start - first) * ROWS, near, places, q, counts[q])
-            if counts[q] > room - WORD:
-                compact(near, places, counts, limits, q, size, floors[q], lengths[q], rounding, metric)
+        keep_found(
+            found, scores, place + (start - first) * ROWS, group, limits, floors, lengths, rounding, metric, size,
+            near, places, counts,
+        )  # fmt: skip
 
 
 @compiled

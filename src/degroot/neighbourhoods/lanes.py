@@ -14,6 +14,7 @@ from degroot.instructions import data_of, int32, int64, loop, number, plus_produ
 
 ROWS = 16  # rows in a tile: one AVX-512 register
 QUERIES = 4  # queries compared with a tile at once: 64 sums, which fit the registers of AVX2 and NEON too
+WORD = 64  # rows whose fate is told by the bits of one number
 CACHE = 1 << 19  # bytes: rows that take more are worth a `fetch` before they are needed
 
 _float = ir.FloatType()

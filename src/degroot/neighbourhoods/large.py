@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.neighbourhoods.blocked import BlockedIndex
-from degroot.neighbourhoods.clusters import centres_of, layout_of, share_met
+from degroot.neighbourhoods.clusters import centres_of, layout_of
 from degroot.neighbourhoods.distances import COSINE
 from degroot.neighbourhoods.layouts import Layout, in_sequence
-from degroot.neighbourhoods.samples import draw, extremes, sample_of
+from degroot.neighbourhoods.samples import Sample, draw, extremes, sample_of
+from degroot.neighbourhoods.trials import Trial
 from degroot.points import Array
 
 LARGE = 1 << 26  # bytes of rows
-PAYS = 0.25  # share of the rows: four queries look together, and rows in clusters are scattered in memory
+PAYS = 0.75  # of the cost without: more is not worth the trouble
+CLUSTERS_PAY = 0.5  # of the cost behind a screen: they take long to make
 EXPONENT = 100  # of 2: float32 takes rows within it, whatever they are multiplied with
 
 Kept = Mapping[str, NDArray[Any]]
@@ -30,7 +32,8 @@ class LargeSet:
     def __init__(self, rows: Array, metric: int, kept: Kept) -> None:
         self.rows, self.metric = rows, metric
         self._kept = dict(kept)
-        self.sample = sample_of(self._kept["sample"], metric, self._kept["extremes"])
+        some = _ready(self._kept["sample"])
+        self.sample = sample_of(some, metric, self._kept["extremes"])
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """The arrays that take long to make."""
@@ -38,36 +41,42 @@ class LargeSet:
 
     def in_sequence(self, size: int, kernel: int) -> BlockedIndex:
         """A search that visits every row."""
-        return self._index(size, kernel, in_sequence(len(self.rows), self.sample.rows.shape[1]))
+        d = self.sample.rows.shape[1]
+        return self._index(size, kernel, in_sequence(len(self.rows), d), np.empty((0, d), np.float32))
 
     def exact(self, size: int, kernel: int) -> BlockedIndex:
-        """A search that is exact, by clusters if these pay."""
+        """A search that is exact, and passes over rows by clusters or behind a screen, if that pays."""
         if "order" not in self._kept:
-            centres = centres_of(self.sample, len(self.rows))
-            share = share_met(self.sample, centres, size, len(self.rows), self.metric)
-            self._keep(centres if pays(share) else centres[:0])
-        return self._index(size, kernel, self._layout())
+            centres, basis = cheapest(self.sample, size, len(self.rows), self.metric)
+            self._keep(centres, basis)
+        return self._index(size, kernel, self._layout(), self._kept["basis"])
 
     def approximate(self, size: int, kernel: int) -> BlockedIndex:
         """A search in the nearest clusters."""
         return self.in_sequence(size, kernel)
 
-    def _keep(self, centres: Array) -> None:
-        """Make and keep the layout of the rows in clusters around the centres; none: in sequence."""
+    def _keep(self, centres: Array, basis: NDArray[np.float32]) -> None:
+        """Keep the screen, and the layout of the rows in clusters around the centres; none: in sequence."""
         n, d = len(self.rows), self.sample.rows.shape[1]
         layout = layout_of(self.rows, centres, self.sample, self.metric) if len(centres) else in_sequence(n, d)
-        self._kept |= layout._asdict()
+        self._kept |= layout._asdict() | {"basis": basis}
 
     def _layout(self) -> Layout:
-        return Layout(*(self._kept[name] for name in Layout._fields))
+        return Layout(*(_ready(self._kept[name]) for name in Layout._fields))
 
-    def _index(self, size: int, kernel: int, layout: Layout) -> BlockedIndex:
-        return BlockedIndex(self.rows, size, self.metric, kernel, self.sample, layout)
+    def _index(self, size: int, kernel: int, layout: Layout, basis: NDArray[np.float32]) -> BlockedIndex:
+        screen = _ready(basis)
+        return BlockedIndex(self.rows, size, self.metric, kernel, self.sample, layout, screen)
 
 
-def pays(share: float) -> bool:
-    """Whether clusters save time where a search looks at that share of the rows."""
-    return share < PAYS
+def cheapest(sample: Sample, size: int, n: int, metric: int) -> tuple[Array, NDArray[np.float32]]:
+    """The centres of clusters, or the directions of a screen, if a search looks at fewer rows with them."""
+    trial = Trial(sample, size, n, metric)
+    centres = centres_of(sample, n)
+    cost, basis = trial.cheapest_screen()
+    if trial.cost_of_clusters(centres) < min(PAYS, CLUSTERS_PAY * cost):
+        return centres, basis[:0]
+    return centres[:0], basis if cost < PAYS else basis[:0]
 
 
 def large_set(rows: Any, metric: int, kept: Kept) -> LargeSet | None:
@@ -91,6 +100,11 @@ def _fits(kept: Kept, rows: Array, metric: int) -> bool:
     if "extremes" not in kept or "sample" not in kept or kept["extremes"].shape != (2, d):
         return False
     return kept["sample"].shape[1] == located and ("order" not in kept or len(kept["order"]) in (0, n))
+
+
+def _ready(array: NDArray[Any]) -> NDArray[Any]:
+    """`array` in the one memory layout for which the kernels are compiled."""
+    return np.require(array, None, ["C", "A", "W"])
 
 
 def in_place(rows: Array) -> Array:

@@ -23,7 +23,7 @@ _float = ir.FloatType()
 _sixteen = ir.VectorType(_float, ROWS)
 
 
-def _transposed(builder: Any, lines: list[Any]) -> list[Any]:
+def transposed(builder: Any, lines: list[Any]) -> list[Any]:
     """Sixteen vectors of sixteen as the columns of what they are the rows of: four times the perfect shuffle."""
     half = ROWS // 2
     kind = ir.VectorType(int32, ROWS)
@@ -64,7 +64,7 @@ def _pack_square(_context: Any, rows: Any, starts: Any, _j: Any, centre: Any, sc
             place = builder.add(builder.load(builder.gep(start, [number(r)])), j)
             line = builder.fmul(builder.fsub(load(builder.gep(row, [place])), centre_here), factor)
             lines.append(line if kind == _sixteen else builder.fptrunc(line, _sixteen))
-        for k, column in enumerate(_transposed(builder, lines)):
+        for k, column in enumerate(transposed(builder, lines)):
             place = builder.gep(target, [builder.add(at, number(ROWS * k))])
             builder.store(column, builder.bitcast(place, _sixteen.as_pointer()), align=4)
         return context.get_dummy_value()
@@ -74,8 +74,8 @@ def _pack_square(_context: Any, rows: Any, starts: Any, _j: Any, centre: Any, sc
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _add_norms(_context: Any, tiles: Any, _at: Any, _features: Any) -> Any:
-    """``_add_norms(tiles, at, features)``: the squared norms of 16 rows after the features of their tile."""
+def add_norms(_context: Any, tiles: Any, _at: Any, _features: Any) -> Any:
+    """``add_norms(tiles, at, features)``: the squared norms of 16 rows after the features of their tile."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         tiles, at, features = arguments
@@ -113,7 +113,7 @@ def _pack_tile(
             for j in range(features):
                 into[at + j * ROWS + r] = (flat[starts[r] + j] - centre[j]) * scale
     if norms:
-        _add_norms(tiles, at, features)
+        add_norms(tiles, at, features)
 
 
 @compiled
