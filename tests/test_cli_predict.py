@@ -215,7 +215,7 @@ def wait_for(process, manifest, parts):
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize(("suffix", "kills"), [(".parquet", 2), (".csv", 1)])
+@pytest.mark.parametrize(("suffix", "kills"), [(".parquet", 1), pytest.param(".csv", 3, marks=pytest.mark.slow)])
 def test_a_killed_run_goes_on_by_the_same_command_and_ends_with_the_same_bytes(predict, saved, tmp_path, suffix, kills):
     many(tmp_path / "in")
     straight, out = tmp_path / f"straight{suffix}", tmp_path / f"out{suffix}"
