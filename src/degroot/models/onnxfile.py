@@ -87,6 +87,7 @@ def from_onnx(content: bytes) -> OnnxModel:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = QUIET
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # threads that wait leave the cores alone
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     _check_inputs(session.get_inputs())
     kinds = [output.type for output in session.get_outputs()]
