@@ -9,7 +9,7 @@ from degroot.exceptions import InvalidInput
 NAMES = (
     "synthetic", "table1", "readings", "table2",
     *(f"figure{number}" for number in range(1, 12)),
-    "theorem1", "theorem2",
+    "theorem1", "theorem2", "degrees",
 )  # fmt: skip
 
 
