@@ -199,9 +199,11 @@ def _draw_cost(axes: Axes, table: pd.DataFrame, degree: int) -> None:
     for part, look in COSTS.items():
         seconds = table.groupby("agents")[part].median()
         axes.plot(seconds.index, 1e3 * seconds.clip(lower=1e-6), label=part, **look)
-    axes.set(
-        xscale="log", yscale="log", title=f"Cost at degree {degree}", xlabel="agents", ylabel="ms a question, one core"
-    )
+    axes.set(title=f"Cost at degree {degree}", xlabel="number of agents $K$", ylabel="ms a question, one core")
+    axes.set_yscale("log")
+    axes.set_xscale("log", base=2)
+    numbers = sorted(set(table["agents"]))
+    axes.set_xticks(numbers, [f"{number:,}" for number in numbers])
 
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
