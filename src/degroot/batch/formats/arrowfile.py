@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.ipc
 
 from degroot.batch.formats.cursor import Cursor
@@ -28,7 +27,9 @@ class ArrowFile:
         if self._stream:
             rows = sum(batch.num_rows for batch in self._batches(None))
         else:
-            rows = pyarrow.dataset.dataset(self._path, format="ipc").count_rows()
+            from pyarrow.dataset import dataset  # which takes a while
+
+            rows = dataset(self._path, format="ipc").count_rows()
         return ((min(size, rows - first), 0, 0) for first in range(0, rows, size))
 
     def read(self, shard: Shard, names: Sequence[str], _text: Sequence[str] = ()) -> pa.Table:

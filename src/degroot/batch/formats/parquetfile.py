@@ -18,7 +18,9 @@ class ParquetFile:
     """An open Parquet file. Rows that follow on those read before are read at once; others from their row group on."""
 
     def __init__(self, path: Path) -> None:
-        self._file = pyarrow.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
+        self._file = pyarrow.parquet.ParquetFile(
+            path, buffer_size=BUFFER, pre_buffer=False, page_checksum_verification=True
+        )
         self.schema: pa.Schema = self._file.schema_arrow
         self._cursor: Cursor | None = None
 
