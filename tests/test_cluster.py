@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from degroot import Agent, Collective, batch
 from degroot.answers import FIELDS
-from degroot.batch.cluster import Cluster
+from degroot.batch.cluster import on_ray
 from degroot.checks import flags
 from degroot.cluster import Ray
 from degroot.cluster.hearing import Hearing, Standards
@@ -222,7 +222,7 @@ def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsy
     table = pd.DataFrame(np.vstack([POINTS] * 4), columns=features)
     table.head(100).to_csv("a.csv", index=False)
     table.to_parquet("b.parquet")
-    with Cluster(collective) as cluster:
+    with on_ray(collective) as cluster:
         given = ["a.csv", "b.parquet"]
         plans = [batch.make_plan(given, Path(out), features, columns, rows=90) for out in ("l.csv", "r.csv")]
         for plan, working in zip(plans, (batch.Local(collective.consult, 1), cluster), strict=True):
@@ -258,6 +258,14 @@ def test_errors_of_agents_come_back(engine):
     assert np.isfinite(collective.predict(POINTS)).all()  # its process goes on
 
 
+def test_a_process_that_always_dies_is_given_up(engine, monkeypatch):
+    monkeypatch.setattr("degroot.cluster.engine.RETRIES", 1)
+    X, y = rows(np.random.default_rng(0), 0)
+    agents = [Agent(lambda X: X[:, 0] if len(X) > 1 else os._exit(1), X, y, "deadly")]
+    with pytest.raises(AgentError, match=r"^Agent 'deadly': its process must answer; .*[^.]\.$"):
+        Collective(agents, engine=engine).predict(POINTS[:1])
+
+
 def test_a_model_that_cannot_be_sent(engine):
     lock = threading.Lock()
     X, y = rows(np.random.default_rng(0), 0)
@@ -281,6 +289,11 @@ def test_no_cluster_at_the_address(address, monkeypatch):
             engine.connect()
     with pytest.raises(InvalidInput, match=r"^The address of a Ray cluster must be \"host:port\"; got 'nowhere'\.$"):
         Ray("nowhere").connect()
+
+
+def test_files_need_more_than_a_client():
+    with pytest.raises(InvalidInput, match=r"its address must be \"host:port\"; got 'ray://127.0.0.1:10001'"):
+        on_ray(Collective(linear(1)), "ray://127.0.0.1:10001").__enter__()
 
 
 def test_another_ray_than_the_cluster_has(monkeypatch):

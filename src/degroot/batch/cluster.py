@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import asdict
 from typing import Any
 
@@ -14,65 +14,70 @@ import pyarrow as pa
 from degroot.batch.reader import Reader
 from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task
-from degroot.cluster import Assembly, Ray
+from degroot.cluster import Ray
 from degroot.collective import Collective
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.tables import told
+
+CLIENT = "ray://"  # by which Ray Data cannot be reached
 
 
-class Cluster:
-    """Callers on a Ray cluster, each with a shard at a time.
-
-    Use it in a ``with`` statement: Ray is joined or started at its beginning, and left or ended at its end.
+@contextmanager
+def on_ray(collective: Collective, address: str | None = None, jobs: int | None = None) -> Iterator["Callers"]:
+    """Join a Ray cluster, or start a Ray on this machine, and make the agents its actors; leave or end it at the end.
 
     Parameters
     ----------
     collective : Collective
-        Its agents become actors. Those that are in files are opened there again, each in its own process.
+        Those of its agents that are in files are opened there again, each in its own process.
     address : str, optional
         Of the cluster; without one, as `Ray` says.
     jobs : int, optional
         How many callers at most; by default as many as the cluster has cores for.
     """
+    if address is not None and address.startswith(CLIENT):
+        raise InvalidInput(f'Files must be read on the cluster: its address must be "host:port"; got {address!r}.')
+    with (
+        redirect_stdout(sys.stderr),  # Ray tells there of processes that ended
+        Ray(address) as ray,
+        closing(
+            ray.panel(
+                collective.agents, collective.judges, collective.option, collective.peers, guarded=collective.guarded
+            )
+        ) as assembly,
+    ):
+        yield Callers(assembly.with_jobs(1).consult, jobs)
 
-    def __init__(self, collective: Collective, address: str | None = None, jobs: int | None = None) -> None:
-        self.collective, self.jobs, self.ray = collective, jobs, Ray(address)
-        self.assembly: Assembly | None = None
-        self.open = ExitStack()
 
-    def __enter__(self) -> "Cluster":
-        with ExitStack() as opening:
-            opening.enter_context(redirect_stdout(sys.stderr))  # Ray tells there of processes that ended
-            opening.enter_context(self.ray)
-            self.open = opening.pop_all()
-        return self
+class Callers:
+    """Tasks on a Ray cluster that read a shard each and put it to the agents' actors.
 
-    def __exit__(self, *_: object) -> None:
-        if self.assembly is not None:
-            self.assembly.close()
-        self.open.close()
+    Parameters
+    ----------
+    consult : as `Assembly.consult`
+    jobs : how many callers at most
+    """
 
-    @property
-    def consult(self) -> Consult:
-        """What callers ask; they use one thread each."""
-        if self.assembly is None:
-            asked = self.collective
-            self.assembly = self.ray.panel(
-                asked.agents, asked.judges, asked.option, asked.peers, guarded=asked.guarded
-            ).with_jobs(1)
-        return self.assembly.consult
+    def __init__(self, consult: Consult, jobs: int | None = None) -> None:
+        self.consult, self.jobs = consult, jobs
 
     def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
         """Every shard with its answers, as they come. Ray Data waits when answers are not fetched."""
         known = {shard.number: shard for shard in shards}
-        if not known:
-            return
-        for block in self._stream(list(known.values()), task).iter_batches(
-            batch_size=None, batch_format="pyarrow", prefetch_batches=0
-        ):
+        for block in self._blocks(list(known.values()), task) if known else ():
             for number, answer, refusal in zip(*(block.column(name) for name in ANSWER.names), strict=True):
                 if refusal.is_valid:
                     raise InvalidInput(refusal.as_py())
                 yield known[number.as_py()], unpacked(answer)
+
+    def _blocks(self, shards: list[Shard], task: Task) -> Iterator[pa.Table]:
+        from ray.exceptions import RayError
+
+        stream = self._stream(shards, task).iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
+        try:
+            yield from stream
+        except RayError as error:
+            raise DeGrootError(f"The cluster must answer; {told(error).splitlines()[0]}.") from error
 
     def _stream(self, shards: list[Shard], task: Task) -> Any:
         data = _ray_data()
@@ -125,3 +130,6 @@ def _ray_data() -> Any:
         data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     return data
+
+
+Cluster = on_ray  # until the command line says `on_ray`

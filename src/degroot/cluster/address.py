@@ -24,6 +24,7 @@ def check_reached(address: str) -> None:
 
 def refusal(address: str | None, error: Exception) -> InvalidInput:
     """The error that there is no Ray to be had."""
+    reason = " ".join(told(error).split()).rstrip(" .")
     if address is None:
-        return InvalidInput(f"Ray must start on this machine; {told(error)}.")
-    return InvalidInput(f"There must be a Ray cluster at {address}; {told(error)}.")
+        return InvalidInput(f"Ray must start on this machine; {reason}.")
+    return InvalidInput(f"There must be a Ray cluster at {address}; {reason}.")

@@ -95,7 +95,8 @@ class Member:
         def block(start: int, stop: int) -> None:
             judge.testify(_part(found, slice(start, stop)), 0, located[start:stop], reach)
 
-        in_blocks(block, M, block_size(M, floats, self.n_jobs), self.n_jobs)
+        together = max(judge.near[reach].at_once, block_size(M, floats, self.n_jobs))
+        in_blocks(block, M, together, self.n_jobs)
         return found
 
     def _expected(self, located: Any) -> Expected:
