@@ -271,6 +271,18 @@ def test_input_that_changes_while_it_is_read_is_refused(collective, tmp_path):
     assert not plan.output.exists()
 
 
+def test_an_engine_that_loses_a_shard_writes_no_output(stopped, collective):
+    plan, _ = stopped
+
+    class Losing(Counting):
+        def answers(self, shards, task):
+            yield from super().answers(shards[:-1], task)
+
+    with pytest.raises(DeGrootError, match="must answer all shards; number 4 of 5 was not answered"):
+        run(plan, Losing(collective))
+    assert not plan.output.exists()
+
+
 def test_one_output_is_written_by_one_run(stopped, collective):
     plan, _ = stopped
 
@@ -334,17 +346,26 @@ def test_bad_rows_are_null_and_counted_where_that_is_asked_for(collective, tmp_p
         assert_allclose(found[name].take(good), expected, rtol=1e-12)
 
 
-def test_gaps_are_points_like_others_where_every_agent_has_a_space(tmp_path):
-    filled = FunctionTransformer(np.nan_to_num)
-    members = agents(model=lambda: Filling(Ridge()), space=filled)
-    asked = Collective(members, n_jobs=1)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_gaps_are_points_like_others_where_every_agent_has_a_space(tmp_path, kind):
+    asked = Collective(agents(model=lambda: Filling(Ridge()), space=FunctionTransformer(np.nan_to_num)), n_jobs=1)
     assert asked.takes_gaps
-    table = points(30).set_column(1, "x0", pa.array([None, np.nan, *points(30)["x0"].to_pylist()[2:]], pa.float64()))
-    pa.parquet.write_table(table, tmp_path / "in.parquet")
-    plan = planned(asked, [tmp_path / "in.parquet"], tmp_path / "out.parquet", gaps=asked.takes_gaps)
-    assert run(plan, Local(asked.consult, 1)).bad == 0
-    expected = asked.consult(np.nan_to_num(array(table))).value
-    assert_allclose(pa.parquet.read_table(tmp_path / "out.parquet")["value"], expected)
+    values = [None, np.nan, *points(30)["x0"].to_pylist()[2:]]
+    table = points(30).set_column(1, "x0", pa.array(values, pa.float64()))
+    if kind == "csv":
+        values = ["", "NA", "?", *map(str, values[3:])]
+        table = table.set_column(1, "x0", pa.array(values))
+    (pa.csv.write_csv if kind == "csv" else pa.parquet.write_table)(table, tmp_path / f"in.{kind}")
+    about = {"gaps": asked.takes_gaps, "on_bad_row": "null"}
+    plan = planned(asked, [tmp_path / f"in.{kind}"], tmp_path / "out.parquet", **about)
+    bad = [2] if kind == "csv" else []  # no number, and no gap either
+    assert run(plan, Local(asked.consult, 1)).bad == len(bad)
+    found = pa.parquet.read_table(tmp_path / "out.parquet")["value"].to_numpy()
+    X = array(points(30))
+    X[:2, 0] = 0.0
+    expected = asked.predict(X)
+    expected[bad] = np.nan
+    assert_allclose(found, expected)
 
 
 class Filling:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from degroot.batch.outputs import publish, writer
 from degroot.batch.unfinished import Unfinished
+from degroot.exceptions import DeGrootError
 
 
 class Merging:
@@ -39,6 +40,8 @@ class Merging:
     def finish(self, count: int) -> None:
         """Take what is left of `count` parts, and give the file its name."""
         self.advance(count)
+        if self._next != count:
+            raise DeGrootError(f"The engine must answer all shards; number {self._next} of {count} was not answered.")
         self._writer.close()
         self._sink.close()
         publish(self._file, self._output)

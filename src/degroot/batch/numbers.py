@@ -1,4 +1,4 @@
-"""Numbers: the features of rows as an array, whatever the columns hold. What is no number becomes NaN."""
+"""Numbers: the features of rows as an array, whatever the columns hold."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
 from degroot.points import Array
 
-NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+MISSING = pa.array(pyarrow.csv.ConvertOptions().null_values)  # how a missing value is written, such as NA
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -21,7 +23,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def numbers(table: pa.Table, names: Sequence[str]) -> Array:
-    """These columns, (m, d); NaN for a null and for a text that is no number."""
+    """These columns, (m, d); NaN where a value is missing, infinity for a text that is no number."""
     X = np.empty((table.num_rows, len(names)))
     for k, name in enumerate(names):
         X[:, k] = _floats(table.column(name)).to_numpy()
@@ -46,6 +48,7 @@ def _floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _from_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    written = pc.match_substring_regex(column, NUMBER)
-    trimmed = pc.utf8_ltrim(pc.utf8_trim_whitespace(column), "+")
-    return pc.if_else(written, trimmed, None).cast(pa.float64())
+    trimmed = pc.utf8_trim_whitespace(column)
+    gap, written = pc.is_in(trimmed, MISSING), pc.match_substring_regex(trimmed, NUMBER)
+    values = pc.if_else(written, pc.utf8_ltrim(trimmed, "+"), None).cast(pa.float64())
+    return pc.if_else(pc.or_(gap, written), values, np.inf)

@@ -1,6 +1,6 @@
 """CSV files: text, cut where rows end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,19 +33,13 @@ class CsvFile:
             start = stop
 
     def read(self, shard: Shard, names: Sequence[str], text: Sequence[str]) -> pa.Table:
-        """These columns of a shard: numbers where all of a column are numbers, except for those in `text`."""
+        """These columns of a shard: numbers, or text where any is none; those in `text` always."""
         with self._path.open("rb") as file:
             file.seek(shard.start)
             content = file.read(shard.stop - shard.start)
         wrong: list[Any] = []
-        parsed = partial(_parsed, content, self.schema.names, wrong)
         try:
-            try:
-                table = parsed({name: pa.string() if name in text else pa.float64() for name in names})
-            except pa.ArrowInvalid:
-                if wrong:
-                    raise
-                table = parsed(dict.fromkeys(names, pa.string()))
+            table = _numbers_or_text(partial(_parsed, content, self.schema.names, wrong), names, text)
         except pa.ArrowInvalid as error:
             if not wrong:
                 raise
@@ -58,6 +52,15 @@ class CsvFile:
 def _header(line: bytes) -> list[str]:
     names: list[str] = pyarrow.csv.read_csv(pa.py_buffer(line + b"\n")).column_names
     return names
+
+
+def _numbers_or_text(
+    parsed: Callable[[dict[str, pa.DataType]], pa.Table], names: Sequence[str], text: Sequence[str]
+) -> pa.Table:
+    try:
+        return parsed({name: pa.string() if name in text else pa.float64() for name in names})
+    except pa.ArrowInvalid:  # something is no number
+        return parsed(dict.fromkeys(names, pa.string()))
 
 
 def _parsed(content: bytes, names: list[str], wrong: list[Any], types: dict[str, pa.DataType]) -> pa.Table:
