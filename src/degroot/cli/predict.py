@@ -109,9 +109,9 @@ def _in_process(path: Path, engine: str, address: str | None, jobs: int | None, 
     peers = None if found.peers is None else tuple(map(tuple, found.peers.tolist()))
     working: AbstractContextManager[Engine] = nullcontext(batch.Local(found.consult, allowed(jobs)))
     if engine == RAY:
-        from degroot.batch.cluster import Cluster
+        from degroot.batch.cluster import on_ray
 
-        working = Cluster(found, address, jobs)
+        working = on_ray(found, address, jobs)
     return Asked(found.names, found.feature_names or [], outputs, found.takes_gaps, working, identity, peers=peers)
 
 
