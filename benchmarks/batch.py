@@ -33,7 +33,8 @@ FIELDS = "value,standard_error,weights"
 SHARD = 1 << 16
 MILLION = 1_000_000
 CHILD = """
-import sys
+import os, sys
+os.sched_setaffinity(0, [int(core) for core in sys.argv.pop(1).split(",")])
 from degroot.cli import main
 try:
     main()
@@ -61,7 +62,7 @@ Seconds in a process that is already running, at the cpusmall scale, value only.
 {slope:.2f} s for each million rows, at most {residual:.0f} % off; time grows with rows to the power {power:.2f}."""
 CORES = """\
 {rows:,} rows at the cpusmall scale, {fields}, in processes that may use one core or two
-(`taskset`), with as many threads; without start-up. Asked for: at least 1.7 times."""
+(`os.sched_setaffinity`), with as many threads; without start-up. Asked for: at least 1.7 times."""
 RAY = """\
 {rows:,} rows at the cpusmall scale, {fields}. Ray on this machine, each agent an actor; start-up
 and shutdown given apart. The outputs are {same}."""
@@ -110,9 +111,8 @@ class Bench:
         source, output = self.input(name, rows), self.folder / "out.parquet"
         output.unlink(missing_ok=True)
         arguments = ["--collective", self.collective(name), "--input", source, "--output", output, "--fields", fields]
-        command = [sys.executable, "-c", CHILD, "predict", *map(str, arguments), *more]
-        if cores is not None:
-            command = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores])), *command]
+        allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))
+        command = [sys.executable, "-c", CHILD, allowed, "predict", *map(str, arguments), *more]
         begun = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True)
         seconds = time.perf_counter() - begun
