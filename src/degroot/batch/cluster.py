@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -81,22 +81,22 @@ class Callers:
 
     def _stream(self, shards: list[Shard], task: Task) -> Any:
         data = _ray_data()
-        items = [asdict(shard) | {"file": os.path.abspath(shard.file)} for shard in shards]
-        return data.from_items(items, override_num_blocks=len(items)).map_batches(
+        return data.from_items([asdict(shard) for shard in shards], override_num_blocks=len(shards)).map_batches(
             answered,
-            fn_args=(task, self.consult),
+            fn_args=(task, self.consult, os.getcwd()),
             batch_size=1,
             batch_format="pyarrow",
             compute=data.TaskPoolStrategy(size=self.jobs),
         )
 
 
-def answered(items: pa.Table, task: Task, consult: Consult) -> pa.Table:
-    """The answers to one shard, or why there are none; as a row of `ANSWER`."""
+def answered(items: pa.Table, task: Task, consult: Consult, folder: str) -> pa.Table:
+    """The answers to one shard, whose path begins at `folder`, or why there are none; as a row of `ANSWER`."""
     (item,) = items.to_pylist()
     shard = Shard(**item)
     try:
-        answer, refusal = packed(task.answer(shard, Reader(task).read(shard), consult)), None
+        table = Reader(task).read(replace(shard, file=os.path.join(folder, shard.file)))
+        answer, refusal = packed(task.answer(shard, table, consult)), None
     except DeGrootError as error:
         answer, refusal = pa.nulls(1, pa.large_binary()), str(error)
     return pa.table([pa.array([shard.number]), answer, pa.array([refusal], pa.string())], schema=ANSWER)
@@ -130,6 +130,3 @@ def _ray_data() -> Any:
         data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     return data
-
-
-Cluster = on_ray  # until the command line says `on_ray`
