@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from degroot import consensus
 from degroot.deletions import delete_each
-from degroot.points import Array, compiled, for_kernels, in_blocks
+from degroot.points import Array, compiled, for_kernels, in_blocks, over_points
 from degroot.sampled import deletion
 from degroot.sampled.columns import Columns, Peers, columns, fill
 from degroot.sampled.consensus import FEW, dense, solve
@@ -54,10 +54,14 @@ def _of_few(trust: Array, beliefs: Array) -> Array:
     M, K, Q = beliefs.shape
     if K == 1:
         return np.full_like(beliefs, np.nan)
-    values, no_weights = np.empty((M, Q, K)), np.empty((0, K, K))
+    values, no_weights = np.empty((Q, M, K)), np.empty((0, K, K))
+
+    def kernel(trust: Array, beliefs: Array, values: Array) -> None:
+        delete_each(trust, beliefs, values, no_weights)
+
     for o in range(Q):
-        delete_each(trust, np.ascontiguousarray(beliefs[..., o]), values[:, o], no_weights)
-    return values.transpose(0, 2, 1)
+        over_points(kernel, trust, np.ascontiguousarray(beliefs[..., o]), values[o])
+    return np.moveaxis(values, 0, -1)
 
 
 def _values(trust: Array, peers: Peers, scorers: Columns, weights: Array, beliefs: Array, values: Array) -> None:
