@@ -131,7 +131,7 @@ def test_weights_are_those_of_the_whole_matrix(K, q, kind):
     assert residual(weights, trust, peers) < 1e-12
 
 
-@pytest.mark.parametrize(("K", "q"), SIZES)
+@pytest.mark.parametrize(("K", "q"), [(5, 3), (12, 4), (40, 8), (65, 5), (90, 3), (100, 12)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_without_each_agent_are_those_of_the_whole_matrix(K, q, kind):
     peers = acquaintances(K, q)
@@ -143,8 +143,8 @@ def test_values_without_each_agent_are_those_of_the_whole_matrix(K, q, kind):
     )
 
 
-@given(st.integers(0, 2**32), st.integers(3, 120), st.floats(0, 8), st.floats(0, 30))
-@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(3, 100), st.floats(0, 8), st.floats(0, 30))
+@settings(max_examples=40, deadline=None)
 def test_any_trust_is_solved(seed, K, heaviness, stubbornness):
     rng = np.random.default_rng(seed)
     peers = acquaintances(K, int(rng.integers(3, K + 1)), seed)
