@@ -1,9 +1,15 @@
 """Large sets of rows: every way through them finds what looking at all of them finds."""
 
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from test_neighbourhoods import (
     KINDS,
     WITHOUT_DIRECTION,
@@ -56,7 +62,7 @@ def test_means_are_those_over_the_nearest_rows(path, metric, rows_of):
         pytest.skip("directions bound Euclidean distances only")
     if metric == "cosine" and rows_of in WITHOUT_DIRECTION:
         rows_of = normal
-    for n, d, size in [(700, 17, 7), (2500, 20, 1), (2500, 33, 60), (3001, 16, 3000), (300, 16, 300), (4200, 15, 400)]:
+    for n, d, size in [(700, 17, 7), (2500, 20, 1), (3001, 16, 3000), (300, 15, 300), (4200, 33, 400)]:
         rows, queries = rows_of(np.random.default_rng(n), n, d)
         kernel = list(KERNELS)[size % 3]
         assert_means(build(path, rows, size, metric, kernel), rows, queries, atol=1e-12)
@@ -158,3 +164,205 @@ def test_rows_in_heaps_and_on_planes(data, n, d, seed):
     points = flat @ rng.normal(size=(inner, d)) + 1e-3 * rng.normal(size=(n + 30, d)) + rng.normal(size=d)
     kernel = data.draw(st.sampled_from(list(KERNELS)))
     assert_means(build(path, points[:n], size, kernel=kernel), points[:n], points[n:], atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------- which way is chosen
+
+
+def heaps(rng, n, d):
+    centres = 10 * rng.normal(size=(20, d))
+    return (centres[rng.integers(20, size=n)] + rng.normal(size=(n, d))).astype(np.float32)
+
+
+def flat(rng, n, d):
+    return (rng.normal(size=(n, 3)) @ rng.normal(size=(3, d)) + 0.01 * rng.normal(size=(n, d))).astype(np.float32)
+
+
+def noise(rng, n, d):
+    return rng.normal(size=(n, d)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("rows_of", "path"), [(heaps, "clustered"), (flat, "screened"), (noise, "blocked")])
+def test_the_way_that_is_chosen_depends_on_the_rows(monkeypatch, rows_of, path):
+    monkeypatch.setattr(large, "LARGE", 1 << 19)
+    monkeypatch.setattr(clusters, "ROWS_EACH", 200)
+    rows = rows_of(np.random.default_rng(0), 20_030, 12 if rows_of is heaps else 40)
+    neighbourhoods = Neighbourhoods(rows[:20_000], 100)
+    assert neighbourhoods.path == path
+    assert_means(neighbourhoods, rows[:20_000], rows[20_000:])
+
+
+def test_small_sparse_and_scattered_rows_are_not_large_sets(monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(500, 20))
+    assert Neighbourhoods(rows, 9).path == "dense"
+    assert Neighbourhoods(rows, 9).kept() == {}
+    monkeypatch.setattr(large, "LARGE", -1)
+    assert Neighbourhoods(rows[:, ::2], 9).path == "dense"
+    assert Neighbourhoods(csr_array(rows * (rows > 2)), 9).path == "sparse"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_was_kept_is_not_made_again(monkeypatch, path):
+    rng = np.random.default_rng(0)
+    rows, queries, values = rng.normal(size=(900, 16)), rng.normal(size=(40, 16)), rng.normal(size=(900, 2))
+    first = build(path, rows, 20)
+    for made in ("extremes", "draw", "cheapest", "centres_of", "layout_of"):
+        monkeypatch.setattr(large, made, None)
+    monkeypatch.setattr(large, "LARGE", -1)
+    again = Neighbourhoods(rows, 20, kept=first.kept())
+    assert again.path == path
+    np.testing.assert_array_equal(again.means(queries, values), first.means(queries, values))
+
+
+def test_what_was_kept_of_other_rows_is_made_again(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, other = rng.normal(size=(900, 16)), rng.normal(size=(800, 17))
+    kept = build("clustered", other, 20).kept()
+    assert_means(build("clustered", rows, 20, kept=kept), rows, rows[:9] + 0.1)
+
+
+# ------------------------------------------------------------------------------------------------------ where rows lie
+
+
+@pytest.mark.parametrize("mode", ["r", "c"])
+@pytest.mark.parametrize("path", PATHS)
+def test_rows_in_a_file_are_not_copied(tmp_path, mode, path):
+    rng = np.random.default_rng(0)
+    rows, queries = rng.normal(size=(900, 16)).astype(np.float32), rng.normal(size=(40, 16))
+    np.save(tmp_path / "rows.npy", rows)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode=mode)
+    neighbourhoods = build(path, mapped, 20)
+    assert np.shares_memory(neighbourhoods._index.rows, mapped)
+    del mapped
+    assert_means(neighbourhoods, rows, queries)
+    again = pickle.loads(pickle.dumps(neighbourhoods))
+    np.testing.assert_array_equal(again.means(queries, rows), neighbourhoods.means(queries, rows))
+
+
+MEMORY = """
+import sys, threading, time
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from degroot.neighbourhoods import Neighbourhoods
+
+def own():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon"))
+
+rng = np.random.default_rng(0)
+def ask(rows, search):
+    for size in (100, len(rows) // 100):
+        values, out = np.ones((len(rows), 2)), np.empty((100, 1, 2))
+        near = Neighbourhoods(rows, size, search=search)
+        near.means_into(out, 0, rng.normal(size=(100, rows.shape[1])), values)
+
+mapped = np.load(sys.argv[1], mmap_mode="r")
+small = np.array(mapped[:300_000])
+ask(small, "exact")  # code and constants
+before = own()
+most, done = before, False
+def watch():
+    global most
+    while not done:
+        most = max(most, own())
+        time.sleep(0.01)
+watcher = threading.Thread(target=watch)
+watcher.start()
+for search in ("exact", "approximate"):
+    ask(mapped, search)
+done = True
+watcher.join()
+print((most - before) // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is counted by Linux")
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    """A file of 400 MB, of which the search holds no copy, not even for a while."""
+    rows = np.lib.format.open_memmap(tmp_path / "rows.npy", "w+", np.float32, (1_000_000, 100))
+    for start in range(0, len(rows), 100_000):
+        rows[start : start + 100_000] = heaps(np.random.default_rng(0), 100_000, 100)
+    rows.flush()
+    done = subprocess.run([sys.executable, "-c", MEMORY, tmp_path / "rows.npy"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 200
+
+
+# ------------------------------------------------------------------------------------------------------- approximate
+
+
+def approximate(rows, size, visited, **settings):
+    """Neighbourhoods that look at so many rows in the nearest clusters."""
+    neighbourhoods = build("clustered", rows, size, **settings)
+    neighbourhoods._index.visited = visited
+    return neighbourhoods
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_to_visit_all_clusters_is_exact(metric):
+    rng = np.random.default_rng(0)
+    rows, queries = normal(rng, 2000, 16)
+    neighbourhoods = approximate(rows, 30, 2000, metric=metric)
+    assert neighbourhoods.approximate
+    assert neighbourhoods.recall(queries) == 1.0
+    assert_means(neighbourhoods, rows, queries)
+
+
+@pytest.mark.parametrize("visited", [1, 60, 400])
+def test_recall_is_the_share_of_the_nearest_rows_that_are_found(visited):
+    rng = np.random.default_rng(0)
+    rows, queries = normal(rng, 2000, 16)
+    neighbourhoods, size = approximate(rows, 30, visited), 30
+    found = neighbourhoods._index.nearest(queries)
+    assert (np.diff(np.sort(found, axis=1), axis=1)[np.sort(found, axis=1)[:, 1:] >= 0] > 0).all()
+    nearest = np.argsort(((rows - queries[:, None]) ** 2).sum(axis=2), axis=1)[:, :size]
+    expected = np.mean([np.isin(those, some).mean() for those, some in zip(nearest, found, strict=True)])
+    assert neighbourhoods.recall(queries) == pytest.approx(expected)
+    assert 0.0 < expected < 1.0
+    assert neighbourhoods.exactly().recall(queries) == 1.0
+    assert_means(neighbourhoods.exactly(), rows, queries)
+
+
+def test_means_of_an_approximate_search_are_over_what_it_finds():
+    rng = np.random.default_rng(0)
+    rows, queries = normal(rng, 2000, 16)
+    neighbourhoods, values = approximate(rows, 30, 100), rng.normal(size=(2000, 3))
+    found = neighbourhoods._index.nearest(queries)
+    expected = [values[some[some >= 0]].mean(axis=0) for some in found]
+    np.testing.assert_allclose(neighbourhoods.means(queries, values), expected, rtol=1e-12)
+
+
+def test_approximate_answers_do_not_depend_on_what_is_asked_together():
+    rng = np.random.default_rng(9)
+    rows, queries, values = rng.normal(size=(2500, 16)), rng.normal(size=(700, 16)), rng.normal(size=(2500, 2))
+    neighbourhoods = approximate(rows, 25, 200)
+    found = neighbourhoods.means(queries, values)
+    for m in range(0, len(queries), 29):
+        np.testing.assert_array_equal(neighbourhoods.means(queries[m : m + 1], values)[0], found[m])
+
+
+@pytest.mark.parametrize("size", [50, 400])
+def test_an_approximate_search_finds_most_where_rows_lie_in_heaps(monkeypatch, size):
+    monkeypatch.setattr(large, "LARGE", 1 << 20)
+    monkeypatch.setattr(clusters, "ROWS_EACH", 100)
+    rows = heaps(np.random.default_rng(0), 20_040, 40)
+    neighbourhoods = Neighbourhoods(rows[:20_000], size, search="approximate")
+    assert neighbourhoods.approximate
+    assert neighbourhoods._index.visited < 5000
+    assert neighbourhoods.recall(rows[20_000:]) > 0.9
+    monkeypatch.setattr(large, "layout_of", None)
+    again = Neighbourhoods(rows[:20_000], size, search="approximate", kept=neighbourhoods.kept())
+    assert again._index.visited == neighbourhoods._index.visited
+
+
+def test_an_approximate_search_that_would_gain_nothing_is_exact(monkeypatch):
+    monkeypatch.setattr(large, "LARGE", 1 << 20)
+    rows = noise(np.random.default_rng(0), 20_030, 40)
+    neighbourhoods = Neighbourhoods(rows[:20_000], 100, search="approximate")
+    assert not neighbourhoods.approximate
+    assert neighbourhoods.recall(rows[20_000:]) == 1.0
+    assert_means(neighbourhoods, rows[:20_000], rows[20_000:])

@@ -5,6 +5,7 @@ all of them. The threshold comes from a random sample. Where rows lie in cluster
 are passed over, since :math:`|q - x| \ge |\,|q - c| - |x - c|\,|`. Which rows are near is the same on every path.
 """
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +78,12 @@ class BlockedIndex:
     def path(self) -> str:
         """``"clustered"`` or ``"screened"``; ``"blocked"`` where every row is looked at."""
         return "clustered" if self.layout.cluster.size else "screened" if self.basis.size else "blocked"
+
+    def exactly(self) -> "BlockedIndex":
+        """The same search, of all rows that may be near."""
+        exact = copy(self)
+        exact.visited = 0
+        return exact
 
     def summarise(self, queries: Array, asked: Summaries) -> None:
         """What is `asked` about the nearest rows of each query (m, d)."""

@@ -15,7 +15,8 @@ MOST = 1024  # unless there were more clusters than this,
 SAMPLED_EACH = 16  # or fewer rows of the sample in each
 ROUNDS = 10  # of k-means
 SEED = 0
-PIECE = 8192  # rows that are assigned at once
+PIECE = 1024  # rows whose distances from all centres fit a cache
+PIECES = 16  # that are taken from the file at once
 SURE = 1e-9  # what rounding may take from a distance
 
 Labels = NDArray[np.int32]
@@ -47,8 +48,8 @@ def _chain(centres: Array) -> NDArray[np.intp]:
 def layout_of(rows: Array, centres: Array, sample: Sample, metric: int) -> Layout:
     """The rows in clusters around the centres, and in each by distance from its centre."""
     labels, gaps = np.empty(len(rows), np.int32), np.empty(len(rows))
-    for start in range(0, len(rows), PIECE):
-        part = slice(start, start + PIECE)
+    for start in range(0, len(rows), PIECES * PIECE):
+        part = slice(start, start + PIECES * PIECE)
         here = directions(rows[part]) if metric == COSINE else rows[part]
         labels[part] = _nearest(here, centres, sample)
         apart = here - centres[labels[part]]
@@ -60,10 +61,14 @@ def layout_of(rows: Array, centres: Array, sample: Sample, metric: int) -> Layou
 def _nearest(rows: Array, centres: Array, sample: Sample) -> Labels:
     """The number of the centre nearest to each row, or of one that is hardly farther: by float32."""
     centre, scale, _ = sample.units
-    x, c = (((each - centre) * scale).astype(np.float32) for each in (rows, centres))
-    scores = x @ (-2.0 * c.T)
-    scores += (c * c).sum(axis=1)
-    nearest: Labels = scores.argmin(axis=1).astype(np.int32)
+    c = ((centres - centre) * scale).astype(np.float32)
+    by = np.vstack([-2.0 * c.T, (c * c).sum(axis=1)])
+    nearest = np.empty(len(rows), np.int32)
+    x = np.ones((PIECE, len(by)), np.float32)
+    for start in range(0, len(rows), PIECE):
+        here = rows[start : start + PIECE]
+        x[: len(here), :-1] = (here - centre) * scale
+        nearest[start : start + PIECE] = (x[: len(here)] @ by).argmin(axis=1)
     return nearest
 
 

@@ -1,5 +1,6 @@
 """The neighbourhoods of one agent's rows: which path computes them is decided here, from the rows alone."""
 
+from copy import copy
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -98,6 +99,27 @@ class Neighbourhoods:
     def at_once(self) -> int:
         """How many queries are best asked together: of a large set, so many that share one pass over the rows."""
         return self._index.search.at_once if isinstance(self._index, BlockedIndex) else 1
+
+    @property
+    def approximate(self) -> bool:
+        """Whether the search may miss some of the nearest rows."""
+        return isinstance(self._index, BlockedIndex) and self._index.visited > 0
+
+    def exactly(self) -> "Neighbourhoods":
+        """The same neighbourhoods by an exact search."""
+        exact = copy(self)
+        if isinstance(self._index, BlockedIndex):
+            exact._index = self._index.exactly()
+        return exact
+
+    def recall(self, queries: Any) -> float:
+        """The share of the rows nearest to some queries (m, d) that the search finds."""
+        index = self._index
+        if not isinstance(index, BlockedIndex) or not self.approximate:
+            return 1.0
+        asked = self._prepared(queries)
+        pairs = zip(index.nearest(asked), index.exactly().nearest(asked), strict=True)
+        return float(np.mean([np.isin(nearest, found).mean() for found, nearest in pairs]))
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """The arrays that take long to make, by name; none where making them anew is quick."""

@@ -42,11 +42,15 @@ def nearest_clusters(layout: Layout, gaps: Array, visited: int) -> NDArray[np.bo
     """Which clusters (m, clusters) are looked at: the nearest that hold at least so many rows together."""
     rows = np.zeros(len(layout.centres), np.intp)
     np.add.at(rows, layout.cluster, np.diff(layout.starts))
+    return rows_before(rows, gaps) < visited
+
+
+def rows_before(rows: NDArray[np.intp], gaps: Array) -> NDArray[np.intp]:
+    """How many rows (m, clusters) are in clusters nearer to each query; `rows` is how many each cluster has."""
     order = np.argsort(gaps, axis=1, kind="stable")
-    before = np.cumsum(rows[order], axis=1) - rows[order]
-    meant = np.zeros(gaps.shape, np.bool_)
-    np.put_along_axis(meant, order, before < visited, axis=1)
-    return meant
+    before = np.empty(gaps.shape, np.intp)
+    np.put_along_axis(before, order, np.cumsum(rows[order], axis=1) - rows[order], axis=1)
+    return before
 
 
 @compiled
