@@ -19,7 +19,7 @@ from degroot.rules import Option
 
 INSTRUCTION = "Ray needs extra packages: pip install 'degroot[ray]'"
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}  # errors are told once, by whoever asked
-RETRIES = 10  # of one question, where the process that works on it ends
+RETRIES = 30  # of one question, where the process that works on it ends: a dead machine is found out after some of them
 
 
 class Ray:
