@@ -27,12 +27,15 @@ check: $(STAMP) ## style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## measure speed, accuracy, intervals, attacks and nodes; DATA=DIR as for paper
+bench: $(STAMP) ## measure speed, accuracy, intervals, attacks, nodes and scale; DATA=DIR as for paper
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/accuracy.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/intervals.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/nodes.py
+	$(BIN)/python benchmarks/batch.py
+	$(BIN)/python benchmarks/large.py
+	$(BIN)/python benchmarks/scale.py
 
 clean: ## remove the virtual environment, caches and builds
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
