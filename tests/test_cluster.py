@@ -291,6 +291,11 @@ def test_no_cluster_at_the_address(address, monkeypatch):
         Ray("nowhere").connect()
 
 
+def test_a_process_has_one_ray(engine):
+    with pytest.raises(InvalidInput, match=r"^A process must be connected to one Ray only; it is to .*:\d+, not to "):
+        Collective(linear(1), engine=Ray("10.0.0.1:1")).predict(POINTS)
+
+
 def test_files_need_more_than_a_client():
     with pytest.raises(InvalidInput, match=r"its address must be \"host:port\"; got 'ray://127.0.0.1:10001'"):
         on_ray(Collective(linear(1)), "ray://127.0.0.1:10001").__enter__()

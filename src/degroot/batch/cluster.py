@@ -35,8 +35,9 @@ def on_ray(collective: Collective, address: str | None = None, jobs: int | None 
     jobs : int, optional
         How many callers at most; by default as many as the cluster has cores for.
     """
-    if address is not None and address.startswith(CLIENT):
-        raise InvalidInput(f'Files must be read on the cluster: its address must be "host:port"; got {address!r}.')
+    given = address or os.environ.get("RAY_ADDRESS", "")
+    if given.startswith(CLIENT):
+        raise InvalidInput(f'Files must be read on the cluster: its address must be "host:port"; got {given!r}.')
     with (
         redirect_stdout(sys.stderr),  # Ray tells there of processes that ended
         Ray(address) as ray,

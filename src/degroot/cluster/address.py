@@ -22,6 +22,14 @@ def check_reached(address: str) -> None:
         raise refusal(address, error) from error
 
 
+def check_same(address: str | None, connected: str) -> None:
+    """Refuse an address with another port than that of the Ray to which this process is `connected`."""
+    if address is None or address in FOUND_BY_RAY or address.startswith(CLIENT):
+        return
+    if split(address, "The address of a Ray cluster")[1] != split(connected)[1]:
+        raise InvalidInput(f"A process must be connected to one Ray only; it is to {connected}, not to {address}.")
+
+
 def refusal(address: str | None, error: Exception) -> InvalidInput:
     """The error that there is no Ray to be had."""
     reason = " ".join(told(error).split()).rstrip(" .")

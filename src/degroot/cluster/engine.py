@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from degroot.agents import Agent
-from degroot.cluster.address import check_reached, refusal
+from degroot.cluster.address import check_reached, check_same, refusal
 from degroot.cluster.assembly import Assembly
 from degroot.cluster.faults import heard
 from degroot.cluster.hearing import Hearing, Standards
@@ -72,6 +72,7 @@ class Ray:
         """Join the cluster, or start a Ray on this machine, unless that has been done."""
         ray = _ray()
         if ray.is_initialized():
+            check_same(self.address, ray.get_runtime_context().gcs_address)
             return
         for name, value in QUIET.items():
             os.environ.setdefault(name, value)
