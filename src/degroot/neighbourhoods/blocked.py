@@ -247,7 +247,7 @@ def _summarise(
     size = reach(search.size, n, asked)
     room, measured = room_for(size, asked), must_measure(search.kernel, asked)
     rank = rank_in_sample(size, n, sampled, DEVIATIONS)
-    at_once = min(search.at_once, (queries.shape[0] + QUERIES - 1) // QUERIES * QUERIES)
+    at_once = max(QUERIES, min(search.at_once, (queries.shape[0] + QUERIES - 1) // QUERIES * QUERIES))
     block, tiles = _room(at_once, features, size, basis.shape[0]), np.empty((PART // ROWS, features, ROWS), np.float32)
     sample = np.empty((QUERIES, sample_tiles.shape[0] * ROWS), np.float32)
     chosen, band = np.empty(size, np.int64), np.empty(block.near.shape[1], np.int64)

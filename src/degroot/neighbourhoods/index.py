@@ -1,8 +1,7 @@
 """The neighbourhoods of one agent's rows: which path computes them is decided here, from the rows alone."""
 
 from copy import copy
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +11,10 @@ from degroot.neighbourhoods.blocked import BlockedIndex
 from degroot.neighbourhoods.dense import DenseIndex
 from degroot.neighbourhoods.directions import directions
 from degroot.neighbourhoods.distances import COSINE, MANHATTAN, METRICS
+from degroot.neighbourhoods.everything import Everything
 from degroot.neighbourhoods.large import Kept, LargeSet, large_set
 from degroot.neighbourhoods.sparse import SparseIndex
-from degroot.neighbourhoods.summaries import Summaries, moments_of_all
+from degroot.neighbourhoods.summaries import Index, Summaries
 from degroot.neighbourhoods.tree import LEAF, TreeIndex
 from degroot.neighbourhoods.weights import KERNELS, UNIFORM
 from degroot.points import Array, for_kernels, in_blocks, threads
@@ -25,17 +25,6 @@ EXPONENT = 50  # of 2: rows beyond it are taken in other units, so that their sq
 BLOCK = 1024  # queries a thread takes at once
 
 Rows = NDArray[np.intp]  # numbers of rows
-
-
-class Index(Protocol):
-    """One way to find neighbourhoods."""
-
-    @property
-    def path(self) -> str:
-        """Its name."""
-
-    def summarise(self, queries: Any, asked: Summaries) -> None:
-        """What is `asked` about the nearest rows of each query (m, d)."""
 
 
 class Neighbourhoods:
@@ -216,34 +205,6 @@ class Neighbourhoods:
             if self._shift:
                 rows = _shifted(rows, self._shift)
         return directions(rows) if METRICS[self.metric] == COSINE else rows
-
-
-class Everything:
-    """All rows are everybody's neighbours, with equal weights: one summary serves every query.
-
-    Where it does not, because distances are asked for or a row is left out, each query looks at every row.
-    """
-
-    path = "everything"
-
-    def __init__(self, rows: Any, metric: int, large: LargeSet | None = None) -> None:
-        self.rows, self.metric, self.large = rows, metric, large
-
-    @cached_property
-    def _searched(self) -> Index:
-        if self.large is not None:
-            return self.large.in_sequence(self.rows.shape[0], UNIFORM)
-        kind = SparseIndex if issparse(self.rows) else DenseIndex
-        return kind(self.rows, self.rows.shape[0], self.metric, UNIFORM)
-
-    def summarise(self, queries: Any, asked: Summaries) -> None:
-        """What is `asked` about all rows, for each query (m, d)."""
-        if asked.spread.size or asked.left_out.size:
-            self._searched.summarise(queries, asked)
-            return
-        asked.out[:, asked.place] = moments_of_all(asked) if asked.outputs else asked.values.mean(axis=0)
-        if asked.effective.size:
-            asked.effective[:, asked.place] = len(asked.values)
 
 
 def _choose_large(large: LargeSet, size: int, kernel: int, search: str) -> Index:

@@ -1,6 +1,6 @@
 """Summaries: what is told of each neighbourhood once its rows are known, and where it is written."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numba
 import numpy as np
@@ -26,6 +26,17 @@ class Summaries(NamedTuple):
     left_out: NDArray[np.intp]  # (m,) a row for each query that does not belong to its neighbourhood
     spread: Array  # (m, places) mean squared distance
     effective: Array  # (m, places) effective number of rows
+
+
+class Index(Protocol):
+    """One way to find neighbourhoods."""
+
+    @property
+    def path(self) -> str:
+        """Its name."""
+
+    def summarise(self, queries: Any, asked: Summaries) -> None:
+        """What is `asked` about the nearest rows of each query (m, d)."""
 
 
 class Room(NamedTuple):
