@@ -14,6 +14,7 @@ NAME, VERSION = "organisation-0001", "0123456789abcdef"  # of members and their 
 class Constants:
     """Seconds of one core. K organisations, n rows and d features each, degree q."""
 
+    begin: float  # per point and organisation, however few its rows
     search: float  # per row and feature, one point alone
     search_many: float  # per row and feature, a point among a thousand
     solve: float  # per K^3
@@ -21,6 +22,10 @@ class Constants:
     sampled_solve: float  # per K q
     sampled_jackknife: float  # per K^2 q
     message: float  # per message to a peer and its reply
+
+    def near(self, n: int, d: int) -> float:
+        """The search for one point's neighbours."""
+        return self.begin + self.search * n * d
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ BEGIN, END = "<!-- written by benchmarks/scale.py -->", "<!-- until here -->"
 FEATURES, DEGREE, NEIGHBOURS = 20, 32, 100
 TOLERANCE = 1e-9
 NUMBERS = (10, 100, 1000, 10_000)
-ROWS = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9)
+ROWS = (10**4, 10**6, 10**8, 10**9)
 DELAY = 0.04  # seconds, one way, in the check with real nodes
 
 
@@ -45,11 +46,6 @@ def seconds(work: Callable[[], object], least: float = 0.2) -> float:
         work()
         taken.append(time.process_time() - start)
     return min(taken)
-
-
-def slope(sizes: Iterable[float], times: Iterable[float]) -> float:
-    """What one unit costs: the largest size decides, as far from start-up costs as possible."""
-    return max(zip(sizes, times, strict=True))[1] / max(sizes)
 
 
 def holder(n: int, d: int, seed: int, name: str) -> Agent:
@@ -71,27 +67,30 @@ def search_seconds(n: int, M: int) -> float:
     return seconds(lambda: collective.consult(points, fields=["trust"])) / (2 * M)
 
 
-def message_seconds(few: int, many: int) -> float:
-    """Wall-clock seconds for one more peer, all nodes on this machine: an upper bound."""
-    few_, many_ = (_asked(K) for K in (few, many))
-    return max(1e-5, (many_ - few_) / (many - few))
+def message_seconds(few: int, many: int, questions: int) -> float:
+    """Seconds of the asked node's processor for one more peer."""
+    return (_asked(many, questions) - _asked(few, questions)) / (many - few)
 
 
-def _asked(K: int) -> float:
+def _asked(K: int, questions: int) -> float:
     with (
         tempfile.TemporaryDirectory() as folder,
         Consortium(folder, K, rows=list(made_rows(0, K, d=FEATURES)), limits="requests_per_second = 100000") as nodes,
     ):
-        nodes.start().ready()
+        nodes.start().ready(patience=300.0)
         node, point = nodes.connect(guard=False), np.zeros((1, FEATURES))
-        taken = [_wall(lambda: node.predict(point)) for _ in range(60)]
-    return float(np.median(taken[10:]))
+        for _ in range(20):
+            node.predict(point)
+        before = _used(nodes.processes["node0"].pid)
+        for _ in range(questions):
+            node.predict(point)
+        return (_used(nodes.processes["node0"].pid) - before) / questions
 
 
-def _wall(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def _used(process: int) -> float:
+    """Seconds that a process has computed so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(quick: bool) -> tuple[Constants, list[dict[str, str]]]:
@@ -101,23 +100,26 @@ def measure(quick: bool) -> tuple[Constants, list[dict[str, str]]]:
     dense, beliefs = trust_of(K), np.random.default_rng(1).normal(size=(1, K))
     peers, sparse = acquaintances(many, DEGREE), trust_of(many, DEGREE)
     told = np.random.default_rng(2).normal(size=(1, many))
+    begin = search_seconds(1000, 1)
     found = Constants(
-        search=search_seconds(n, 1) / (n * FEATURES),
+        begin=begin,
+        search=(search_seconds(n, 1) - begin) / (n * FEATURES),
         search_many=search_seconds(n, 1000) / (n * FEATURES),
         solve=seconds(lambda: consensus.solve(dense)) / K**3,
         jackknife=seconds(lambda: jackknife.solve_without(dense, beliefs)) / K**3,
         sampled_solve=seconds(lambda: solve_sampled(sparse, peers)) / (many * DEGREE),
         sampled_jackknife=seconds(lambda: solve_sampled_without(sparse, peers, told)) / (many**2 * DEGREE),
-        message=message_seconds(3, 5 if quick else 9),
+        message=message_seconds(3, 6 if quick else 9, 300 if quick else 1000),
     )
     at = {
+        "begin": ("µs per point and organisation, before the search", 1e6, "1,000 rows"),
         "search": ("ns per row and feature, a point alone", 1e9, f"{n:,} rows, {FEATURES} features"),
         "search_many": ("ns per row and feature, a point among 1000", 1e9, f"{n:,} rows, {FEATURES} features"),
         "solve": ("ns per K³, weights", 1e9, f"K = {K}"),
         "jackknife": ("ns per K³, weights without each", 1e9, f"K = {K}"),
         "sampled_solve": ("ns per K q, weights", 1e9, f"K = {many}, q = {DEGREE}"),
         "sampled_jackknife": ("ns per K² q, weights without each", 1e9, f"K = {many}, q = {DEGREE}"),
-        "message": ("µs per message to a peer and its reply", 1e6, "nodes on this machine, with TLS: an upper bound"),
+        "message": ("µs per message to a peer and its reply", 1e6, "real nodes with TLS: the asked one's processor"),
     }
     rows = [
         {"constant": text, "value": f"{getattr(found, name) * unit:.3g}", "measured at": where}
@@ -141,11 +143,11 @@ def duration(value: float) -> str:
     for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"
-    return f"{value * 1e6:.2g} µs"
+    return f"{value * 1e6:.3g} µs"
 
 
 def size(value: float) -> str:
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    for unit, scale in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
     return f"{value:.0f} B"
@@ -167,7 +169,7 @@ def totals(c: Constants, numbers: dict[int, float]) -> list[dict[str, str]]:
             line = {"organisations": f"{K:,}", "rows each": f"10^{round(np.log10(n))}"}
             for network in NETWORKS:
                 for way, cost in ways(c, network, K, numbers[K]).items():
-                    line[f"{network.name}: {way}"] = duration(cost.seconds + c.search * n * FEATURES)
+                    line[f"{network.name}: {way}"] = duration(cost.seconds + c.near(n, FEATURES))
             table.append(line)
     return table
 
@@ -217,7 +219,7 @@ def check_computing(c: Constants, quick: bool) -> list[dict[str, str]]:
         for what, field in (("weights", "weights"), ("and error bars", "standard_error")):
             taken = seconds(lambda field=field, ask=collective, X=points: ask.consult(X, fields=[field])) / len(points)
             cost = solving(c, LOCAL, K, FEATURES) if q is None else sampled(c, LOCAL, K, FEATURES, q)
-            told = K * c.search * n * FEATURES + cost.weights + (cost.bars if field == "standard_error" else 0.0)
+            told = K * c.near(n, FEATURES) + cost.weights + (cost.bars if field == "standard_error" else 0.0)
             table.append(
                 {
                     "K": f"{K}", "rows each": f"{n:,}", "degree": "all" if q is None else f"{q}", "of": what,
@@ -278,7 +280,7 @@ def check_nodes(c: Constants, K: int = 4) -> list[dict[str, str]]:
         nodes.routes |= {(a, b): delays.route(nodes.ports[b]) for a, b in pairs}
         for name in nodes.names:
             nodes.write(name, limits="requests_per_second = 100000")
-        nodes.start().ready()
+        nodes.start().ready(patience=300.0)
         for way in ("solve", "rounds"):
             node = nodes.connect(way=way, guard=False, tolerance=TOLERANCE)
             points = np.random.default_rng(5).normal(size=(12, 1, FEATURES))
