@@ -8,6 +8,7 @@ import numpy as np
 
 from degroot.agents import Agent
 from degroot.answers import FIELDS, Consensus, asked
+from degroot.approximation import Approximation, measure, own_rows
 from degroot.audit import Audit, audit
 from degroot.calibration import Calibration, calibrate
 from degroot.checks import Checks
@@ -22,7 +23,7 @@ from degroot.points import Array
 from degroot.rules import NOTHING, RULES, Option
 from degroot.sampled import acquaintances
 from degroot.scoring import Scoring, expected, prepared
-from degroot.settings import SEARCHES, check_choice, check_degree, check_guard, check_ridge, check_settings
+from degroot.settings import APPROXIMATE, SEARCHES, check_choice, check_degree, check_guard, check_ridge, check_settings
 from degroot.tables import as_table, column_names, same_columns
 
 AUTO = "auto"
@@ -116,6 +117,7 @@ class Collective:
         self.choice: Choice | None = None  # what the rule "auto" came to
         self._calibration: Calibration | None = None
         self._checks: Checks | None = None
+        self._approximation: Approximation | None = None
         self._elsewhere: Any = None  # the panel of an engine that is not this process
         self._settle(agreeing(agents), None, made)
 
@@ -187,6 +189,16 @@ class Collective:
         """Each agent's neighbourhoods, as far as the rule looks."""
         reach = self.option.reach
         return tuple(judge.near[reach] for judge in prepared(self.judges, reach))
+
+    @property
+    def approximation(self) -> Approximation | None:
+        """With an approximate search, what it loses: its recall and its effect on the weights, on some of the rows."""
+        if self._approximation is None and self.search == APPROXIMATE:
+            judges = prepared(self.judges, self.option.reach)
+            aside = [k for k, agent in enumerate(self.agents) if agent.scored_by_peers]
+            points = own_rows(judges, self.agents)
+            self._approximation = measure(judges, points, self.option, aside=aside, peers=self.peers)
+        return self._approximation
 
     def predict(self, X: Any) -> Array:
         """The collective prediction for each row of `X`, (M,)."""
@@ -278,7 +290,7 @@ class Collective:
                 prepared(judges, *(option.reach for option in options))
                 choice = choose(agents, judges, options, self.n_jobs)
         self.agents, self._judges, self.choice, self.peers = agents, judges, choice, peers
-        self._calibration = self._checks = None
+        self._calibration = self._checks = self._approximation = None
         if self._elsewhere is not None:
             self._elsewhere.close()
             self._elsewhere = None

@@ -10,7 +10,7 @@ from degroot.exceptions import InvalidInput
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.rules import FOR_SAMPLES
 
-SEARCHES = ("exact", "approximate")
+EXACT, APPROXIMATE = SEARCHES = ("exact", "approximate")
 
 
 def check_settings(neighbours: Any, metric: str, kernel: Any, n_jobs: Any = None) -> None:
