@@ -636,3 +636,24 @@ def test_the_number_of_threads_changes_nothing_and_blocks_stay_large(n_jobs):
     assert block_size(3000, 25, n_jobs) >= 100
     collective, X = Collective(some_agents(0), 5, n_jobs=n_jobs), points(0, 300)
     np.testing.assert_array_equal(collective.predict(X), Collective(some_agents(0), 5).predict(X))
+
+
+def test_gaps_are_taken_where_every_space_and_model_takes_them():
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import Ridge
+    from sklearn.preprocessing import StandardScaler
+
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    labels = rows.sum(axis=1)
+    trees, ridge = HistGradientBoostingRegressor().fit(rows, labels), Ridge().fit(rows, labels)
+
+    def takes(model, space, shared=None):
+        agents = [Agent(model, rows, labels, name, space=space) for name in ("a", "b")]
+        return Collective(agents, space=shared).takes_gaps
+
+    assert takes(trees, SimpleImputer())
+    assert takes(trees, None, shared=SimpleImputer())
+    assert not takes(trees, None)
+    assert not takes(trees, StandardScaler())  # it passes gaps on
+    assert not takes(ridge, SimpleImputer())  # its model does not take them

@@ -1,5 +1,6 @@
 """Collectives: agents that answer together."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from degroot.audit import Audit, audit
 from degroot.calibration import Calibration, calibrate
 from degroot.checks import Checks
 from degroot.choice import OPTIONS, Choice, choose
+from degroot.engines import LOCAL, Elsewhere, engine_of
 from degroot.evidence import Peers
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.judges import Judge
 from degroot.members import agreeing, an_agent, check_peers, feature_names
 from degroot.neighbourhoods import Neighbourhoods
@@ -22,12 +24,11 @@ from degroot.panel import Panel
 from degroot.points import Array
 from degroot.rules import NOTHING, RULES, Option
 from degroot.sampled import acquaintances
-from degroot.scoring import Scoring, expected, prepared
+from degroot.scoring import Scoring, checked, prepared
 from degroot.settings import APPROXIMATE, SEARCHES, check_choice, check_degree, check_guard, check_ridge, check_settings
 from degroot.tables import as_table, column_names, same_columns
 
 AUTO = "auto"
-LOCAL, RAY = "local", "ray"  # engines
 
 
 class Collective:
@@ -110,7 +111,7 @@ class Collective:
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
         self.ridge, self.guard, self.n_jobs = ridge, guard, n_jobs
         self.degree, self.search = degree, search
-        self.engine = _engine(engine)
+        self.engine = engine_of(engine)
         self.agents: tuple[Agent, ...] = ()
         self.peers: Peers | None = None  # (K, q) with a degree: whose models each agent scores
         self._judges: tuple[Judge, ...] | None = None
@@ -118,7 +119,7 @@ class Collective:
         self._calibration: Calibration | None = None
         self._checks: Checks | None = None
         self._approximation: Approximation | None = None
-        self._elsewhere: Any = None  # the panel of an engine that is not this process
+        self._elsewhere: Elsewhere | None = None  # the agents, where an engine has put them
         self._settle(agreeing(agents), None, made)
 
     @classmethod
@@ -169,8 +170,15 @@ class Collective:
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether points may hold NaN: every agent has a space of its own, in which it takes distances."""
-        return self.space is not None or all(agent.space is not None for agent in self.agents)
+        """Whether points may hold NaN: the spaces and models of all agents take it. It is tried out."""
+        if self._bare:
+            return False
+        with warnings.catch_warnings(action="ignore"):
+            try:
+                self.consult(np.full((1, self.agents[0].n_features), np.nan), "value")
+            except DeGrootError:
+                return False
+        return True
 
     @property
     def judges(self) -> tuple[Judge, ...]:
@@ -202,7 +210,7 @@ class Collective:
 
     def predict(self, X: Any) -> Array:
         """The collective prediction for each row of `X`, (M,)."""
-        return np.asarray(self._panel(["value"]).answer(self._checked(X), ["value"])["value"])
+        return np.asarray(self._answer(self._checked(X), ["value"])["value"])
 
     def calibrate(self) -> "Collective":
         """Get ready for intervals: put the agents' own rows to the collective, each left out of its own neighbourhood.
@@ -228,7 +236,7 @@ class Collective:
         """
         names, X = asked(fields, FIELDS), self._checked(X)
         if coverage is None:
-            return Consensus(self.names, **self._panel(names).answer(X, names), choice=self.choice, peers=self.peers)
+            return Consensus(self.names, **self._answer(X, names), choice=self.choice, peers=self.peers)
         if self._calibration is None:
             raise InvalidInput("Intervals must be calibrated: call calibrate() before asking for a coverage.")
         known = self._panel(names).answer(X, dict.fromkeys([*names, "value"]))
@@ -262,8 +270,7 @@ class Collective:
         agents = agreeing([*self.agents, agent])
         judges = None
         if self._judges is not None and self.degree is None:
-            others = [judge.with_model(len(self.agents), agent) for judge in self._judges]
-            judges = (*others, self._scoring(None).one(len(others), agents))
+            judges = self._scoring(None).joined(self._judges, agents)
         return self._settle(agents, judges)
 
     def leave(self, name: str) -> "Collective":
@@ -272,8 +279,7 @@ class Collective:
         agents = agreeing([*self.agents[:place], *self.agents[place + 1 :]])
         judges = None
         if self._judges is not None and self.degree is None:
-            others = [*self._judges[:place], *self._judges[place + 1 :]]
-            judges = tuple(judge.without_model(place) for judge in others)
+            judges = self._scoring(None).left(self._judges, place)
         return self._settle(agents, judges)
 
     def _settle(
@@ -285,9 +291,12 @@ class Collective:
         peers = None if self.degree is None else acquaintances(len(agents), self.degree)
         if self.rule == AUTO or options[0].made.uses != NOTHING:
             judges = judges or self._scoring(peers).everybody(agents)
-            expected(judges, *(option.reach for option in options))
-            if self.rule == AUTO and choice is None:
-                prepared(judges, *(option.reach for option in options))
+            reaches = [option.reach for option in options]
+            checked(judges, *reaches)
+            open_ = self.rule == AUTO and choice is None
+            if open_ or (self.engine is None and all(judge.source is None for judge in judges)):
+                prepared(judges, *reaches)  # others get ready where and when they are asked
+            if open_:
                 choice = choose(agents, judges, options, self.n_jobs)
         self.agents, self._judges, self.choice, self.peers = agents, judges, choice, peers
         self._calibration = self._checks = self._approximation = None
@@ -325,38 +334,31 @@ class Collective:
         return X
 
     @property
+    def _bare(self) -> bool:
+        """Whether some agent takes distances on the features as they are."""
+        return self.space is None and any(agent.space is None for agent in self.agents)
+
+    @property
     def guarded(self) -> bool:
         """Whether what agents say is checked."""
         return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
 
-    def _panel(self, fields: Iterable[str]) -> Any:
+    def _answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
+        if self.engine is None:
+            return self._panel(names).answer(X, names)
+        if self._elsewhere is None:
+            self._elsewhere = self.engine.panel(
+                self.agents, self.judges, self.option, self.peers, self.n_jobs, guarded=self.guarded
+            )
+        return self._elsewhere.answer(X, names)
+
+    def _panel(self, fields: Iterable[str]) -> Panel:
         """Agents, and judges where these fields take any."""
         option, asked_for = self.option, set(fields)
-        if self.engine is not None:
-            if self._elsewhere is None:
-                judges = prepared(self.judges, option.reach)
-                self._elsewhere = self.engine.panel(
-                    self.agents, judges, option, self.peers, self.n_jobs, guarded=self.guarded
-                )
-            return self._elsewhere
         guarded = self.guarded
         needed = guarded or "trust" in asked_for or (option.made.uses != NOTHING and asked_for != {"beliefs"})
         judges = prepared(self.judges, option.reach) if needed else ()
         if guarded and self._checks is None:
             self._checks = Checks.prepare(judges)
         checks = self._checks if guarded else None
-        return Panel(self.agents, judges, option, checks, not self.takes_gaps, self.n_jobs, self.peers)
-
-
-def _engine(engine: Any) -> Any:
-    """An engine, or None for this process."""
-    if isinstance(engine, str):
-        check_choice("engine", engine, (LOCAL, RAY))
-        if engine == LOCAL:
-            return None
-        from degroot.cluster import Ray
-
-        return Ray()
-    if not hasattr(engine, "panel"):
-        raise InvalidInput(f"`engine` must be {LOCAL!r}, {RAY!r} or an engine; got {engine!r}.")
-    return engine
+        return Panel(self.agents, judges, option, checks, self._bare, self.n_jobs, self.peers)

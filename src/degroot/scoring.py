@@ -40,22 +40,24 @@ class Scoring:
         others = [self._rescored(judge, k, place, agents[place]) for k, judge in enumerate(judges) if k != place]
         return (*others[:place], self.one(place, agents), *others[place:])
 
+    def joined(self, judges: Sequence[Judge], agents: Sequence[Agent]) -> tuple[Judge, ...]:
+        """The judges once one more agent, the last, has joined."""
+        return (*(judge.with_model(len(judges), agents[-1]) for judge in judges), self.one(len(judges), agents))
+
+    def left(self, judges: Sequence[Judge], place: int) -> tuple[Judge, ...]:
+        """The judges once the agent at `place` has left."""
+        return tuple(judge.without_model(place) for k, judge in enumerate(judges) if k != place)
+
     def _rescored(self, judge: Judge, k: int, place: int, agent: Agent) -> Judge:
         columns = np.array([place]) if self.peers is None else np.flatnonzero(self.peers[k] == place)
         return judge.with_model(int(columns[0]), agent) if columns.size else judge
 
 
-def expected(judges: tuple[Judge, ...], *reaches: Reach) -> None:
-    """Get ready for questions of these reaches. Judges in files only make sure that they can: they are mapped at once,
-
-    and looked at when there is a question.
-    """
+def checked(judges: tuple[Judge, ...], *reaches: Reach) -> None:
+    """Refuse reaches that some judge has too few rows for."""
     for judge in judges:
         for reach in reaches:
-            if judge.source is None:
-                judge.ready(reach)
-            else:
-                judge.size(reach)
+            judge.size(reach)
 
 
 def prepared(judges: tuple[Judge, ...], *reaches: Reach) -> tuple[Judge, ...]:
