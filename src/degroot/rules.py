@@ -40,7 +40,7 @@ def leaving_out(K: int, value_of: Callable[[NDArray[np.intp]], Array]) -> Array:
 
 
 def _average(errors: Array) -> Array:
-    return np.full((len(errors), errors.shape[-1]), 1.0 / errors.shape[-1])
+    return np.full(errors.shape[:2], 1.0 / errors.shape[1])
 
 
 def _averages_without(_evidence: Evidence, beliefs: Array) -> Array:
