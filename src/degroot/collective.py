@@ -64,7 +64,7 @@ class Collective:
     degree : int, optional
         How many models each agent scores, its own among them; all by default. With thousands of agents a sample of
         peers is enough: memory and time then grow with the number of agents times the degree. For the rules
-        ``"degroot"`` and ``"average"``; `peers` says who scores whom, and `Consensus.trust` is of these.
+        ``"degroot"`` and ``"average"``; `peers` says whom each agent scores; trust is then (M, K, q).
     search : ``"exact"`` or ``"approximate"``
         How agents with very many rows look for the nearest. `approximation` says what is lost.
     engine : ``"local"``, ``"ray"`` or an engine
