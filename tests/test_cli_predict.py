@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from consortium import Consortium
+from consortium import Consortium, save_linear
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
@@ -189,6 +189,26 @@ def test_nodes_answer_as_they_do_when_they_are_asked(predict, tmp_path_factory):
         assert_answered(found, consortium.collective().consult(both[NAMES].to_numpy()))
         code, _, err = predict(**who, input="in0.csv", output="out.csv", engine="ray")
         assert (code, "must come with --collective" in err) == (2, True)
+
+
+@pytest.mark.parametrize("changed", ["node0", "node1"])
+def test_a_run_does_not_go_on_with_other_models_of_the_nodes(predict, tmp_path_factory, changed):
+    rows(100).to_csv("a.csv", index=False)
+    rows(3).assign(x1="?").to_csv("b.csv", index=False)  # which ends the run
+    with Consortium(tmp_path_factory.mktemp("consortium"), 3) as consortium:
+        consortium.fork().ready()
+        who = {"collective": None, "node": f"127.0.0.1:{consortium.ports['node0']}", **consortium.credentials()}
+        command = {**who, "input": "?.csv", "output": "out.parquet", "jobs": 1}
+        for _ in range(2):
+            assert "row 1 of b.csv" in predict(**command).err
+        with consortium.connect() as node:
+            before = node.identity["models"]
+            save_linear(consortium.folder / changed / "model.skops", [1.0, 2.0, 3.0, 4.0])
+            while node.identity["models"] == before:
+                time.sleep(0.05)
+                node.members  # noqa: B018 - asks again
+        assert "it had other models. --restart begins anew." in predict(**command).err
+        assert "row 1 of b.csv" in predict("--restart", **command).err
 
 
 def many(folder, count=300):

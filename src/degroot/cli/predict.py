@@ -123,7 +123,7 @@ def _at_a_node(connection: AbstractContextManager[Any], jobs: int | None) -> Ite
 
     with stopping_at_once(), connection as found:
         outputs = batch.output_names(found.outputs, found.classes)
-        identity = {"collective": repr(found), "engine": "nodes"}
+        identity = found.identity | {"engine": "nodes"}
         features, engine = found.feature_names or [], nullcontext(batch.Local(found.consult, allowed(jobs)))
         yield Asked(found.names, features, outputs, False, engine, identity, (*FIELDS, *TOLD))
 

@@ -97,6 +97,14 @@ class RemoteCollective(Collective):
         return tuple(self._described.classes)
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """By which it is known again: the nodes, their models' versions and the settings, as the asked node told them."""
+        told = self._described
+        versions = {model.name: model.version for model in told.scored} | {told.name: told.model_version}
+        settings = {field.name: getattr(told.settings, field.name) for field in told.settings.DESCRIPTOR.fields}
+        return {"collective": repr(self), "models": dict(sorted(versions.items())), "settings": settings}
+
+    @property
     def members(self) -> dict[str, str]:
         """How it stands with each node, as the asked one sees it now."""
         self._described = self._call(self._stub.Describe, v1.DescribeRequest(protocol=PROTOCOL))
