@@ -110,6 +110,24 @@ def test_the_first_question_is_asked_by_one_thread(collective, tmp_path):
     assert len(events) == 12  # five shards, and one row before
 
 
+def test_a_shard_without_a_good_row_is_no_first_question(collective, tmp_path):
+    table = points(100)
+    bad = pa.array([None] * 21 + table["x1"].to_pylist()[21:])
+    pa.parquet.write_table(table.set_column(2, "x1", bad), tmp_path / "in.parquet")
+    events = []
+
+    def consult(X, fields):
+        events.append(len(X))
+        time.sleep(0.05)
+        events.append("ended")
+        return collective.consult(X, fields)
+
+    plan = planned(collective, [tmp_path / "in.parquet"], tmp_path / "out.parquet", on_bad_row="null")
+    assert run(plan, Local(consult, 4)).bad == 21
+    assert events[:2] == [1, "ended"]
+    assert sorted(rows for rows in events if rows != "ended") == [1, 19, 20, 20, 20]
+
+
 def test_classes_and_several_outputs_have_columns_by_their_names(tmp_path):
     made = {
         ("cat", "dog"): agents(
@@ -426,7 +444,8 @@ def test_shards_are_smaller_where_answers_are_wide(tmp_path, fields):
         plan = make_plan([str(tmp_path / "in.parquet")], tmp_path / "out.parquet", NAMES, made)
         assert max(shard.rows for shard in plan.shards) * len(plan.task.schema) * 8 <= 2**25
         assert plan.rows == 100_000
-        assert len(plan.shards) == 2 or K == 200
+        wide = len(NAMES) + len(plan.task.schema) + K  # numbers of a row
+        assert len(plan.shards) == -(-100_000 // min(65536, 2**25 // (8 * wide)))
 
 
 def test_progress_inside_progress_tells_nothing(monkeypatch, capsys):

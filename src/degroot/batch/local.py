@@ -3,14 +3,16 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event, Lock
+from threading import Lock
 
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from degroot.answers import Consensus
 from degroot.batch.reader import Reader
 from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task
+from degroot.points import Array
 
 
 class Local:
@@ -28,7 +30,7 @@ class Local:
 
     def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
         """Every shard with its answers, about in order; two for each thread are under way."""
-        reader, coming, turn, ready = Reader(task), iter(shards), Lock(), Event()
+        reader, coming, turn, consult = Reader(task), iter(shards), Lock(), _first_alone(self.consult)
 
         def answered() -> tuple[Shard, pa.RecordBatch] | None:
             with turn:  # in order: rows that follow on each other are read at once
@@ -36,10 +38,7 @@ class Local:
                 if shard is None:
                     return None
                 table = reader.read(shard)
-                if not ready.is_set():  # what the first question makes, it makes once
-                    task.answer(shard, table.slice(0, 1), self.consult)
-                    ready.set()
-            return shard, task.answer(shard, table, self.consult)
+            return shard, task.answer(shard, table, consult)
 
         with threadpool_limits(1), ThreadPoolExecutor(self.jobs, initializer=_alone) as pool:
             waiting = deque(pool.submit(answered) for _ in range(2 * self.jobs))
@@ -52,6 +51,21 @@ class Local:
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
+
+
+def _first_alone(consult: Consult) -> Consult:
+    """The same, but all wait until one row has been answered: what the first question makes is made once."""
+    turn, ready = Lock(), False
+
+    def asked(X: Array, fields: list[str], /) -> Consensus:
+        nonlocal ready
+        with turn:
+            if not ready:
+                consult(X[:1], fields)
+                ready = True
+        return consult(X, fields)
+
+    return asked
 
 
 def _alone() -> None:
