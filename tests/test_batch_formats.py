@@ -1,6 +1,7 @@
 """Input files: every format gives the same rows, shard by shard, in any order; what is no number is found."""
 
 import math
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from degroot import InvalidInput
 from degroot.batch import Columns, Reader, make_plan
 from degroot.batch.formats import opened
-from degroot.batch.formats.lines import row_ends
 from degroot.batch.numbers import numbers
+from degroot.datafiles.columns import read_columns
+from degroot.datafiles.lines import row_ends
 
 NAMES = ["x0", "x1"]
 VALUE = Columns(("value",), ("north",))
@@ -138,27 +140,25 @@ def test_rows_of_csv_files_are_cut_where_they_end(tmp_path_factory, rows, end, q
 
 
 def test_a_row_may_lie_across_blocks_of_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("degroot.batch.formats.lines.BLOCK", 7)
+    monkeypatch.setattr("degroot.datafiles.lines.BLOCK", 7)
     path = tmp_path / "a.csv"
     path.write_text('a,b\n1,"x\n""y"\r\n\r\n2,z\n3,5" pipe\n')
     assert list(row_ends(path, 1)) == [(1, 4), (1, 14), (1, 21), (1, 31)]
     assert list(row_ends(path, 3, 4)) == [(3, 31)]
-    monkeypatch.setattr("degroot.batch.formats.lines.ENOUGH", 7)
-    assert list(row_ends(path, 3, 4)) == [(1, 14), (2, 31)]
+    assert list(row_ends(path, 3, 4, 7)) == [(1, 14), (2, 31)]
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_shards_have_fewer_rows_where_rows_are_long(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("degroot.batch.formats.lines.ENOUGH", 1000)
-    monkeypatch.setattr("degroot.batch.formats.parquetfile.HELD", 1000)
-    path, texts = tmp_path / f"a.{kind}", [f"{k:099d}" for k in range(95)]
-    (pa.csv.write_csv if kind == "csv" else pa.parquet.write_table)(pa.table({"x": range(95), "text": texts}), path)
+@pytest.mark.parametrize("name", WRITERS)
+def test_shards_have_fewer_rows_where_rows_are_long(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("degroot.batch.shards.BYTES", 3000)
+    path, texts = tmp_path / name, [f"{k:099d}" for k in range(95)]
+    WRITERS[name](pa.table({"x": range(95), "text": texts}), path)
     plan = make_plan([str(path)], tmp_path / "out.csv", ["x"], VALUE, keep=["text"])
-    assert 1 < max(shard.rows for shard in plan.shards) <= 11
+    assert 1 < max(shard.rows for shard in plan.shards) <= 33
     reader = Reader(plan.task)
     assert [text for shard in plan.shards for text in reader.read(shard)["text"].to_pylist()] == texts
     assert len(make_plan([str(path)], tmp_path / "out.csv", ["x"], VALUE).shards) == (
-        len(plan.shards) if kind == "csv" else 1
+        len(plan.shards) if path.suffix == ".csv" else 1
     )
 
 
@@ -192,3 +192,42 @@ def test_a_file_that_is_shorter_than_it_was_is_refused(table, tmp_path):
     pa.csv.write_csv(table.slice(0, 50), tmp_path / "a.csv")
     with pytest.raises(InvalidInput, match="must have 101 rows"):
         Reader(plan.task).read(plan.shards[0])
+
+
+@pytest.mark.parametrize("content", ['x,y\n1,"a\n2,b\n', 'x,y\n1,a\n2,"b\n', 'x,"y\n1,a\n', 'x,y\n1,"a""\n2,b\n'])
+def test_a_quote_that_is_never_closed_is_refused_and_swallows_no_rows(tmp_path, content):
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    with pytest.raises(InvalidInput, match="must be whole .csv files; .*a.csv: .*a quote is opened and never closed"):
+        make_plan([str(path)], tmp_path / "out.csv", ["x"], VALUE)
+    with pytest.raises(InvalidInput, match="a quote is opened and never closed"):
+        read_columns(path, None)
+
+
+def test_damage_inside_a_page_is_one_line_with_the_rows(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"x": np.random.default_rng(0).normal(size=80_000)})
+    pa.parquet.write_table(
+        table, path, row_group_size=20_000, use_dictionary=False, compression="none", write_page_checksum=True
+    )
+    place = pa.parquet.read_metadata(path).row_group(3).column(0)
+    content = bytearray(path.read_bytes())
+    content[place.data_page_offset + place.total_compressed_size // 2] ^= 1
+    path.write_bytes(content)
+    plan = make_plan([str(path)], tmp_path / "out.csv", ["x"], VALUE, rows=20_000)
+    reader = Reader(plan.task)
+    for shard in plan.shards[:2]:
+        np.testing.assert_array_equal(reader.read(shard)["x"], table["x"].slice(shard.first, shard.rows))
+    with pytest.raises(InvalidInput, match="rows 60001 to 80000 of .*a.parquet: .*checksum") as caught:
+        reader.read(plan.shards[3])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.arrow"])
+def test_a_file_that_may_not_be_read_is_named(table, tmp_path, name):
+    WRITERS[name](table, tmp_path / name)
+    (tmp_path / name).chmod(0)
+    if os.access(tmp_path / name, os.R_OK):
+        pytest.skip("this user may read everything")
+    with pytest.raises(InvalidInput, match=f"must be files that can be read; .*{name}: Permission denied"):
+        make_plan([str(tmp_path / name)], tmp_path / "out.csv", NAMES, VALUE)

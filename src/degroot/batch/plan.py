@@ -1,6 +1,5 @@
 """Plans: which files, which shards of them, and what is to be done with each. All that can be wrong is found here."""
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,13 +13,11 @@ from degroot.batch.columns import Columns, check_fields
 from degroot.batch.formats import opened, readable
 from degroot.batch.numbers import is_number
 from degroot.batch.outputs import check_output, check_suffix
-from degroot.batch.shards import ROWS, Shard
+from degroot.batch.shards import BYTES, ROWS, Shard
 from degroot.batch.task import NULL, REFUSE, Task
-from degroot.datafiles.columns import listed
+from degroot.datafiles.columns import absent, twice
 from degroot.exceptions import InvalidInput
 from degroot.progress import progress
-
-SHARD_BYTES = 1 << 25  # of what is read and answered, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ def make_plan(
     kept = pa.schema([_plain(schema.field(name)) for name in keep])
     _check_clash(kept, columns.schema)
     task = Task(tuple(features), tuple(keep), columns, pa.schema([*kept, *columns.schema]), gaps, on_bad_row)
-    rows = rows or max(1, min(ROWS, SHARD_BYTES // (8 * (len(task.names) + len(task.schema) + len(columns.agents)))))
+    rows = rows or max(1, min(ROWS, BYTES // (8 * (len(task.names) + len(task.schema) + len(columns.agents)))))
     shards = tuple(_cut(files, rows, task.names))
     check_output(output, task.schema)
     told = {
@@ -108,11 +105,9 @@ def _check_columns(file: Path, schema: pa.Schema, features: Sequence[str], keep:
     names = schema.names
     for name in (*features, *keep):
         if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"its columns are {listed(names)}."
-            raise InvalidInput(f"{file} must have the column {name!r}; it has none: {hint}")
+            raise absent(file, name, names)
         if names.count(name) > 1:
-            raise InvalidInput(f"The columns of {file} must have different names; {name!r} is there twice.")
+            raise twice(file, name)
     for name in features:
         kind = schema.field(name).type
         if not (is_number(kind) or file.suffix.lower() == ".csv"):
@@ -143,7 +138,7 @@ def _check_clash(kept: pa.Schema, answers: pa.Schema) -> None:
     seen: set[str] = set()
     for name in (*kept.names, *answers.names):
         if name in seen:
-            raise InvalidInput(f"The columns of the output must have different names; {name!r} would be there twice.")
+            raise twice("the output", name, "would be")
         seen.add(name)
 
 

@@ -1,4 +1,4 @@
-"""Data files: an organisation's rows, points to ask about, and the answers. CSV, Parquet and npz."""
+"""Data files: an organisation's rows, points to ask about, and the answers. CSV, Parquet, Arrow and npz."""
 
 from degroot.datafiles.rows import Points, Rows, load, points, write_answers
 from degroot.datafiles.source import PEERS, STANDARDISE, DataSource, data_source

@@ -1,6 +1,8 @@
 """Columns of a data file by name. CSV, Parquet, Arrow and npz."""
 
-from collections.abc import Callable, Sequence
+import difflib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from degroot.datafiles.lines import row_ends
 from degroot.exceptions import InvalidInput
 from degroot.points import Array
 from degroot.tables import told
@@ -18,16 +21,18 @@ Columns = dict[str, NDArray[Any]]
 TABLE, NAMES = "X", "names"  # arrays of an npz file that holds a whole table
 INDEX = "__index_level_"  # how pandas calls a column that is none
 SHOWN = 8  # names in a message
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")  # how the names of files end
 
 
 def read_columns(path: Path, labels: str | None) -> Columns:
     """All columns by name; the column `labels` stays text, whatever it looks like."""
     readers: dict[str, Callable[[BinaryIO, Path, str | None], Columns]] = {
-        ".csv": _from_csv, ".parquet": _from_parquet, ".arrow": _from_arrow, ".feather": _from_arrow, ".npz": _from_npz,
+        ".csv": _from_csv, **dict.fromkeys(PARQUET, _from_parquet), **dict.fromkeys(ARROW, _from_arrow),
+        ".npz": _from_npz,
     }  # fmt: skip
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise InvalidInput(f"Rows must be in a .csv, .parquet or .npz file, or .arrow or .feather; got {path}.")
+        raise InvalidInput(f"Rows must be in a {', '.join(readers)} file; got {path}.")
     try:
         with path.open("rb") as file:
             columns = reader(file, path, labels)
@@ -46,6 +51,7 @@ def read_columns(path: Path, labels: str | None) -> Columns:
 def _from_csv(file: BinaryIO, path: Path, labels: str | None) -> Columns:
     if not path.stat().st_size:
         raise InvalidInput(f"{path} must hold at least one row; it is empty.")
+    deque(row_ends(path), 0)  # which refuses a quote that is never closed
     options = pyarrow.csv.ConvertOptions(column_types={} if labels is None else {labels: pa.string()})
     return _from_table(pyarrow.csv.read_csv(file, convert_options=options), path)
 
@@ -66,7 +72,7 @@ def _from_table(table: pa.Table, path: Path) -> Columns:
     names = [name for name in table.column_names if not name.startswith(INDEX)]
     for name in names:
         if names.count(name) > 1:
-            raise InvalidInput(f"The columns of {path} must have different names; {name!r} is there twice.")
+            raise twice(path, name)
     return {name: _as_array(table.column(name)) for name in names}
 
 
@@ -144,6 +150,19 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def absent(path: Path, name: str, names: Iterable[str]) -> InvalidInput:
+    """The error that a column is missing."""
+    known = list(names)
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"its columns are {listed(known)}."
+    return InvalidInput(f"{path} must have the column {name!r}; it has none: {hint}")
+
+
+def twice(where: Path | str, name: str, verb: str = "is") -> InvalidInput:
+    """The error that there are two columns of one name."""
+    return InvalidInput(f"The columns of {where} must have different names; {name!r} {verb} there twice.")
 
 
 def listed(names: Any) -> str:

@@ -1,6 +1,5 @@
-"""Rows in data files: an organisation's, points to ask about, and the answers. CSV, Parquet and npz."""
+"""Rows in data files: an organisation's, points to ask about, and the answers."""
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from degroot.datafiles.columns import Columns, listed, numbers, read_columns
+from degroot.datafiles.columns import Columns, absent, listed, numbers, read_columns
 from degroot.datafiles.source import DataSource
 from degroot.exceptions import InvalidInput
 from degroot.folders import save
@@ -47,7 +46,7 @@ def load(source: DataSource, features: Sequence[str] | None = None, *, gaps: boo
     own = () if source.own_predictions is None or isinstance(source.own_predictions, str) else source.own_predictions
     for name in (*source.target, *own, *(features or ())):
         if name not in columns:
-            raise _absent(source.file, name, columns)
+            raise absent(source.file, name, columns)
     names = tuple(features or (name for name in columns if name not in (*source.target, *own)))
     if not names:
         raise InvalidInput(f"{source.file} must have features beside the target; its columns are {listed(columns)}.")
@@ -101,9 +100,3 @@ def _target(columns: Columns, source: DataSource) -> NDArray[Any]:
 def _outputs(columns: Columns, names: Sequence[str], path: Path) -> Array:
     values = numbers(columns, names, path)
     return values[:, 0] if len(names) == 1 else values
-
-
-def _absent(path: Path, name: str, columns: Columns) -> InvalidInput:
-    near = difflib.get_close_matches(name, columns, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"its columns are {listed(columns)}."
-    return InvalidInput(f"{path} must have the column {name!r}; it has none: {hint}")

@@ -11,6 +11,7 @@ from degroot.batch.formats.arrowfile import ArrowFile
 from degroot.batch.formats.csvfile import CsvFile
 from degroot.batch.formats.parquetfile import ParquetFile
 from degroot.batch.shards import Shard
+from degroot.datafiles.columns import ARROW, PARQUET
 from degroot.exceptions import InvalidInput
 from degroot.tables import told
 
@@ -30,8 +31,7 @@ class Source(Protocol):
 
 
 OPENERS: dict[str, Callable[[Path], Source]] = {
-    ".csv": CsvFile, ".parquet": ParquetFile, ".pq": ParquetFile,
-    ".arrow": ArrowFile, ".feather": ArrowFile, ".ipc": ArrowFile,
+    ".csv": CsvFile, **dict.fromkeys(PARQUET, ParquetFile), **dict.fromkeys(ARROW, ArrowFile),
 }  # fmt: skip
 SUFFIXES = tuple(OPENERS)
 

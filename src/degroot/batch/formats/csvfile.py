@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from degroot.batch.formats.lines import row_ends
+from degroot.batch import shards
 from degroot.batch.shards import Shard
+from degroot.datafiles.lines import row_ends
 from degroot.exceptions import InvalidInput
 
 
@@ -28,7 +29,7 @@ class CsvFile:
     def spans(self, size: int, _names: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         """Runs of at most `size` rows, with their bytes."""
         start = self._body
-        for rows, stop in row_ends(self._path, size, start):
+        for rows, stop in row_ends(self._path, size, start, shards.BYTES):
             yield rows, start, stop
             start = stop
 

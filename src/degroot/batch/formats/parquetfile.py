@@ -7,11 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from degroot.batch.formats.cursor import Cursor
-from degroot.batch.shards import Shard
+from degroot.batch.shards import Shard, runs
 
 BUFFER = 1 << 20  # bytes of a column that are fetched at once: row groups may be larger than memory
 BATCH = 1 << 14  # rows that are decoded at once
-HELD = 1 << 25  # bytes of a run of rows, about
 
 
 class ParquetFile:
@@ -26,9 +25,7 @@ class ParquetFile:
 
     def spans(self, size: int, names: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         """Runs of at most `size` rows, fewer where these columns are large."""
-        rows = self._file.metadata.num_rows
-        size = max(1, min(size, rows * HELD // max(1, self._bytes(names))))
-        return ((min(size, rows - first), 0, 0) for first in range(0, rows, size))
+        return runs(self._file.metadata.num_rows, self._bytes(names), size)
 
     def read(self, shard: Shard, names: Sequence[str], _text: Sequence[str] = ()) -> pa.Table:
         """These columns of a shard."""

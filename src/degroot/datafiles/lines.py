@@ -9,23 +9,25 @@ from numpy.typing import NDArray
 from degroot.points import compiled
 
 BLOCK = 1 << 23  # bytes that are looked at at once
-ENOUGH = 1 << 25  # bytes of a run of rows, about
+MANY = 1 << 62
 FRESH, PLAIN, QUOTED, CLOSED = range(4)  # before a field, inside one, inside quotes, after a quote inside quotes
 MODE, HELD, ROWS = range(3)  # what is remembered from block to block: the mode, whether the line holds anything, rows
 QUOTE, COMMA, LF, CR = (ord(mark) for mark in '",\n\r')
 
 
-def row_ends(path: Path, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Runs of `size` rows from the byte `start` on, fewer where they are long: how many rows, and where they end."""
+def row_ends(path: Path, size: int = MANY, start: int = 0, long: int = MANY) -> Iterator[tuple[int, int]]:
+    """Runs of `size` rows from the byte `start` on, fewer where they are `long`: how many rows, and where they end."""
     state, at, begun = np.array([FRESH, 0, 0]), start, start
     with path.open("rb", buffering=0) as file:
         file.seek(start)
         while block := file.read(BLOCK):
             content, done = np.frombuffer(block, np.uint8), 0
-            while (stop := _next_end(content, done, size, begun + ENOUGH - at, state)) >= 0:
+            while (stop := _next_end(content, done, size, begun + long - at, state)) >= 0:
                 yield int(state[ROWS]), at + stop
                 state[ROWS], done, begun = 0, stop, at + stop
             at += len(block)
+    if state[MODE] == QUOTED:
+        raise ValueError("a quote is opened and never closed")
     rows = int(state[ROWS] + state[HELD])
     if rows:
         yield rows, at
