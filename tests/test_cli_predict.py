@@ -204,7 +204,9 @@ def test_a_run_does_not_go_on_with_other_models_of_the_nodes(predict, tmp_path_f
         with consortium.connect() as node:
             before = node.identity["models"]
             save_linear(consortium.folder / changed / "model.skops", [1.0, 2.0, 3.0, 4.0])
+            patience = time.monotonic() + 60
             while node.identity["models"] == before:
+                assert time.monotonic() < patience
                 time.sleep(0.05)
                 node.members  # noqa: B018 - asks again
         assert "it had other models. --restart begins anew." in predict(**command).err
