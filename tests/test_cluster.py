@@ -21,12 +21,11 @@ from sklearn.tree import DecisionTreeRegressor
 from degroot import Agent, Collective, batch
 from degroot.answers import FIELDS
 from degroot.batch.cluster import on_ray
-from degroot.checks import flags
 from degroot.cluster import Ray
 from degroot.cluster.hearing import Hearing, Standards
 from degroot.cluster.member import Member
-from degroot.conclusions import blank, single
 from degroot.exceptions import AgentError, InvalidInput
+from degroot.members import aside
 
 ray = pytest.importorskip("ray")
 
@@ -92,18 +91,15 @@ POINTS = np.random.default_rng(7).normal(size=(150, 3)) + 1.0
 def heard(collective, X, names, n_jobs=1):
     """What is concluded from the members' opinions, without any Ray."""
     members = [Member(agent, judge, n_jobs) for agent, judge in zip(collective.agents, collective.judges, strict=True)]
-    aside = tuple(k for k, agent in enumerate(collective.agents) if agent.scored_by_peers)
     standards = None
     if collective.guarded:
         standards = Standards.of([(each.expectations.reach, *each.judge.label_range()) for each in members])
-    hearing = Hearing(collective.option, aside, collective.peers, standards, n_jobs)
-    M, K = X.shape[0], len(members)
-    out = blank(names, M, K, collective.agents[0].outputs or 1, hearing.scored(K))
-    codes = np.zeros((M, K), np.uint8) if collective.guarded else None
-    question = hearing.question(set(names))
-    hearing.conclude([member.opinion(X, question) for member in members], out, codes)
-    told = () if codes is None else tuple(flags(codes, collective.names))
-    return (out if collective.agents[0].outputs is not None else single(out)), told
+    hearing = Hearing(collective.option, aside(collective.agents), collective.peers, standards, n_jobs)
+    draft = hearing.blank(names, X.shape[0], len(members), collective.outputs or 1)
+    question = hearing.question(draft.fields)
+    hearing.conclude([member.opinion(X, question) for member in members], draft)
+    told = draft.told(collective.names, collective.outputs)
+    return told, told.pop("flags", ())
 
 
 def same(found, expected, names):

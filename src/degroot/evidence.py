@@ -1,6 +1,6 @@
 """Evidence: what the agents found on their own rows near each of M points. Rules turn it into weights."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.points import Array
-from degroot.stacking import coverage
+from degroot.points import Array, in_place
+from degroot.stacking import Pool, coverage
 from degroot.trust import shares
 
 Peers: TypeAlias = NDArray[np.intp]  # (K, q) row i, ascending: the models that agent i scores
@@ -23,6 +23,23 @@ class Reach:
     kernel: str
     least: int = 2  # rows, where `neighbours` is a fraction, and
     most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What agents are to say of points."""
+
+    reach: Reach | None  # how far to look; None: they say what they believe, no more
+    moments: bool = False  # whether second moments are needed
+    spread: bool = False  # whether to tell how near the rows are
+    expected: bool = False  # whether to tell what to expect of others, for the guard
+
+    def floats(self, K: int, Q: int, models: int) -> int:
+        """How many numbers each of K agents says of a point: Q beliefs, and what it found, of so many models."""
+        if self.reach is None:
+            return Q
+        found = K * (K + 1) // 2 if self.moments else models
+        return Q + found + (K * (Q + 4) if self.expected else 0)
 
 
 @dataclass(frozen=True)
@@ -39,10 +56,43 @@ class Evidence:
     pooled: tuple[Array, Array] | None = None  # moments (M, K, K) of all agents, and how many rows they amount to, (M,)
     peers: Peers | None = None  # (K, q) whom each agent scored; None: everybody
 
+    @classmethod
+    def blank(
+        cls, M: int, slots: int, models: int, *, moments: bool = False, spread: bool = False, peers: Peers | None = None
+    ) -> "Evidence":
+        """Room for what so many agents find of so many models near M points; with moments, these are the errors too."""
+        where, effective = (np.empty((M, slots)), np.empty((M, slots))) if moments or spread else (None, None)
+        packed = np.empty((M, slots, models * (models + 1) // 2)) if moments else None
+        return cls(np.empty((0 if moments else M, slots, models)), packed, where, effective, peers=peers)
+
     @cached_property
     def trust(self) -> Array:
         """(M, K, K) row i: agent i's trust in every model."""
         return shares(self.errors)
+
+    def part(self, points: slice) -> "Evidence":
+        """The same arrays, for some of the points."""
+        moments, spread, effective = (
+            None if each is None else each[points] for each in (self.moments, self.spread, self.effective)
+        )
+        pooled = None if self.pooled is None else (self.pooled[0][points], self.pooled[1][points])
+        return Evidence(self.errors[points], moments, spread, effective, pooled, self.peers)
+
+    def possible(self, place: int) -> bool:
+        """Whether an agent's rows could have given it: errors and distances are numbers that are not negative."""
+        if self.moments is None:
+            errors = self.errors[:, place]
+        else:
+            errors = self.moments[:, place, diagonal(self.errors.shape[-1])]
+        distances = [each[:, place] for each in (self.spread, self.effective) if each is not None]
+        return bool(((errors >= 0.0) & (errors < np.inf)).all()) and all((each >= 0.0).all() for each in distances)
+
+    def complete(self) -> "Evidence":
+        """The same with the errors that are in the moments, on their diagonals."""
+        if self.moments is None:
+            return self
+        errors = np.ascontiguousarray(self.moments[:, :, diagonal(self.errors.shape[-1])])
+        return replace(self, errors=errors)
 
     def among(self, points: NDArray[np.intp], members: NDArray[np.intp]) -> "Evidence":
         """What some of the agents say of each other near some of the points."""
@@ -92,9 +142,40 @@ def with_errors(evidence: Evidence, errors: Array) -> Evidence:
     return replace(evidence, errors=errors, moments=moments)
 
 
+def unknown(M: int, K: int) -> Evidence:
+    """Evidence for rules that take none: all models alike."""
+    return Evidence(np.broadcast_to(1.0, (M, K, K)))
+
+
+def together(found: Sequence[Evidence], peers: Peers | None = None) -> Evidence:
+    """What agents have found, each in a slot of its own, side by side."""
+    moments, spread, effective = (
+        _beside([getattr(each, name) for each in found]) for name in ("moments", "spread", "effective")
+    )
+    errors = np.concatenate([each.errors for each in found], axis=1)
+    return Evidence(errors, moments, spread, effective, peers=peers).complete()
+
+
+def _beside(parts: Sequence[Array | None]) -> Array | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known, axis=1) if known else None
+
+
+def pooled(found: Iterable[Evidence], K: int) -> Evidence | None:
+    """The pooled moments alone of K agents, which come one by one; None unless somebody has rows at every point."""
+    pool = None
+    for each in found:
+        arrays = (each.moments, each.spread, each.effective)
+        moments, spread, effective = (in_place(np.asarray(array)[:, 0]) for array in arrays)
+        pool = pool or Pool(len(moments), K)
+        pool.add(moments, spread, effective)
+    return Evidence(np.empty((0, K, K)), pooled=pool.pooled()) if pool is not None and pool.complete else None
+
+
 def from_moments(moments: Array, spread: Array, effective: Array) -> Evidence:
     """Evidence with the errors that are in the moments, on their diagonals."""
-    return Evidence(np.ascontiguousarray(moments[:, :, diagonal(moments.shape[1])]), moments, spread, effective)
+    K = moments.shape[1]
+    return Evidence(np.empty((0, K, K)), moments, spread, effective).complete()
 
 
 def diagonal(K: int) -> NDArray[np.intp]:

@@ -1,6 +1,6 @@
 """Judges: an agent's view of all models, how well they do on its own rows near a point."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Protocol
@@ -8,13 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.evidence import Evidence, Peers, Reach, diagonal, from_moments
+from degroot.evidence import Evidence, Peers, Reach, pooled
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.expectations import Expectations
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.points import Array, for_kernels
 from degroot.rules import LOCAL
-from degroot.stacking import Pool
 from degroot.tables import Complaint, take, to_numbers, told
 
 ASKED_BYTES = 1 << 26  # of rows, put to a model at once: agents may hold more rows than fit into memory
@@ -148,43 +147,33 @@ def gather(
     `refuse`, nobody's errors and distances may be negative or not numbers.
     """
     M, K = located[0].shape[0], len(judges)
-    where, effective = (np.empty((M, K)), np.empty((M, K))) if moments or spread else (None, None)
-    packed = np.empty((M, K, K * (K + 1) // 2)) if moments else None
     models = K if peers is None else peers.shape[1]
-    found = Evidence(np.empty((0 if moments else M, K, models)), packed, where, effective, peers=peers)
+    found = Evidence.blank(M, K, models, moments=moments, spread=spread, peers=peers)
     for i, (judge, points) in enumerate(zip(judges, located, strict=True)):
         judge.testify(found, i, points, reach, own[1] if own is not None and own[0] == i else None)
-        if refuse:
-            _refuse(judge, found, i)
-    if packed is None or where is None or effective is None:
-        return found
-    return from_moments(packed, where, effective)
+        if refuse and type(judge) is not Judge:
+            check_possible(judge, found, i)
+    return found.complete()
 
 
 def gather_pooled(judges: Sequence[Judge], located: Sequence[Any], reach: Reach) -> Evidence:
     """The pooled moments alone, which is all that weights need: each judge's own are not kept."""
     M, K = located[0].shape[0], len(judges)
-    pool, packed = Pool(M, K), np.empty((M, 1, K * (K + 1) // 2))
-    one = Evidence(np.empty((0, K, K)), packed, np.empty((M, 1)), np.empty((M, 1)))
-    for judge, points in zip(judges, located, strict=True):
-        judge.testify(one, 0, points, reach)
-        _refuse(judge, one, 0)
-        pool.add(packed[:, 0], np.asarray(one.spread)[:, 0], np.asarray(one.effective)[:, 0])
-    if not pool.complete:
-        return gather(judges, located, reach, moments=True)
-    return replace(one, moments=None, pooled=pool.pooled())
+    one = Evidence.blank(M, 1, K, moments=True)
+
+    def testimonies() -> Iterator[Evidence]:
+        for judge, points in zip(judges, located, strict=True):
+            judge.testify(one, 0, points, reach)
+            if type(judge) is not Judge:
+                check_possible(judge, one, 0)
+            yield one
+
+    return pooled(testimonies(), K) or gather(judges, located, reach, moments=True)
 
 
-def _refuse(judge: Judge, found: Evidence, place: int) -> None:
-    """Refuse a judge's errors, or distances, that no rows could give; those made here come from rows."""
-    if type(judge) is Judge:
-        return
-    if found.moments is None:
-        errors = found.errors[:, place]
-    else:
-        errors = found.moments[:, place, diagonal(found.errors.shape[-1])]
-    distances = () if found.spread is None or found.effective is None else (found.spread, found.effective)
-    if not ((errors >= 0.0) & (errors < np.inf)).all() or any(not (each[:, place] >= 0.0).all() for each in distances):
+def check_possible(judge: Judge, found: Evidence, place: int) -> None:
+    """Refuse a judge's errors, or distances, that no rows could give. (Those of a plain `Judge` come from rows.)"""
+    if not found.possible(place):
         raise judge.agent.error("its errors and distances must be numbers that are not negative; some are not.")
 
 

@@ -61,3 +61,8 @@ def check_peers(agents: Sequence[Agent]) -> None:
     """Refuse an agent alone that leaves the scoring of its model to peers."""
     if len(agents) == 1 and agents[0].scored_by_peers:
         raise agents[0].error("its model must be scored by somebody: without peers it needs `own_predictions`.")
+
+
+def aside(agents: Iterable[Agent]) -> tuple[int, ...]:
+    """The places of agents that do not score their own models."""
+    return tuple(place for place, agent in enumerate(agents) if agent.scored_by_peers)

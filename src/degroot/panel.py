@@ -1,6 +1,6 @@
 """Panels: agents and their judges before a question, which they answer block by block."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,16 +8,60 @@ import numpy as np
 
 from degroot.agents import Agent
 from degroot.calibration import Calibration
-from degroot.checks import Checks, Codes, flags
+from degroot.checks import Checks, Codes, Verdict, flags
 from degroot.conclusions import blank, conclude, single
-from degroot.evidence import Evidence, Peers, scored_by_peers
+from degroot.evidence import Evidence, Peers, Question, scored_by_peers, unknown
 from degroot.judges import Judge, gather, gather_pooled
+from degroot.members import aside
 from degroot.points import Array, allowed, block_size, in_blocks
-from degroot.rules import MOMENTS, Option
+from degroot.rules import MOMENTS, NOTHING, Option, Rule
 from degroot.tables import take, to_numbers
 
 BELIEFS_BYTES = 1 << 25  # of points and predictions, held at once
 WITHOUT_MOMENTS = {"value", "weights", "beliefs"}  # fields for which no agent's own moments have to be kept
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Answers to be filled in, part by part."""
+
+    fields: dict[str, Array]  # with an axis of outputs
+    codes: Codes | None  # what is to be said of whom; None where nothing is checked
+
+    @classmethod
+    def blank(cls, names: Iterable[str], M: int, K: int, Q: int, scored: int, guarded: bool) -> "Draft":
+        """For M points, K agents that have each scored so many models, and Q outputs."""
+        return cls(blank(names, M, K, Q, scored), np.zeros((M, K), np.uint8) if guarded else None)
+
+    def part(self, points: slice) -> "Draft":
+        """The same arrays, for some of the points."""
+        fields = {name: array[points] for name, array in self.fields.items()}
+        return Draft(fields, None if self.codes is None else self.codes[points])
+
+    def conclude(self, rule: Rule, evidence: Evidence, beliefs: Array, verdict: Verdict | None) -> None:
+        """Fill in what follows from evidence and beliefs (M, K, Q), held against each other if there is a verdict."""
+        kept = None
+        if verdict is not None and self.codes is not None:
+            evidence, kept, self.codes[:] = verdict.applied(evidence), verdict.kept, verdict.codes
+        conclude(rule, evidence, beliefs, self.fields, kept)
+
+    def told(self, names: Sequence[str], outputs: int | None) -> dict[str, Any]:
+        """The fields, and flags for the agents of these names; None outputs: without an axis of outputs."""
+        told: dict[str, Any] = {} if self.codes is None else {"flags": tuple(flags(self.codes, names))}
+        return told | (single(self.fields) if outputs is None else self.fields)
+
+
+def question(option: Option, fields: set[str], *, spread: bool, guarded: bool) -> Question:
+    """What agents have to say, for these fields: no more than they take."""
+    uses = option.made.uses
+    if not guarded and "trust" not in fields and (uses == NOTHING or fields == {"beliefs"}):
+        return Question(None)
+    return Question(option.reach, uses == MOMENTS, spread, guarded)
+
+
+def pools(asked: Question, fields: set[str]) -> bool:
+    """Whether nobody's own moments have to be kept: they can be pooled as they come."""
+    return asked.moments and not asked.spread and not asked.expected and fields <= WITHOUT_MOMENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +88,11 @@ class Panel:
 
     def answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
         """The fields in `names` for the points `X`, and flags."""
-        M, K = X.shape[0], len(self.agents)
-        fields = blank(names, M, K, self.Q, self.scored)
-        codes = np.zeros((M, K), np.uint8) if self.checks is not None else None
+        K, guarded = len(self.agents), self.checks is not None
+        draft = Draft.blank(names, X.shape[0], K, self.Q, self.scored, guarded)
         for part in self.chunks(X):
-            some = {name: array[part] for name, array in fields.items()}
-            self._answer(take(X, part), some, None if codes is None else codes[part])
-        told: dict[str, Any] = {} if codes is None else {"flags": tuple(flags(codes, [a.name for a in self.agents]))}
-        return told | (single(fields) if self.agents[0].outputs is None else fields)
+            self._answer(take(X, part), draft.part(part))
+        return draft.told([agent.name for agent in self.agents], self.agents[0].outputs)
 
     def half_width(self, X: Any, calibration: Calibration, coverage: float) -> Array:
         """How far intervals of that coverage reach to either side of the points `X`, (M,) or (M, Q)."""
@@ -71,55 +112,37 @@ class Panel:
         plain = to_numbers(X) if self.bare else None
         return [plain if judge.space is None else judge.locate(X) for judge in self.judges]
 
-    def _answer(self, X: Any, out: dict[str, Array], codes: Codes | None) -> None:
-        """Answer into the arrays of `out` and `codes`. Models and spaces are called from this thread only."""
-        M, K, checks = X.shape[0], len(self.agents), self.checks
-        located, evidence_near = self._located(X), self._route(set(out))
+    def _answer(self, X: Any, draft: Draft) -> None:
+        """Fill in the draft. Models and spaces are called from this thread only."""
+        M, located, fields, checks = X.shape[0], self._located(X), set(draft.fields), self.checks
+        asked = self._question(fields)
         beliefs = np.stack([agent.predict(X).reshape(M, -1) for agent in self.agents], axis=1)
 
         def block(start: int, stop: int) -> None:
-            part, kept = slice(start, stop), None
+            part = slice(start, stop)
             points = [each[part] for each in located]
-            evidence = evidence_near(points) if points else Evidence(np.broadcast_to(1.0, (stop - start, K, K)))
-            if checks is not None and codes is not None:
-                verdict = checks.examine(points, evidence, beliefs[part])
-                evidence, kept, codes[part] = verdict.applied(evidence), verdict.kept, verdict.codes
-            conclude(
-                self.option.made, evidence, beliefs[part], {name: array[part] for name, array in out.items()}, kept
-            )
+            evidence = self._evidence(points, asked, fields) if points else unknown(stop - start, len(self.agents))
+            verdict = None if checks is None else checks.examine(points, evidence, beliefs[part])
+            draft.part(part).conclude(self.option.made, evidence, beliefs[part], verdict)
 
-        in_blocks(block, M, self._at_once(M, set(out)), self.n_jobs)
+        in_blocks(block, M, self._at_once(M, asked, fields), self.n_jobs)
 
-    def _at_once(self, M: int, fields: set[str]) -> int:
+    def _question(self, fields: set[str]) -> Question:
+        return question(self.option, fields, spread=bool(aside(self.agents)), guarded=self.checks is not None)
+
+    def _evidence(self, points: Sequence[Any], asked: Question, fields: set[str]) -> Evidence:
+        """What the judges find near points: no more of it than the fields take."""
+        if pools(asked, fields):
+            return gather_pooled(self.judges, points, self.option.reach)
+        found = gather(
+            self.judges, points, self.option.reach,
+            moments=asked.moments, spread=asked.spread, refuse=not asked.expected, peers=self.peers,
+        )  # fmt: skip
+        return scored_by_peers(found, aside(self.agents))
+
+    def _at_once(self, M: int, asked: Question, fields: set[str]) -> int:
         """How many of M points a thread takes at once: more where a pass over many rows should serve all of them."""
-        together = max((judge.near[self.option.reach].at_once for judge in self.judges), default=1)
-        return max(block_size(M, self._held(fields), self.n_jobs), min(together, -(-M // allowed(self.n_jobs))))
-
-    def _route(self, fields: set[str]) -> Callable[[Sequence[Any]], Evidence]:
-        """How evidence near points is gathered: no more of it than the fields take."""
-        reach, moments = self.option.reach, self.option.made.uses == MOMENTS
-        if self._pools(fields):
-            return lambda points: gather_pooled(self.judges, points, reach)
-        aside = [k for k, agent in enumerate(self.agents) if agent.scored_by_peers]
-        guarded = self.checks is not None
-
-        def whole(points: Sequence[Any]) -> Evidence:
-            found = gather(
-                self.judges, points, reach, moments=moments, spread=bool(aside), refuse=not guarded, peers=self.peers
-            )
-            return scored_by_peers(found, aside)
-
-        return whole
-
-    def _pools(self, fields: set[str]) -> bool:
-        """Whether moments can be pooled as they come."""
-        alone = self.checks is None and not any(agent.scored_by_peers for agent in self.agents)
-        return self.option.made.uses == MOMENTS and alone and fields <= WITHOUT_MOMENTS
-
-    def _held(self, fields: set[str]) -> int:
-        """How many numbers a block holds for each point."""
         K = len(self.agents)
-        packed = K * (K + 1) // 2 if self.option.made.uses == MOMENTS and self.judges else self.scored
-        if self._pools(fields):
-            return 2 * packed + K * K
-        return K * (packed + (K * (self.Q + 4) if self.checks is not None else 0))
+        held = K * K + K * (K + 1) if pools(asked, fields) else K * asked.floats(K, self.Q, self.scored)
+        together = max((judge.near[self.option.reach].at_once for judge in self.judges), default=1)
+        return max(block_size(M, held, self.n_jobs), min(together, -(-M // allowed(self.n_jobs))))

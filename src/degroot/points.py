@@ -4,6 +4,7 @@ Compiled functions release the interpreter's lock and use one thread each, so pl
 use every core. Unlike numba's own thread pools they may be called from several threads at once and after a fork.
 """
 
+import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
+Number = TypeVar("Number", bound=np.generic)
 
 _BLOCK_BYTES = 1 << 20  # what a thread takes at least: enough to forget the cost of handing it over
 
@@ -40,6 +42,15 @@ def threads() -> int:
 def for_kernels(array: ArrayLike, dtype: type = np.float64) -> Array:
     """`array` in the one memory layout for which the kernels are compiled, copied where it has another."""
     return np.require(array, dtype, ["C", "A", "W"])
+
+
+def in_place(array: NDArray[Number]) -> NDArray[Number]:
+    """The same memory as an array that may be written: kernels are compiled for such, though they only read."""
+    if array.flags.writeable or not array.flags.c_contiguous or not array.nbytes:
+        return array.view(np.ndarray)
+    memory: Any = (ctypes.c_byte * array.nbytes).from_address(array.ctypes.data)
+    memory.owner = array  # who must live as long
+    return np.frombuffer(memory, array.dtype).reshape(array.shape)
 
 
 def over_points(kernel: Callable[..., None], *arrays: NDArray[Any]) -> None:

@@ -13,6 +13,7 @@ from degroot.agents import Agent
 from degroot.evidence import Evidence, Reach, scored_by_peers
 from degroot.exceptions import InvalidInput
 from degroot.judges import Judge, gather
+from degroot.members import aside
 from degroot.points import Array, block_size, in_blocks
 from degroot.tables import take
 
@@ -49,13 +50,13 @@ def rehearse(
     X, K = take(agents[place].X, rows), len(agents)
     residuals = judges[place].residuals[rows].transpose(0, 2, 1)
     located = [_located(judge, X, agents[place]) for judge in judges]
-    aside = [k for k, agent in enumerate(agents) if agent.scored_by_peers]
-    members = np.array([k for k in range(K) if k != place or k not in aside])
+    alone = aside(agents)
+    members = np.array([k for k in range(K) if k != place or k not in alone])
 
     def block(start: int, stop: int) -> None:
         points = [each[start:stop] for each in located]
         evidence = gather(judges, points, reach, moments=moments, spread=True, own=(place, rows[start:stop]))
-        evidence = scored_by_peers(evidence, aside)
+        evidence = scored_by_peers(evidence, alone)
         if len(members) < K:
             evidence = evidence.among(np.arange(stop - start), members)
         heard(slice(start, stop), evidence, residuals[start:stop, members])

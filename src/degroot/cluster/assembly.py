@@ -5,15 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from degroot.answers import FIELDS, Consensus, asked
-from degroot.checks import flags
 from degroot.cluster.faults import heard
 from degroot.cluster.hearing import Hearing
 from degroot.cluster.member import Source
-from degroot.cluster.opinion import Opinion, Question
-from degroot.conclusions import blank, single
+from degroot.cluster.opinion import Opinion
+from degroot.evidence import Question
 from degroot.tables import take
 
 SAID_BYTES = 1 << 25  # of points, and of what all agents say of them, for one part
@@ -36,14 +33,10 @@ class Assembly:
 
     def answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
         """The fields in `names` for the points `X`, and flags."""
-        M, K, hearing = X.shape[0], len(self.actors), self.hearing
-        fields = blank(names, M, K, self.outputs or 1, hearing.scored(K))
-        codes = None if hearing.standards is None else np.zeros((M, K), np.uint8)
-        for part, opinions in self._opinions(X, hearing.question(set(fields))):
-            out = {name: array[part] for name, array in fields.items()}
-            hearing.conclude(opinions, out, None if codes is None else codes[part])
-        told: dict[str, Any] = {} if codes is None else {"flags": tuple(flags(codes, self.names))}
-        return told | (single(fields) if self.outputs is None else fields)
+        draft = self.hearing.blank(names, X.shape[0], len(self.actors), self.outputs or 1)
+        for part, opinions in self._opinions(X, self.hearing.question(draft.fields)):
+            self.hearing.conclude(opinions, draft.part(part))
+        return draft.told(self.names, self.outputs)
 
     def with_jobs(self, n_jobs: int) -> "Assembly":
         """The same agents; whoever asks them uses so many threads."""
@@ -71,7 +64,7 @@ class Assembly:
     def _parts(self, X: Any, question: Question) -> list[slice]:
         """Parts of X small enough to hold what all agents say of them."""
         K, Q = len(self.actors), self.outputs or 1
-        floats = X.shape[1] + K * (Q + self.hearing.floats(K, Q, question))
+        floats = X.shape[1] + K * question.floats(K, Q, self.hearing.scored(K))
         step = max(64, SAID_BYTES // (8 * floats))
         return [slice(start, min(start + step, X.shape[0])) for start in range(0, X.shape[0], step)]
 

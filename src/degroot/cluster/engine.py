@@ -15,6 +15,7 @@ from degroot.cluster.stored import stored
 from degroot.evidence import Peers
 from degroot.exceptions import InvalidInput
 from degroot.judges import Judge
+from degroot.members import aside
 from degroot.rules import Option
 
 INSTRUCTION = "Ray needs extra packages: pip install 'degroot[ray]'"
@@ -63,9 +64,8 @@ class Ray:
         sources = tuple(judge.source or stored(agent, judge) for agent, judge in zip(agents, judges, strict=True))
         actors = self._actors(len(sources), n_jobs)
         _check_versions(actors, names)
-        aside = tuple(k for k, agent in enumerate(agents) if agent.scored_by_peers)
         standards = _standards(actors, sources, names) if guarded else None
-        hearing = Hearing(option, aside, peers, standards, n_jobs)
+        hearing = Hearing(option, aside(agents), peers, standards, n_jobs)
         return Assembly(actors, sources, names, agents[0].outputs, hearing)
 
     def connect(self) -> None:

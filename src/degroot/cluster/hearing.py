@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from degroot.checks import Codes, Grounds
-from degroot.cluster.opinion import Opinion, Question, evidence_of, pooled
-from degroot.conclusions import conclude
-from degroot.evidence import Evidence, Peers, scored_by_peers
+from degroot.checks import Grounds, Verdict
+from degroot.cluster.opinion import Opinion
+from degroot.evidence import Evidence, Peers, Question, pooled, scored_by_peers, together, unknown
 from degroot.opinions import malformed
-from degroot.panel import WITHOUT_MOMENTS
+from degroot.panel import Draft, pools, question
 from degroot.points import Array, block_size, in_blocks
-from degroot.rules import MOMENTS, NOTHING, Option
+from degroot.rules import Option
 
 
 class Standards(NamedTuple):
@@ -44,47 +43,37 @@ class Hearing:
         """How many models each of K agents has scored."""
         return K if self.peers is None else self.peers.shape[1]
 
-    def question(self, fields: set[str]) -> Question:
+    def blank(self, names: Iterable[str], M: int, K: int, Q: int) -> Draft:
+        """Answers of K agents to be filled in for M points."""
+        return Draft.blank(names, M, K, Q, self.scored(K), self.standards is not None)
+
+    def question(self, fields: Iterable[str]) -> Question:
         """What to ask: no more than the fields take."""
-        rule, guarded = self.option.made, self.standards is not None
-        if not guarded and "trust" not in fields and (rule.uses == NOTHING or fields == {"beliefs"}):
-            return Question(None)
-        return Question(self.option.reach, rule.uses == MOMENTS, bool(self.aside), guarded)
+        return question(self.option, set(fields), spread=bool(self.aside), guarded=self.standards is not None)
 
-    def floats(self, K: int, Q: int, question: Question) -> int:
-        """How many numbers an agent says of a point, beside its belief."""
-        if question.reach is None:
-            return 0
-        found = K * (K + 1) // 2 if question.moments else self.scored(K)
-        return found + (K * (Q + 2) if question.expected else 0)
-
-    def conclude(self, opinions: Sequence[Opinion], out: dict[str, Array], codes: Codes | None) -> None:
-        """Answer into the arrays of `out` and `codes`."""
-        beliefs = np.stack([opinion.beliefs for opinion in opinions], axis=1)
+    def conclude(self, opinions: Sequence[Opinion], draft: Draft) -> None:
+        """Fill in the draft."""
+        fields, beliefs = set(draft.fields), np.stack([opinion.beliefs for opinion in opinions], axis=1)
         M, K, Q = beliefs.shape
+        asked = self.question(fields)
 
         def block(start: int, stop: int) -> None:
-            part, kept = slice(start, stop), None
+            part = slice(start, stop)
             some = [opinion.part(part) for opinion in opinions]
-            evidence = self._evidence(some, set(out))
-            if codes is not None:
-                verdict = self._grounds(some).verdict(beliefs[part], malformed(evidence))
-                evidence, kept, codes[part] = verdict.applied(evidence), verdict.kept, verdict.codes
-            fields = {name: array[part] for name, array in out.items()}
-            conclude(self.option.made, evidence, beliefs[part], fields, kept)
+            found = [opinion.found for opinion in some if opinion.found is not None]
+            evidence = self._evidence(found, pools(asked, fields)) if found else unknown(stop - start, K)
+            verdict = self._verdict(some, evidence, beliefs[part])
+            draft.part(part).conclude(self.option.made, evidence, beliefs[part], verdict)
 
-        floats = K * max(1, self.floats(K, Q, self.question(set(out))))
-        in_blocks(block, M, block_size(M, floats, self.n_jobs), self.n_jobs)
+        in_blocks(block, M, block_size(M, K * asked.floats(K, Q, self.scored(K)), self.n_jobs), self.n_jobs)
 
-    def _evidence(self, opinions: list[Opinion], fields: set[str]) -> Evidence:
-        M, K, first = len(opinions[0].beliefs), len(opinions), opinions[0]
-        if first.errors is None and first.moments is None:
-            return Evidence(np.broadcast_to(1.0, (M, K, K)))
-        if first.moments is not None and self.standards is None and not self.aside and fields <= WITHOUT_MOMENTS:
-            return pooled(opinions)
-        return scored_by_peers(evidence_of(opinions, self.peers), self.aside)
+    def _evidence(self, found: list[Evidence], pools: bool) -> Evidence:
+        """What all agents found, together; if it `pools`, only that."""
+        alone = pooled(found, len(found)) if pools else None
+        return alone or scored_by_peers(together(found, self.peers), self.aside)
 
-    def _grounds(self, opinions: list[Opinion]) -> Grounds:
+    def _verdict(self, opinions: list[Opinion], evidence: Evidence, beliefs: Array) -> Verdict | None:
+        if self.standards is None:
+            return None
         said = [opinion.expected for opinion in opinions if opinion.expected is not None]
-        reach, low, high = self.standards or Standards((), np.empty((0, 0)), np.empty((0, 0)))
-        return Grounds(said, reach, low, high)
+        return Grounds(said, *self.standards).verdict(beliefs, malformed(evidence))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from degroot.agents import Agent
-from degroot.cluster.opinion import Opinion, Question
-from degroot.evidence import Evidence, Reach
+from degroot.cluster.opinion import Opinion
+from degroot.evidence import Evidence, Question, Reach
 from degroot.expectations import Expectations, Expected
-from degroot.judges import Judge
-from degroot.points import Array, block_size, in_blocks
+from degroot.judges import Judge, check_possible
+from degroot.points import Array, block_size, in_blocks, in_place
 
 BLOCK = 1024  # points a thread takes at once
 
@@ -67,35 +67,26 @@ class Member:
 
     def opinion(self, X: Any, question: Question) -> Opinion:
         """What it says of the points `X`."""
-        reach = question.reach
-        if reach is None:
-            return Opinion(self._beliefs(X))
-        self.judge.ready(reach)
+        beliefs = self.agent.predict(X).reshape(X.shape[0], -1)
+        if question.reach is None:
+            return Opinion(beliefs)
+        self.judge.ready(question.reach)
         located = self.judge.locate(X)
-        found = self._evidence(located, reach, question)
-        expected = self._expected(located) if question.expected else None
-        errors, moments, spread, effective = (
-            None if each is None else each[:, 0]
-            for each in (found.errors, found.moments, found.spread, found.effective)
-        )
-        said = Opinion(self._beliefs(X), errors if moments is None else None, moments, spread, effective, expected)
-        if not question.expected and not said.possible(self.judge.errors.shape[1]):
-            raise self.agent.error("its errors and distances must be numbers that are not negative; some are not.")
-        return said
+        found = self._found(located, question.reach, question)
+        if question.expected:
+            return Opinion(beliefs, found, self._expected(located))
+        check_possible(self.judge, found, 0)
+        return Opinion(beliefs, found)
 
-    def _beliefs(self, X: Any) -> Array:
-        return self.agent.predict(X).reshape(X.shape[0], -1)
-
-    def _evidence(self, located: Any, reach: Reach, question: Question) -> Evidence:
+    def _found(self, located: Any, reach: Reach, question: Question) -> Evidence:
         """Evidence with one slot, its own."""
-        judge, M = self.judge, located.shape[0]
-        found = _blank(M, judge.errors.shape[1], question)
-        floats = (found.errors if found.moments is None else found.moments).shape[-1]
+        judge, M, models = self.judge, located.shape[0], self.judge.errors.shape[1]
+        found = Evidence.blank(M, 1, models, moments=question.moments, spread=question.spread)
 
         def block(start: int, stop: int) -> None:
-            judge.testify(_part(found, slice(start, stop)), 0, located[start:stop], reach)
+            judge.testify(found.part(slice(start, stop)), 0, located[start:stop], reach)
 
-        together = max(judge.near[reach].at_once, block_size(M, floats, self.n_jobs))
+        together = max(judge.near[reach].at_once, block_size(M, question.floats(models, 1, models), self.n_jobs))
         in_blocks(block, M, together, self.n_jobs)
         return found
 
@@ -113,23 +104,9 @@ class Member:
         )
 
 
-def _blank(M: int, models: int, question: Question) -> Evidence:
-    where, effective = (np.empty((M, 1)), np.empty((M, 1))) if question.moments or question.spread else (None, None)
-    packed = np.empty((M, 1, models * (models + 1) // 2)) if question.moments else None
-    return Evidence(np.empty((0 if question.moments else M, 1, models)), packed, where, effective)
-
-
-def _part(found: Evidence, part: slice) -> Evidence:
-    moments, spread, effective = (
-        None if each is None else each[part] for each in (found.moments, found.spread, found.effective)
-    )
-    return Evidence(found.errors[part], moments, spread, effective)
-
-
 def _writable(judge: Judge) -> Judge:
-    """The judge with arrays that the kernels take: those in Ray's object store cannot be written to."""
+    """The judge with arrays that the kernels take, where they are: those in Ray's object store are read-only."""
     rows, residuals, errors = (
-        np.require(each, None, ["W"]) if isinstance(each, np.ndarray) else each
-        for each in (judge.rows, judge.residuals, judge.errors)
+        in_place(each) if isinstance(each, np.ndarray) else each for each in (judge.rows, judge.residuals, judge.errors)
     )
     return replace(judge, rows=rows, residuals=residuals, errors=errors)
