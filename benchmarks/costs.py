@@ -7,6 +7,7 @@ import numpy as np
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import tensor
 
+LARGE = 1 << 26  # bytes of float32 rows beyond which they are searched where they are
 NAME, VERSION = "organisation-0001", "0123456789abcdef"  # of members and their models, as long as they usually are
 
 
@@ -15,7 +16,8 @@ class Constants:
     """Seconds of one core. K organisations, n rows and d features each, degree q."""
 
     begin: float  # per point and organisation, however few its rows
-    search: float  # per row and feature, one point alone
+    search: float  # per row and feature, one point alone, where rows are kept in tiles
+    search_large: float  # per row and feature, one point alone, where rows stay where they are
     search_many: float  # per row and feature, a point among a thousand
     solve: float  # per K^3
     jackknife: float  # per K^3
@@ -25,7 +27,7 @@ class Constants:
 
     def near(self, n: int, d: int) -> float:
         """The search for one point's neighbours."""
-        return self.begin + self.search * n * d
+        return self.begin + (self.search if 4 * n * d <= LARGE else self.search_large) * n * d
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,11 @@ def trust_of(K: int, q: int | None = None, seed: int = 0) -> np.ndarray:
     return shares(np.exp(0.7 * random.normal(size=K))[peers] * random.chisquare(6, size=peers.shape))[None]
 
 
-def search_seconds(n: int, M: int) -> float:
-    collective = Collective([holder(n, FEATURES, k, f"{k}") for k in range(2)], NEIGHBOURS, n_jobs=1)
+def search_seconds(n: int, M: int, K: int = 2) -> float:
+    """For one point of M, and one agent of K."""
+    collective = Collective([holder(n, FEATURES, k, f"{k}") for k in range(K)], NEIGHBOURS, n_jobs=1)
     points = np.random.default_rng(9).normal(size=(M, FEATURES))
-    return seconds(lambda: collective.consult(points, fields=["trust"])) / (2 * M)
+    return seconds(lambda: collective.consult(points, fields=["trust"])) / (K * M)
 
 
 def message_seconds(few: int, many: int, questions: int) -> float:
@@ -95,16 +96,17 @@ def _used(process: int) -> float:
 
 def measure(quick: bool) -> tuple[Constants, list[dict[str, str]]]:
     """The constants, and where each is from."""
-    n = 10**5 if quick else 10**6
+    n, large = 10**5, 10**6
     K, many = (128, 512) if quick else (512, 4096)
     dense, beliefs = trust_of(K), np.random.default_rng(1).normal(size=(1, K))
     peers, sparse = acquaintances(many, DEGREE), trust_of(many, DEGREE)
     told = np.random.default_rng(2).normal(size=(1, many))
-    begin = search_seconds(1000, 1)
+    begin = search_seconds(NEIGHBOURS, 1, 50)
     found = Constants(
         begin=begin,
         search=(search_seconds(n, 1) - begin) / (n * FEATURES),
-        search_many=search_seconds(n, 1000) / (n * FEATURES),
+        search_large=(search_seconds(large, 1) - begin) / (large * FEATURES),
+        search_many=search_seconds(large, 1000) / (large * FEATURES),
         solve=seconds(lambda: consensus.solve(dense)) / K**3,
         jackknife=seconds(lambda: jackknife.solve_without(dense, beliefs)) / K**3,
         sampled_solve=seconds(lambda: solve_sampled(sparse, peers)) / (many * DEGREE),
@@ -112,9 +114,10 @@ def measure(quick: bool) -> tuple[Constants, list[dict[str, str]]]:
         message=message_seconds(3, 6 if quick else 9, 300 if quick else 1000),
     )
     at = {
-        "begin": ("µs per point and organisation, before the search", 1e6, "1,000 rows"),
+        "begin": ("µs per point and organisation, however few its rows", 1e6, f"{NEIGHBOURS} rows"),
         "search": ("ns per row and feature, a point alone", 1e9, f"{n:,} rows, {FEATURES} features"),
-        "search_many": ("ns per row and feature, a point among 1000", 1e9, f"{n:,} rows, {FEATURES} features"),
+        "search_large": ("ns per row and feature, a point alone", 1e9, f"{large:,} rows, {FEATURES} features"),
+        "search_many": ("ns per row and feature, a point among 1000", 1e9, f"{large:,} rows, {FEATURES} features"),
         "solve": ("ns per K³, weights", 1e9, f"K = {K}"),
         "jackknife": ("ns per K³, weights without each", 1e9, f"K = {K}"),
         "sampled_solve": ("ns per K q, weights", 1e9, f"K = {many}, q = {DEGREE}"),
@@ -215,9 +218,9 @@ def check_computing(c: Constants, quick: bool) -> list[dict[str, str]]:
     for K, n, q in ((20, 20_000, None), (100, 3000, None), (100, 3000, 16), (1000, 400, 16))[: 3 if quick else 4]:
         agents = [holder(n, FEATURES, k, f"{k}") for k in range(K)]
         collective = Collective(agents, 20, degree=q, n_jobs=1)
-        points = np.random.default_rng(3).normal(size=(4, FEATURES))
+        point = np.random.default_rng(3).normal(size=(1, FEATURES))
         for what, field in (("weights", "weights"), ("and error bars", "standard_error")):
-            taken = seconds(lambda field=field, ask=collective, X=points: ask.consult(X, fields=[field])) / len(points)
+            taken = seconds(lambda field=field, ask=collective, x=point: ask.consult(x, fields=[field]))
             cost = solving(c, LOCAL, K, FEATURES) if q is None else sampled(c, LOCAL, K, FEATURES, q)
             told = K * c.near(n, FEATURES) + cost.weights + (cost.bars if field == "standard_error" else 0.0)
             table.append(
