@@ -153,7 +153,7 @@ def test_files_that_are_missing_or_something_else(tmp_path, suffix):
     for content in (bytes(range(256)) * 20, b"PK\x03\x04 cut off", b"PAR1 cut off"):
         path.write_bytes(content)
         assert str(path) in complaint(lambda: load(DataSource(path, ("y",))))
-    assert ".csv, .parquet or .npz" in complaint(lambda: load(DataSource(tmp_path / "rows.xlsx", ("y",))))
+    assert ".csv, .parquet, .pq" in complaint(lambda: load(DataSource(tmp_path / "rows.xlsx", ("y",))))
 
 
 def test_columns_that_only_pandas_knows_and_kinds_that_are_numbers(tmp_path):

@@ -43,7 +43,7 @@ def frames(K=3, n=40):
 def write(path, frame):
     if path.suffix == ".csv":
         frame.to_csv(path, index=False, float_format="%.17g")
-    elif path.suffix == ".parquet":
+    elif path.suffix in (".parquet", ".pq"):
         frame.to_parquet(path)
     elif path.suffix == ".feather":
         frame.to_feather(path)
@@ -75,7 +75,7 @@ def complaint(act):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz", ".arrow", ".feather"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".pq", ".npz", ".arrow", ".feather", ".ipc"])
 def test_a_listed_collective_answers_as_one_of_the_same_agents(tmp_path, suffix):
     file, agents = listed(tmp_path, 'rule = "stacking"\nneighbours = 0.2\nkernel = "uniform"\nridge = 2', suffix)
     made = Collective(agents, 0.2, "stacking", kernel="uniform", ridge=2.0)
@@ -164,7 +164,7 @@ def test_classes_own_predictions_and_spaces(tmp_path):
     (tmp_path / "collective.toml").write_text(text)
     loaded, made = Collective.load(tmp_path), Collective(agents, space=space)
     assert_array_equal(loaded.consult(X).value, made.consult(X).value)
-    assert loaded.takes_gaps
+    assert loaded.takes_gaps == made.takes_gaps
 
 
 def test_rows_with_gaps_need_a_space_that_fills_them(tmp_path):
@@ -175,7 +175,11 @@ def test_rows_with_gaps_need_a_space_that_fills_them(tmp_path):
     assert "row 3 is missing or NaN" in complaint(lambda: Collective.load(file))
     skops.io.dump(make_pipeline(SimpleImputer(), StandardScaler()).fit(agents[0].X), tmp_path / "fill.skops")
     file.write_text(file.read_text().replace('data = "0.parquet"', 'data = "0.parquet"\nspace = "fill.skops"'))
-    assert np.isnan(Collective.load(file).agents[0].X[3, 1])
+    loaded = Collective.load(file)
+    assert np.isnan(loaded.agents[0].X[3, 1])
+    assert not loaded.takes_gaps  # the others have no such space
+    file.write_text('space = "fill.skops"\n' + file.read_text())
+    assert Collective.load(file).takes_gaps
 
 
 def test_features_may_come_in_any_order_and_be_picked(tmp_path):
@@ -185,8 +189,9 @@ def test_features_may_come_in_any_order_and_be_picked(tmp_path):
     made = Collective(agents).predict(X)
     assert_array_equal(Collective.load(file).predict(X), made)
     write(tmp_path / "2.csv", list(frames())[2].assign(note="none of it"))
-    said = complaint(lambda: Collective.load(file))
-    assert "only this agent has 'note'" in said or "must hold numbers" in said
+    assert "Column 'note' of" in complaint(lambda: Collective.load(file))
+    write(tmp_path / "2.csv", list(frames())[2].assign(note=1))
+    assert "only this agent has 'note'" in complaint(lambda: Collective.load(file))
     file.write_text(f"features = {NAMES}\n" + file.read_text())
     assert_array_equal(Collective.load(file).predict(X), made)
 
@@ -211,7 +216,7 @@ def test_a_pickle_is_opened_only_if_that_is_asked_for(tmp_path):
         ('model = "0.skops"', 'model = "0.txt"', "must be an .onnx or .skops file"),
         ('model = "0.skops"', 'model = {file = "0.skops", name = "n"}', "`agents[1].model.name` must stand beside"),
         ('model = "0.skops"', 'model = {address = "localhost:1", name = "n"}', 'must be "grpc://host:port"'),
-        ('data = "0.csv"', 'data = "0.xlsx"', ".csv, .parquet or .npz"),
+        ('data = "0.csv"', 'data = "0.xlsx"', ".csv, .parquet, .pq"),
         ('data = "0.csv"', 'data = "0.csv"\nrows = "0.npy"', "must not stand beside `rows`"),
         ('data = "0.csv"', 'data = "0.csv"\nspace = "0.skops"', "must have transform(X)"),
         ('data = "0.csv"', 'data = "0.csv"\nown_predictions = ["age", "tax"]', "'peers' or one column"),
@@ -298,6 +303,17 @@ def test_the_digest_is_of_all_that_answers_depend_on(tmp_path):
     assert saved.digest(tmp_path) == first
     (tmp_path / "1.csv").unlink()
     assert "1.csv" in complaint(lambda: saved.digest(tmp_path))
+
+
+@pytest.mark.parametrize("model", ['"~/0.skops"', '{file = "~/0.skops"}', '{file = "0.skops"}'])
+def test_a_model_may_be_in_the_home_folder(tmp_path, monkeypatch, model):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file, agents = listed(tmp_path)
+    file.write_text(file.read_text().replace('"0.skops"', model))
+    assert_array_equal(Collective.load(file).predict(X), Collective(agents).predict(X))
+    first = saved.digest(file)
+    (tmp_path / "0.skops").write_bytes((tmp_path / "1.skops").read_bytes())
+    assert saved.digest(file) != first
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

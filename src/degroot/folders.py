@@ -1,10 +1,13 @@
 """Folders for what is written: made and tried out first, and filled with whole files only."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from degroot.exceptions import InvalidInput
+
+SYNCING = 16  # files that the disk is given at once
 
 
 def make_folder(path: Path) -> Path:
@@ -26,6 +29,29 @@ def save(path: Path, content: bytes) -> None:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise _refusal(path, error) from error
+
+
+def publish(unfinished: Path, place: Path) -> None:
+    """Give a whole file its name. Both shall survive a power cut."""
+    sync(unfinished)
+    unfinished.replace(place)
+    sync(place.parent)
+
+
+def settle(path: Path) -> None:
+    """Wait until a folder is on the disk, with all that is in it."""
+    with ThreadPoolExecutor(SYNCING) as pool:
+        for done in [pool.submit(sync, each) for each in (*path.rglob("*"), path)]:
+            done.result()
+
+
+def sync(path: Path) -> None:
+    """Wait until a file is on the disk, or the list of what a folder holds."""
+    place = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)
 
 
 def _refusal(path: Path, error: OSError) -> InvalidInput:

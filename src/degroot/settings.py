@@ -11,6 +11,9 @@ from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.rules import FOR_SAMPLES
 
 EXACT, APPROXIMATE = SEARCHES = ("exact", "approximate")
+AUTO = "auto"  # the rule that is chosen
+PEERS = "peers"  # who score a model that its own agent does not
+STANDARDISE = "standardise"  # the space of features of mean 0 and standard deviation 1
 
 
 def check_settings(neighbours: Any, metric: str, kernel: Any, n_jobs: Any = None) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from degroot.batch.outputs import publish, writer
+from degroot.batch.outputs import writer
 from degroot.batch.unfinished import Unfinished
 from degroot.exceptions import DeGrootError
+from degroot.folders import publish
 
 
 class Merging:

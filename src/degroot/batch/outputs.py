@@ -1,6 +1,5 @@
 """Outputs: Parquet and CSV files, written batch by batch, that appear when they are whole."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,15 +41,3 @@ def writer(suffix: str, schema: pa.Schema, sink: Any) -> Any:
 def _parquet(sink: Any, schema: pa.Schema) -> Any:
     repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
     return pyarrow.parquet.ParquetWriter(sink, schema, use_dictionary=repeating)  # numbers hardly ever repeat
-
-
-def publish(unfinished: Path, output: Path) -> None:
-    """Give a whole file its name."""
-    with unfinished.open("rb+") as file:
-        os.fsync(file.fileno())
-    unfinished.replace(output)
-    folder = os.open(output.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # its name shall survive a power cut too
-    finally:
-        os.close(folder)

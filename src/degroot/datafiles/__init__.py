@@ -1,7 +1,8 @@
 """Data files: an organisation's rows, points to ask about, and the answers. CSV, Parquet, Arrow and npz."""
 
 from degroot.datafiles.rows import Points, Rows, load, points, write_answers
-from degroot.datafiles.source import PEERS, STANDARDISE, DataSource, data_source
+from degroot.datafiles.source import DataSource, data_source
+from degroot.settings import PEERS, STANDARDISE
 
 __all__ = [
     "PEERS",

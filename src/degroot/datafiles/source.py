@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from degroot.settings import PEERS, STANDARDISE
 from degroot.tomlfile import Table
-
-PEERS = "peers"
-STANDARDISE = "standardise"
 
 
 @dataclass(frozen=True, slots=True)

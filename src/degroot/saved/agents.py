@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents import PEERS, Agent
+from degroot.agents import Agent
 from degroot.judges import Judge, Predictor
 from degroot.points import Array
+from degroot.settings import PEERS
 from degroot.tables import is_frame
 
 
@@ -44,12 +45,13 @@ class Scores:
     errors: Array
     kept: Mapping[str, NDArray[Any]]
     source: Callable[[], Any]
+    search: str
 
     def judge(self, agent: Agent) -> Judge:
         """The judge that found it."""
         return Judge(
-            agent, self.space, self.rows, self.metric, self.residuals, self.errors, kept=dict(self.kept),
-            source=self.source,
+            agent, self.space, self.rows, self.metric, self.residuals, self.errors,
+            search=self.search, kept=dict(self.kept), source=self.source,
         )  # fmt: skip
 
 

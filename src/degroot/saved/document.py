@@ -12,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot import models
-from degroot.agents import PEERS
 from degroot.exceptions import InvalidInput
 from degroot.saved.settings import SETTINGS
+from degroot.settings import PEERS, STANDARDISE
 from degroot.tomlfile import Table
 
 FORMAT = 1
 FILE = "collective.toml"
-STANDARDISE = "standardise"
 NEEDED = "Collectives in files need extra packages: pip install 'degroot[batch]'"
 TOP = ("format", *SETTINGS, "choice", "features", "classes", "target", "space", "agents", "digests")
 ENTRY = (
     "name", "model", "data", "target", "own_predictions", "space",
     "rows", "labels", "shared_space", "located", "located_features", "residuals", "errors", "scored", "kept",
 )  # fmt: skip
-FILES, WORDS = ("model", "file", "data", "rows", "labels", "own_predictions", "space"), (STANDARDISE, PEERS)
+FILES, WORDS = ("model", "data", "rows", "labels", "own_predictions", "space"), (STANDARDISE, PEERS)
 MODEL = ("file", "address", "name", "version", "ca", "certificate", "key")
 
 
@@ -97,10 +96,9 @@ class Document:
         """The files that it lists: models, data, spaces."""
         found = []
         for table in (self.top, *self.agents):
-            inner = table.entries.get("model")
-            found += (
-                [table.path.absolute().parent / inner["file"]] if isinstance(inner, dict) and "file" in inner else []
-            )
+            if isinstance(table.entries.get("model"), dict):
+                model = table.table("model", MODEL)
+                found += [model.file("file")] if "file" in model.entries else []
             named = [key for key in FILES if isinstance(table.entries.get(key), str)]
             found += [table.file(key) for key in named if table.text(key) not in WORDS]
         return found

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
+from degroot.folders import settle, sync
 
 BLOCK = 1 << 24  # bytes written at once
 HERE, EXCHANGE = -100, 2  # arguments of renameat2: AT_FDCWD, RENAME_EXCHANGE
@@ -75,6 +76,7 @@ def replacing(folder: Path) -> Iterator[Kept]:
 
 def _put(unfinished: Path, folder: Path) -> None:
     """Put a folder where another may be, which is then removed."""
+    settle(unfinished)
     if not folder.exists():
         unfinished.rename(folder)
     elif not _exchanged(unfinished, folder):
@@ -82,6 +84,7 @@ def _put(unfinished: Path, folder: Path) -> None:
         folder.rename(old)
         unfinished.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
+    sync(folder.parent)
 
 
 def _exchanged(one: Path, two: Path) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from degroot import models
-from degroot.agents import PEERS
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.saved.agents import FiledAgent
 from degroot.saved.arrays import mapped
-from degroot.saved.document import NEEDED, STANDARDISE, Document
+from degroot.saved.document import NEEDED, Document
+from degroot.settings import PEERS, STANDARDISE
 from degroot.tomlfile import Table
 
 SHARED = ("target", "classes")  # which the top may say for all agents

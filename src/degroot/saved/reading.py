@@ -13,7 +13,7 @@ from degroot.saved.agents import FiledAgent, ScoredAgent
 from degroot.saved.choices import KNOWN, choice_of
 from degroot.saved.document import Document
 from degroot.saved.listed import listed_agent
-from degroot.saved.scored import places_scored, scored_agent
+from degroot.saved.scored import check_scored, places_scored, scored_agent
 from degroot.saved.settings import read_settings
 
 TRIES = 5  # to load what others save at the same time
@@ -74,7 +74,10 @@ def _found(document: Document) -> Saved:
         settings["space"] = space
     if "choice" in document.top.entries:
         settings["rule"] = choice_of(document.top.table("choice", KNOWN))
-    return Saved(_scored(document, space) if document.is_scored else _listed(document), settings)
+    if not document.is_scored:
+        return Saved(_listed(document), settings)
+    check_scored(document, settings.get("degree"))
+    return Saved(_scored(document, space), settings)
 
 
 def _listed(document: Document) -> tuple[Agent, ...]:

@@ -4,16 +4,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents import PEERS
+from degroot.exceptions import InvalidInput
 from degroot.points import Array
+from degroot.sampled import acquaintances
 from degroot.saved.agents import ScoredAgent, Scores
 from degroot.saved.arrays import check_shape, mapped, mapped_table
 from degroot.saved.document import Document
+from degroot.settings import EXACT, PEERS
 from degroot.tomlfile import Table
 
 NUMBERS, FLOATS = "fiub", "f"
+METRIC = "euclidean"  # where the file names none
 
 
 def scored_agent(document: Document, place: int, source: Callable[[], Any]) -> ScoredAgent:
@@ -42,6 +46,18 @@ def places_scored(document: Document, place: int) -> list[int]:
     return list(entry.given("scored", lambda key: entry.take(key, fits, f"be places of {K} agents"), range(K)))
 
 
+def check_scored(document: Document, degree: int | None) -> None:
+    """Refuse scores of other models than a collective with this degree will ask for: all would be scored again."""
+    K = len(document.agents)
+    expected = np.tile(np.arange(K), (K, 1)) if degree is None else acquaintances(K, degree)
+    for place, entry in enumerate(document.agents):
+        if places_scored(document, place) != expected[place].tolist():
+            drawn = "all" if degree is None else f"those that this version of degroot and numpy draws for {degree=}"
+            raise InvalidInput(
+                f"{entry.what('scored')} must be {drawn}; they are others: make the collective anew, and save it."
+            )
+
+
 def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[], Any], space: Any) -> Scores:
     n, outputs = X.shape[0], y.shape[1] if y.ndim == 2 else 1
     entry, scored = document.agents[place], len(places_scored(document, place))
@@ -52,8 +68,8 @@ def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[
     if "located" in entry.entries:
         rows = _table(entry, "located", entry.whole("located_features"), FLOATS, n)
     shared = document.space(entry, "shared_space")
-    metric = document.top.entries.get("metric", "euclidean")
-    return Scores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source)
+    metric, search = (document.top.entries.get(key, usual) for key, usual in (("metric", METRIC), ("search", EXACT)))
+    return Scores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source, search)
 
 
 def _kept(entry: Table) -> dict[str, NDArray[Any]]:

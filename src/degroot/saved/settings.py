@@ -5,10 +5,9 @@ from typing import Any
 
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.rules import RULES
+from degroot.settings import AUTO, SEARCHES
 from degroot.tomlfile import Table
 
-AUTO = "auto"
-SEARCHES = ("exact", "approximate")
 SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard", "degree", "search")
 
 

@@ -7,36 +7,45 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from degroot.agents import PEERS, Agent
+from degroot.agents import Agent
 from degroot.choice import Choice
+from degroot.evidence import Peers
 from degroot.exceptions import InvalidInput
 from degroot.judges import Judge
 from degroot.members import feature_names
 from degroot.models.entry import SCHEME
 from degroot.models.remote import RemoteModel
 from degroot.models.saving import model_file, transformer_file
+from degroot.sampled import acquaintances
 from degroot.saved.agents import FiledAgent, ScoredAgent
 from degroot.saved.choices import choice_entries
 from degroot.saved.document import FILE, FORMAT, NEEDED, Document
 from degroot.saved.keeping import Kept, replacing
-from degroot.saved.settings import AUTO, SETTINGS
+from degroot.saved.settings import SETTINGS
 from degroot.saved.tomltext import toml_text
+from degroot.settings import AUTO, PEERS
 from degroot.tables import as_floats, is_frame, take
 
 HEAD = "# Written by degroot: Collective.load opens it.\n"
 TRIED = 100  # rows about which a model is asked before it is saved, and when it has been opened again
 
 
-def save(folder: str | Path, agents: Sequence[Agent], judges: Sequence[Judge], settings: Mapping[str, Any]) -> Path:
+def save(
+    folder: str | Path,
+    agents: Sequence[Agent],
+    judges: Sequence[Judge],
+    settings: Mapping[str, Any],
+    peers: Peers | None = None,
+) -> Path:
     """Put a collective into a folder; one that was saved there before is replaced.
 
     Rows, labels and residuals become .npy files, models and spaces skops or ONNX files; there is no pickle. `settings`
-    are arguments of `Collective`.
+    are arguments of `Collective`; `peers` is who scores whom, (K, q), by default as its degree draws them.
     """
     folder = Path(folder).absolute()
     check_place(folder)
     names = [f"agent-{number}" for number in range(1, len(agents) + 1)]
-    members = list(zip(names, agents, judges, _scored(len(agents), settings.get("degree")), strict=True))
+    members = list(zip(names, agents, judges, _scored(judges, settings.get("degree"), peers), strict=True))
     with replacing(folder) as kept:
         opened = [_models(kept, name, agent, judge) for name, agent, judge, _ in members]  # may yet be refused
         entries = [
@@ -76,13 +85,11 @@ def _top(kept: Kept, agents: Sequence[Agent], settings: Mapping[str, Any]) -> di
     return top | {"features": width if unnamed else names, "classes": None if classes is None else classes.tolist()}
 
 
-def _scored(K: int, degree: int | None) -> list[list[int] | None]:
-    """Whose models each of K agents has scored; None: everybody's."""
+def _scored(judges: Sequence[Judge], degree: int | None, peers: Peers | None) -> list[list[int] | None]:
+    """Whose models each judge has scored; None: everybody's."""
     if degree is None:
-        return [None] * K
-    from degroot.sampled import acquaintances
-
-    return [each.tolist() for each in acquaintances(K, degree)]
+        return [None] * len(judges)
+    return [each.tolist() for each in (acquaintances(len(judges), degree) if peers is None else peers)]
 
 
 def _models(kept: Kept, name: str, agent: Agent, judge: Judge) -> dict[str, Any]:
