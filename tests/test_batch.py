@@ -169,6 +169,10 @@ def test_flags_are_told_row_by_row():
     assert told == {"flags": ["", "", "a: too far"], "missing": ["b", "", "b;c"]}
 
 
+def test_a_class_that_is_no_python_is_called_as_it_is_written():
+    assert output_names(3, ["'cat'", "cow", "1 +"]) == ("cat", "cow", "1 +")
+
+
 def test_agents_that_change_while_they_are_asked_are_refused():
     with pytest.raises(InvalidInput, match="must stay the same; they were a, b and are a, c"):
         Columns(("value",), ("a", "b")).arrays(Consensus(("a", "c"), value=np.zeros(1)))

@@ -198,7 +198,7 @@ def test_a_file_that_is_shorter_than_it_was_is_refused(table, tmp_path):
 def test_a_quote_that_is_never_closed_is_refused_and_swallows_no_rows(tmp_path, content):
     path = tmp_path / "a.csv"
     path.write_text(content)
-    with pytest.raises(InvalidInput, match="must be whole .csv files; .*a.csv: .*a quote is opened and never closed"):
+    with pytest.raises(InvalidInput, match=r"must be whole \.csv files; .*a.csv: .*a quote is opened and never closed"):
         make_plan([str(path)], tmp_path / "out.csv", ["x"], VALUE)
     with pytest.raises(InvalidInput, match="a quote is opened and never closed"):
         read_columns(path, None)
@@ -218,7 +218,7 @@ def test_damage_inside_a_page_is_one_line_with_the_rows(tmp_path):
     reader = Reader(plan.task)
     for shard in plan.shards[:2]:
         np.testing.assert_array_equal(reader.read(shard)["x"], table["x"].slice(shard.first, shard.rows))
-    with pytest.raises(InvalidInput, match="rows 60001 to 80000 of .*a.parquet: .*checksum") as caught:
+    with pytest.raises(InvalidInput, match=r"rows 60001 to 80000 of .*a.parquet: .*checksum") as caught:
         reader.read(plan.shards[3])
     assert "\n" not in str(caught.value)
 

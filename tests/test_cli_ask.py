@@ -222,7 +222,8 @@ def test_columns_of_several_outputs_and_of_flags_at_some_rows():
 def test_files_of_points(refused, who, tmp_path):
     assert "nowhere.csv: No such file" in refused(**who | {"input": "nowhere.csv"})
     (tmp_path / "points.txt").write_text("x0,x1,x2\n1,2,3\n")
-    assert "must be in a .csv, .parquet or .npz file" in refused(**who | {"input": "points.txt"})
+    told = refused(**who | {"input": "points.txt"})
+    assert "must be in a .csv, .parquet, .pq, .arrow, .feather, .ipc, .npz file; got points.txt" in told
     POINTS.drop(columns="x1").to_csv(tmp_path / "few.csv", index=False)
     assert "missing: 'x1'" in refused(**who | {"input": "few.csv"})
     POINTS.assign(x1="blue").to_csv(tmp_path / "text.csv", index=False)

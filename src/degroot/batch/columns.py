@@ -72,8 +72,8 @@ def _told(field: str, answer: Consensus) -> pa.Array:
     M = len(next(np.asarray(values) for values in _given(answer)))
     rows: list[str] = [""] * M
     for flag in answer.flags:
-        if (_reason(flag) == MISSING) == (field == MISSING):
-            text = flag.agent if field == MISSING else f"{flag.agent}: {_reason(flag)}"
+        if (reason_of(flag) == MISSING) == (field == MISSING):
+            text = flag.agent if field == MISSING else f"{flag.agent}: {reason_of(flag)}"
             for row in flag.points.tolist():
                 rows[row] = f"{rows[row]};{text}" if rows[row] else text
     return pa.array(rows, pa.string())
@@ -83,7 +83,8 @@ def _given(answer: Consensus) -> Iterable[Any]:
     return (values for values in (getattr(answer, field) for field in FIELDS) if values is not None)
 
 
-def _reason(flag: Flag) -> str:
+def reason_of(flag: Flag) -> str:
+    """In short, without what is only of interest at one place."""
     return flag.reason.partition(":")[0]
 
 
@@ -95,8 +96,15 @@ def output_names(outputs: int | None, classes: Iterable[str] = ()) -> tuple[str,
     >>> output_names(2, ["'cat'", "'dog'"]), output_names(2), output_names(None)
     (('cat', 'dog'), ('0', '1'), None)
     """
-    labels = tuple(str(ast.literal_eval(written)) for written in classes)
+    labels = tuple(map(_label, classes))
     return labels or (None if outputs is None else tuple(str(k) for k in range(outputs)))
+
+
+def _label(written: str) -> str:
+    try:
+        return str(ast.literal_eval(written))
+    except (ValueError, SyntaxError):  # a node may call a class as it likes
+        return written
 
 
 def check_fields(fields: Sequence[str]) -> None:

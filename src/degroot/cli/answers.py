@@ -1,26 +1,22 @@
 """Answers as columns of a table, and in one line."""
 
-import ast
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from degroot.answers import Consensus, Flag
-from degroot.node.membership import MISSING
+from degroot.batch import Columns, output_names
+from degroot.batch.columns import FLAGS, MISSING, reason_of
 
 FIELDS = ("value", "standard_error", "weights")  # what the columns are made from
 
 
 def columns(answer: Consensus, classes: Sequence[str] = ()) -> dict[str, list[Any]]:
     """The columns: value, standard error, everybody's weight, who was missing, and what else is to be known."""
-    table = {**_outputs("value", answer.value, classes), **_outputs("standard_error", answer.standard_error, classes)}
-    weights = np.asarray(answer.weights)
-    table |= {f"weight_{name}": weights[:, k].tolist() for k, name in enumerate(answer.names)}
-    missing, others = _told(answer.flags)
-    table["missing"] = _listed(len(weights), [(flag, flag.agent) for flag in missing])
-    table["flags"] = _listed(len(weights), [(flag, f"{flag.agent}: {_short(flag)}") for flag in others])
-    return table
+    shape = np.asarray(answer.value).shape
+    made = Columns((*FIELDS, MISSING, FLAGS), answer.names, output_names(shape[1] if len(shape) > 1 else None, classes))
+    return dict(zip(made.schema.names, (each.to_pylist() for each in made.arrays(answer)), strict=True))
 
 
 def summary(answer: Consensus) -> str:
@@ -34,45 +30,15 @@ def summary(answer: Consensus) -> str:
     return "; ".join(parts)
 
 
-def _outputs(name: str, values: Any, classes: Sequence[str]) -> dict[str, list[Any]]:
-    """One column, or one for each output: by its number, or by its class."""
-    values = np.asarray(values)
-    if values.ndim == 1:
-        return {name: values.tolist()}
-    labels = [_label(each) for each in classes] or [str(k) for k in range(values.shape[1])]
-    return {f"{name}_{label}": values[:, k].tolist() for k, label in enumerate(labels)}
-
-
-def _label(written: str) -> str:
-    """A class, which comes as Python writes it."""
-    try:
-        return str(ast.literal_eval(written))
-    except (ValueError, SyntaxError):
-        return written
-
-
 def _told(flags: Iterable[Flag]) -> tuple[list[Flag], list[Flag]]:
     """Who was missing, and all other flags."""
     flags = list(flags)
-    missing = [flag for flag in flags if _short(flag) == MISSING]
-    return missing, [flag for flag in flags if _short(flag) != MISSING]
-
-
-def _listed(M: int, told: Iterable[tuple[Flag, str]]) -> list[str]:
-    """What is told of each of M rows, joined."""
-    rows: list[list[str]] = [[] for _ in range(M)]
-    for flag, text in told:
-        for row in flag.points.tolist():
-            rows[row].append(text)
-    return [";".join(texts) for texts in rows]
-
-
-def _short(flag: Flag) -> str:
-    return flag.reason.partition(":")[0]
+    missing = [flag for flag in flags if reason_of(flag) == MISSING]
+    return missing, [flag for flag in flags if reason_of(flag) != MISSING]
 
 
 def _reason(flag: Flag) -> str:
-    return flag.reason.partition(": ")[2] if _short(flag) == MISSING else _short(flag)
+    return flag.reason.partition(": ")[2] if reason_of(flag) == MISSING else reason_of(flag)
 
 
 def _where(flag: Flag, M: int) -> str:
