@@ -98,7 +98,7 @@ class RemoteCollective(Collective):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """By which it is known again: the nodes, their models' versions and the settings, as the asked node told them."""
+        """By which it is known again, as the asked node last told: the nodes, their models' versions, the settings."""
         told = self._described
         versions = {model.name: model.version for model in told.scored} | {told.name: told.model_version}
         settings = {field.name: getattr(told.settings, field.name) for field in told.settings.DESCRIPTOR.fields}
