@@ -1,6 +1,7 @@
 """Files through a collective: the answers are those of `consult`, however often a run is interrupted."""
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -438,6 +439,21 @@ def test_input_is_looked_at_in_a_fixed_order_and_each_file_once(collective, tmp_
     given = ["in", tmp_path / "in", tmp_path / "in" / "b.parquet", tmp_path / "in" / "[a-c].par*"]
     plan = planned(collective, given, tmp_path / "out.parquet")
     assert [Path(shard.file).name for shard in plan.shards] == ["a.parquet", "b.parquet", "c.parquet"]
+
+
+def test_a_folder_that_may_not_be_looked_into_is_refused(collective, tmp_path, monkeypatch):
+    (tmp_path / "in" / "locked").mkdir(parents=True)
+    pa.parquet.write_table(points(3), tmp_path / "in" / "a.parquet")
+    scandir = os.scandir
+
+    def denied(path):
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)  # root may look into every folder
+    with pytest.raises(InvalidInput, match=r"must be folders that can be read; .*in/locked: Permission denied"):
+        planned(collective, [tmp_path / "in"], tmp_path / "out.parquet")
 
 
 @pytest.mark.parametrize("fields", [["value"], ["weights"], ["weights", "trust"]])

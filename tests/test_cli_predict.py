@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from typing import NamedTuple
 
@@ -265,6 +266,8 @@ def test_a_run_can_be_stopped_and_is_not_mixed_with_another(predict, refused, sa
     process = started(saved, tmp_path / "in", tmp_path / "out.csv")
     wait_for(process, tmp_path / "out.csv.unfinished" / "manifest.jsonl", 3)
     process.send_signal(signal.SIGINT)
+    time.sleep(0.01)
+    process.send_signal(signal.SIGINT)  # by one who does not want to wait
     _, err = process.communicate()
     assert (process.returncode, err) == (130, "degroot: stopped; what is finished is kept: the same command goes on\n")
     told = refused(input=tmp_path / "in", output=tmp_path / "out.csv", fields="value")
@@ -303,6 +306,32 @@ def test_a_full_disk_is_told_and_what_is_finished_is_kept(predict, saved, tmp_pa
     assert f"{out}: No space left on device. What is finished is kept: the same command goes on." in err
     assert [path.name for path in small_disk.iterdir()] == [f"out{suffix}.unfinished"]
     subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
+    code, told, _ = predict(input=tmp_path / "in", output=out, keep="id")
+    assert (code, "of them before" in told) == (0, True)
+    assert out.read_bytes() == straight.read_bytes()
+
+
+LIMITED = """
+    import resource, sys
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+    sys.argv = sys.argv[:1] + sys.argv[2:]
+    from degroot.cli import main
+    main()
+"""
+
+
+def test_a_file_that_cannot_grow_is_told_and_what_is_finished_is_kept(predict, saved, tmp_path):
+    """As on a full disk, for everybody who runs the tests."""
+    many(tmp_path / "in", 60)
+    straight, out = tmp_path / "straight.csv", tmp_path / "out.csv"
+    arguments = ["--collective", saved, "--input", tmp_path / "in", "--keep", "id"]
+    assert predict(input=tmp_path / "in", output=straight, keep="id").code == 0
+    limit = straight.stat().st_size // 2  # parts are smaller
+    command = [sys.executable, "-c", textwrap.dedent(LIMITED), str(limit), "predict", *map(str, arguments)]
+    done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert f"{out}: File too large. What is finished is kept: the same command goes on." in done.stderr
+    assert not out.exists()
     code, told, _ = predict(input=tmp_path / "in", output=out, keep="id")
     assert (code, "of them before" in told) == (0, True)
     assert out.read_bytes() == straight.read_bytes()
@@ -436,12 +465,13 @@ def test_a_file_that_does_not_fit_is_named_before_any_work(refused, tmp_path, ma
         ({"input": "gap.csv"}, "row 1 of gap.csv: 'x2' is missing"),
         ({"input": "short.csv"}, "Every row must have 4 columns, as the header has; row 2 of short.csv has 3"),
         ({"input": "lists.parquet", "output": "out.csv", "keep": "many"}, ".csv files must be able to hold all"),
+        ({"input": "lists.parquet", "output": "out.csv", "keep": "raw"}, "hold all columns; 'raw' holds binary"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_clear_line(refused, tmp_path, options, told):
     rows(5).to_csv("in.csv", index=False)
     rows(5).assign(value=1).to_csv("clash.csv", index=False)
-    rows(5).assign(many=[[1]] * 5).to_parquet("lists.parquet")
+    rows(5).assign(many=[[1]] * 5, raw=[b"\xff\x00"] * 5).to_parquet("lists.parquet")
     rows(3).astype({"x1": object}).assign(x1=[1, "abc", 2]).to_csv("bad.csv", index=False)
     rows(3).assign(x2=[None, 1.0, 2.0]).to_csv("gap.csv", index=False)
     (tmp_path / "short.csv").write_text("x0,x1,x2,id\n1,2,3,a\n1,2,3\n")

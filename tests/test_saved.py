@@ -474,6 +474,21 @@ def test_a_damaged_model_or_space_is_one_line_that_names_it(copy, name, harm):
     assert harm == "gone" or "as it was saved" in said
 
 
+@pytest.mark.parametrize("name", ["rows", "labels", "residuals", "errors"])
+def test_numbers_that_changed_are_found_when_all_is_read(copy, name):
+    folder = copy("degroot")
+    saved.verify(folder)
+    path = folder / "agent-2" / f"{name}.npy"
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    Collective.load(folder)  # which reads no arrays
+    said = complaint(lambda: saved.verify(folder))
+    assert said == f"{path} must be as it was saved; it has been changed or damaged."
+    path.unlink()
+    assert str(path) in complaint(lambda: saved.verify(folder / "collective.toml"))
+
+
 def test_agents_with_and_without_scores_are_refused(copy):
     file = copy("degroot") / "collective.toml"
     text = file.read_text()

@@ -1,6 +1,7 @@
 """Inputs: the files that are meant by paths, folders and patterns, in a fixed order."""
 
 import glob
+import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from os.path import abspath
@@ -32,7 +33,7 @@ def check_apart(given: Iterable[str], files: Iterable[Path], output: Path) -> No
 def _meant(given: str) -> list[Path]:
     path = Path(given)
     if path.is_dir():
-        found = [file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and _visible(file, path)]
+        found = [file for file in _below(path) if file.suffix.lower() in SUFFIXES and _visible(file, path)]
         if not found:
             raise InvalidInput(f"A folder must hold {', '.join(SUFFIXES)} files; {given} has none.")
         return found
@@ -44,6 +45,17 @@ def _meant(given: str) -> list[Path]:
     if not matching:
         raise InvalidInput(f"The input must be files, folders or patterns of files; no file matches {given}.")
     return matching
+
+
+def _below(folder: Path) -> list[Path]:
+    """All that is in a folder and below; one that may not be looked into is refused, not left out."""
+
+    def refuse(error: OSError) -> None:
+        raise InvalidInput(
+            f"The input must be folders that can be read; {error.filename}: {error.strerror}."
+        ) from error
+
+    return [Path(place, name) for place, _, names in os.walk(folder, onerror=refuse) for name in names]
 
 
 def _visible(file: Path, folder: Path) -> bool:

@@ -12,6 +12,7 @@ from degroot.exceptions import InvalidInput
 from degroot.folders import make_folder
 
 SUFFIXES = (".parquet", ".csv")
+BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)  # which no text can hold
 
 
 def check_suffix(output: Path) -> None:
@@ -25,6 +26,9 @@ def check_suffix(output: Path) -> None:
 def check_output(output: Path, schema: pa.Schema) -> None:
     """Refuse an output that cannot be written, before anything is."""
     make_folder(output.parent)
+    for field in schema if output.suffix.lower() == ".csv" else ():
+        if any(test(field.type) for test in BYTES):
+            raise InvalidInput(f".csv files must be able to hold all columns; {field.name!r} holds {field.type}.")
     try:
         with writer(output.suffix, schema, pa.BufferOutputStream()):
             pass

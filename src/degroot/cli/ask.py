@@ -18,7 +18,9 @@ SUFFIXES = (".csv", ".parquet")
 
 
 def ask(
-    input_: Annotated[Path, typer.Option("--input", help="The points: .csv, .parquet or .npz.")],
+    input_: Annotated[
+        Path, typer.Option("--input", help="The points: .csv, .parquet, .pq, .arrow, .feather, .ipc or .npz.")
+    ],
     node: Node = None,
     output: Annotated[
         Path | None, typer.Option(help="The answers, .csv or .parquet; by default the first are printed.")

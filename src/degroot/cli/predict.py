@@ -1,5 +1,8 @@
 """``degroot predict``."""
 
+import os
+import signal
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,12 +22,13 @@ if TYPE_CHECKING:
 LOCAL, RAY = "local", "ray"
 FIELDS = ("value", "standard_error", "weights")
 TOLD = ("missing", "flags")  # what nodes tell beside
+INTERRUPTED = "stopped; what is finished is kept: the same command goes on"
 
 
 def predict(
     input_: Annotated[
         list[str],
-        typer.Option("--input", help="Rows: .csv, .parquet, .arrow or .feather; a file, folder or pattern."),
+        typer.Option("--input", help="Rows: .csv, .parquet, .pq, .arrow, .feather or .ipc; a file, folder or pattern."),
     ],
     output: Annotated[Path, typer.Option(help="The answers: a .parquet or .csv file.")],
     more: Annotated[list[str] | None, typer.Argument(help="More input.", show_default=False)] = None,
@@ -66,7 +70,7 @@ def predict(
     else:
         asked = _at_a_node(connected(node, ca, certificate, key, config, insecure_loopback), jobs)
     try:
-        with asked as found:
+        with _stoppable(), asked as found:
             plan = batch.make_plan(
                 given, output, found.features, found.columns(found.usual if named is None else named),
                 keep=_listed(keep or ()), gaps=found.gaps, on_bad_row=on_bad_row, identity=found.identity,
@@ -74,7 +78,8 @@ def predict(
             with found.engine as engine_:
                 done = batch.run(plan, engine_, restart=restart)
     except KeyboardInterrupt:
-        raise typer.Exit(complain("stopped; what is finished is kept: the same command goes on", STOPPED)) from None
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise typer.Exit(complain(INTERRUPTED, STOPPED)) from None
     typer.echo(_summary(done))
 
 
@@ -103,6 +108,7 @@ def _in_process(path: Path, engine: str, address: str | None, jobs: int | None, 
     from degroot import Collective, batch, saved
     from degroot.points import allowed
 
+    saved.verify(path)
     found = Collective.load(path, n_jobs=1, unsafe_pickle=unsafe_pickle)
     identity = {"collective": saved.digest(path), "engine": engine}
     outputs = batch.output_names(found.outputs, found.classes)
@@ -126,6 +132,30 @@ def _at_a_node(connection: AbstractContextManager[Any], jobs: int | None) -> Ite
         identity = found.identity | {"engine": "nodes"}
         features, engine = found.feature_names or [], nullcontext(batch.Local(found.consult, allowed(jobs)))
         yield Asked(found.names, features, outputs, False, engine, identity, (*FIELDS, *TOLD))
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C ends the run once the shards under way are done; a second one ends it at once, which does no harm."""
+
+    def at_once(_number: int, _frame: object) -> None:
+        complain(INTERRUPTED, STOPPED)
+        sys.stderr.flush()
+        os._exit(STOPPED)
+
+    def in_order(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, at_once)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, in_order)
+    try:
+        yield
+    except KeyboardInterrupt:
+        before = None  # the process ends: no other Ctrl-C shall be in its way
+        raise
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _check_options(collective: Path | None, node: Any, engine: str, address: str | None) -> None:

@@ -124,8 +124,13 @@ class Document:
         """A file, if it is the one that was saved."""
         path, digest = table.file(key), self.digests.get(table.text(key))
         if digest is not None and os.path.isfile(path) and sha256(path.read_bytes()).hexdigest() != digest:
-            raise InvalidInput(f"{path} must be as it was saved; it has been changed or damaged.")
+            raise damaged(path)
         return path
+
+
+def damaged(path: Path) -> InvalidInput:
+    """The error that a file is not the one that was saved."""
+    return InvalidInput(f"{path} must be as it was saved; it has been changed or damaged.")
 
 
 def _digest(file: Path) -> str:

@@ -11,7 +11,7 @@ from degroot.exceptions import InvalidInput
 from degroot.judges import Judge
 from degroot.saved.agents import FiledAgent, ScoredAgent
 from degroot.saved.choices import KNOWN, choice_of
-from degroot.saved.document import Document
+from degroot.saved.document import Document, damaged
 from degroot.saved.listed import listed_agent
 from degroot.saved.scored import check_scored, places_scored, scored_agent
 from degroot.saved.settings import read_settings
@@ -66,6 +66,15 @@ def digest(path: str | Path) -> str:
     if document.digests:
         return document.digest
     return sha256("".join([document.digest, *map(_content_digest, document.files)]).encode()).hexdigest()
+
+
+def verify(path: str | Path) -> None:
+    """Read all files of a saved collective, and refuse one that is not as it was saved: loading reads no arrays."""
+    document = Document.read(Path(path))
+    for name, told in document.digests.items():
+        file = document.top.path.absolute().parent / name
+        if _content_digest(file) != told:
+            raise damaged(file) if document.is_current else _replaced(path)
 
 
 def _found(document: Document) -> Saved:
