@@ -24,6 +24,7 @@ from degroot.batch.cluster import on_ray
 from degroot.cluster import Ray
 from degroot.cluster.hearing import Hearing, Standards
 from degroot.cluster.member import Member
+from degroot.cluster.witness import Witness
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.members import aside
 
@@ -90,10 +91,11 @@ POINTS = np.random.default_rng(7).normal(size=(150, 3)) + 1.0
 
 def heard(collective, X, names, n_jobs=1):
     """What is concluded from the members' opinions, without any Ray."""
-    members = [Member(agent, judge, n_jobs) for agent, judge in zip(collective.agents, collective.judges, strict=True)]
+    pairs = zip(collective.agents, collective.judges, strict=True)
+    members = [Member(agent, Witness(judge, n_jobs)) for agent, judge in pairs]
     standards = None
     if collective.guarded:
-        standards = Standards.of([(each.expectations.reach, *each.judge.label_range()) for each in members])
+        standards = Standards.of([member.witness.standards() for member in members])
     hearing = Hearing(collective.option, aside(collective.agents), collective.peers, standards, n_jobs)
     draft = hearing.blank(names, X.shape[0], len(members), collective.outputs or 1)
     question = hearing.question(draft.fields)
@@ -168,11 +170,24 @@ def test_actors_answer_as_the_collective_does(engine):
     found = collective.consult(POINTS)
     same({name: getattr(found, name) for name in FIELDS}, expected, FIELDS)
     np.testing.assert_array_equal(collective.predict(POINTS), found.value)
-    pids = [pid_of(actor) for actor in collective._panel(["value"]).actors]
+    pids = [pid_of(actor) for actor in collective._elsewhere.actors]
     assert len({os.getpid(), *pids}) == 4
     collective.leave("agent 2")
     same({"value": collective.predict(POINTS)}, Collective(agents[:2]).consult(POINTS), ["value"])
     wait_for(lambda: not any(alive(pid) for pid in pids))  # nobody asks them any more
+
+
+def test_agents_without_judges_say_what_they_believe(engine):
+    collective = Collective(linear(2), rule="average")
+    assembly = engine.panel(collective.agents, (), collective.option)
+    fields = ["value", "weights", "beliefs", "influence"]
+    try:
+        found, expected = assembly.answer(POINTS, fields), collective.consult(POINTS, fields)
+        same(found, expected, fields)
+        with pytest.raises(InvalidInput, match=r"^Agents must have scored each other's models for these fields"):
+            assembly.answer(POINTS, ["trust"])
+    finally:
+        assembly.close()
 
 
 def test_points_in_many_parts(engine, monkeypatch):
@@ -288,8 +303,24 @@ def test_no_cluster_at_the_address(address, monkeypatch):
 
 
 def test_a_process_has_one_ray(engine):
-    with pytest.raises(InvalidInput, match=r"^A process must be connected to one Ray only; it is to .*:\d+, not to "):
-        Collective(linear(1), engine=Ray("10.0.0.1:1")).predict(POINTS)
+    connected = ray.get_runtime_context().gcs_address
+    port = connected.rpartition(":")[2]
+    for other in ("192.0.2.1:1", f"192.0.2.1:{port}", "localhost:1"):
+        with pytest.raises(InvalidInput, match=rf"^A process must .* one Ray only; it is to .*:\d+, not to {other}\.$"):
+            Ray(other).connect()
+    for same in (connected, f"localhost:{port}", "auto"):
+        Ray(same).connect()
+    with pytest.raises(InvalidInput, match=r"^There must be a Ray cluster at nobody\.invalid:\d+; "):
+        Ray(f"nobody.invalid:{port}").connect()
+
+
+def test_settings_are_for_a_ray_that_is_started(engine, monkeypatch):
+    told = r"^Settings must be for a Ray that is started here; got num_cpus for one that runs\.$"
+    with pytest.raises(InvalidInput, match=told):
+        Ray(num_cpus=1).connect()
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    with pytest.raises(InvalidInput, match=told):
+        Ray("10.0.0.1:6379", num_cpus=1).connect()
 
 
 def test_files_need_more_than_a_client():
@@ -307,10 +338,21 @@ def test_another_ray_than_the_cluster_has(monkeypatch):
         Ray("auto").connect()
 
 
-def test_another_version_of_this_package(engine, monkeypatch):
+def test_another_version_of_this_package_leaves_no_process_behind(engine, monkeypatch):
+    pids, make = [], Ray._actors
+
+    def watched(*arguments):
+        actors = make(*arguments)
+        pids.extend(map(pid_of, actors))
+        return actors
+
+    monkeypatch.setattr(Ray, "_actors", watched)
     monkeypatch.setattr("degroot.cluster.engine.VERSION", "9.9")
-    with pytest.raises(InvalidInput, match=r"must have version 9.9 of degroot; 'agent 0' runs with"):
+    with pytest.raises(InvalidInput, match=r"must have version 9.9 of degroot; 'agent 0' runs with") as failed:
         Collective(linear(1), engine=engine).predict(POINTS)
+    assert failed.traceback  # which holds on to the actors: nobody has forgotten them
+    wait_for(lambda: not any(map(alive, pids)))
+    assert pids
 
 
 def test_without_ray_there_is_an_instruction(monkeypatch):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from degroot.batch.packing import packed, unpacked
 from degroot.batch.reader import Reader
 from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task
@@ -69,7 +70,7 @@ class Callers:
             for number, answer, refusal in zip(*(block.column(name) for name in ANSWER.names), strict=True):
                 if refusal.is_valid:
                     raise InvalidInput(refusal.as_py())
-                yield known[number.as_py()], unpacked(answer)
+                yield known[number.as_py()], unpacked(answer.as_buffer())
 
     def _blocks(self, shards: list[Shard], task: Task) -> Iterator[pa.Table]:
         from ray.exceptions import RayError
@@ -95,31 +96,16 @@ def answered(items: pa.Table, task: Task, consult: Consult, folder: str) -> pa.T
     """The answers to one shard, whose path begins at `folder`, or why there are none; as a row of `ANSWER`."""
     (item,) = items.to_pylist()
     shard = Shard(**item)
+    row: tuple[int, bytes | None, str | None]
     try:
         table = Reader(task).read(replace(shard, file=os.path.join(folder, shard.file)))
-        answer, refusal = packed(task.answer(shard, table, consult)), None
+        row = shard.number, packed(task.answer(shard, table, consult)).to_pybytes(), None
     except DeGrootError as error:
-        answer, refusal = pa.nulls(1, pa.large_binary()), str(error)
-    return pa.table([pa.array([shard.number]), answer, pa.array([refusal], pa.string())], schema=ANSWER)
+        row = shard.number, None, str(error)
+    return pa.table([pa.array([entry], kind) for entry, kind in zip(row, ANSWER.types, strict=True)], schema=ANSWER)
 
 
 ANSWER = pa.schema([("number", pa.int64()), ("answer", pa.large_binary()), ("refusal", pa.string())])
-
-
-def packed(batch: pa.RecordBatch) -> pa.Array:
-    """A batch as a single entry, which Ray Data leaves whole."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    content = sink.getvalue()
-    ends = pa.array([0, content.size], pa.int64()).buffers()[1]
-    return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, content])
-
-
-def unpacked(entry: pa.Scalar) -> pa.RecordBatch:
-    """The batch that was packed."""
-    with pa.ipc.open_stream(entry.as_buffer()) as stream:
-        return stream.read_next_batch()
 
 
 def _ray_data() -> Any:

@@ -1,6 +1,7 @@
 """Addresses of clusters: tried out before Ray is, which would try for minutes."""
 
 import socket
+from ipaddress import ip_address
 
 from degroot.addresses import split
 from degroot.exceptions import InvalidInput
@@ -22,12 +23,23 @@ def check_reached(address: str) -> None:
         raise refusal(address, error) from error
 
 
-def check_same(address: str | None, connected: str) -> None:
-    """Refuse an address with another port than that of the Ray to which this process is `connected`."""
+def check_same(address: str | None, connected: str, here: str) -> None:
+    """Refuse an address that is not that of the Ray to which this process, on the host `here`, is `connected`."""
     if address is None or address in FOUND_BY_RAY or address.startswith(CLIENT):
         return
-    if split(address, "The address of a Ray cluster")[1] != split(connected)[1]:
+    (host, port), (known, its_port) = split(address, "The address of a Ray cluster"), split(connected)
+    try:
+        same = port == its_port and bool(_resolved(host, here) & _resolved(known, here))
+    except OSError as error:
+        raise refusal(address, error) from error
+    if not same:
         raise InvalidInput(f"A process must be connected to one Ray only; it is to {connected}, not to {address}.")
+
+
+def _resolved(host: str, here: str) -> set[str]:
+    """The numbers of a host. A loopback is this host, which has another number too."""
+    numbers = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
+    return numbers | {here} if any(ip_address(each.partition("%")[0]).is_loopback for each in numbers) else numbers
 
 
 def refusal(address: str | None, error: Exception) -> InvalidInput:

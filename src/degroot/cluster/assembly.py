@@ -11,6 +11,7 @@ from degroot.cluster.hearing import Hearing
 from degroot.cluster.member import Source
 from degroot.cluster.opinion import Opinion
 from degroot.evidence import Question
+from degroot.exceptions import InvalidInput
 from degroot.tables import take
 
 SAID_BYTES = 1 << 25  # of points, and of what all agents say of them, for one part
@@ -26,6 +27,7 @@ class Assembly:
     names: tuple[str, ...]  # of the agents
     outputs: int | None  # how many numbers they predict for each row; None: one, as (n,)
     hearing: Hearing
+    judged: bool = True  # whether they can be asked for more than what they believe
 
     def consult(self, X: Any, fields: Sequence[str] | str = FIELDS) -> Consensus:
         """The collective prediction for the points `X`, with what lies behind it."""
@@ -34,7 +36,10 @@ class Assembly:
     def answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
         """The fields in `names` for the points `X`, and flags."""
         draft = self.hearing.blank(names, X.shape[0], len(self.actors), self.outputs or 1)
-        for part, opinions in self._opinions(X, self.hearing.question(draft.fields)):
+        question = self.hearing.question(draft.fields)
+        if question.reach is not None and not self.judged:
+            raise InvalidInput("Agents must have scored each other's models for these fields; they have not.")
+        for part, opinions in self._opinions(X, question):
             self.hearing.conclude(opinions, draft.part(part))
         return draft.told(self.names, self.outputs)
 
@@ -44,11 +49,7 @@ class Assembly:
 
     def close(self) -> None:
         """End the agents' processes."""
-        import ray
-
-        if ray.is_initialized():
-            for actor in self.actors:
-                ray.kill(actor)
+        end(self.actors)
 
     def _opinions(self, X: Any, question: Question) -> Iterator[tuple[slice, list[Opinion]]]:
         """What all agents say of one part of the points after the other."""
@@ -75,3 +76,12 @@ class Assembly:
         points = ray.put(X)
         asked = zip(self.actors, self.sources, strict=True)
         return [actor.opinion.remote(source, points, question) for actor, source in asked]
+
+
+def end(actors: Iterable[Any]) -> None:
+    """End agents' processes."""
+    import ray
+
+    if ray.is_initialized():
+        for actor in actors:
+            ray.kill(actor)

@@ -3,15 +3,16 @@
 import logging
 import os
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 from degroot.agents import Agent
 from degroot.cluster.address import check_reached, check_same, refusal
-from degroot.cluster.assembly import Assembly
+from degroot.cluster.assembly import Assembly, end
 from degroot.cluster.faults import heard
 from degroot.cluster.hearing import Hearing, Standards
 from degroot.cluster.member import VERSION, Actor, Source
-from degroot.cluster.stored import stored
+from degroot.cluster.stored import source_of
 from degroot.evidence import Peers
 from degroot.exceptions import InvalidInput
 from degroot.judges import Judge
@@ -58,33 +59,50 @@ class Ray:
         *,
         guarded: bool = False,
     ) -> Assembly:
-        """The agents as actors. Those that are in files are opened there again, by each actor its own; see `Judge`."""
+        """The agents as actors. Those that are in files are opened there again, by each actor its own; see `Judge`.
+
+        Without judges, agents can be asked for what they believe, and no more.
+        """
         self.connect()
         names = tuple(agent.name for agent in agents)
-        sources = tuple(judge.source or stored(agent, judge) for agent, judge in zip(agents, judges, strict=True))
+        pairs = zip(agents, judges or repeat(None, len(agents)), strict=True)
+        sources = tuple(source_of(agent, judge) for agent, judge in pairs)
         actors = self._actors(len(sources), n_jobs)
-        _check_versions(actors, names)
-        standards = _standards(actors, sources, names) if guarded else None
+        try:
+            _check_versions(actors, names)
+            standards = _standards(actors, sources, names) if guarded else None
+        except BaseException:
+            end(actors)
+            raise
         hearing = Hearing(option, aside(agents), peers, standards, n_jobs)
-        return Assembly(actors, sources, names, agents[0].outputs, hearing)
+        return Assembly(actors, sources, names, agents[0].outputs, hearing, bool(judges))
 
     def connect(self) -> None:
         """Join the cluster, or start a Ray on this machine, unless that has been done."""
         ray = _ray()
-        if ray.is_initialized():
-            check_same(self.address, ray.get_runtime_context().gcs_address)
+        if self.started and ray.is_initialized():
             return
+        address = self.address or os.environ.get("RAY_ADDRESS")
+        if self.settings and (address or ray.is_initialized()):
+            raise InvalidInput(
+                f"Settings must be for a Ray that is started here; got {', '.join(self.settings)} for one that runs."
+            )
+        if ray.is_initialized():
+            check_same(self.address, ray.get_runtime_context().gcs_address, ray.util.get_node_ip_address())
+            return
+        self._init(address)
+
+    def _init(self, address: str | None) -> None:
         for name, value in QUIET.items():
             os.environ.setdefault(name, value)
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        address = self.address or os.environ.get("RAY_ADDRESS")
         if address:
             check_reached(address)
         settings = (
             {"address": address} if address else {"address": "local", "include_dashboard": False, **self.settings}
         )
         try:
-            ray.init(**quiet, **settings)
+            _ray().init(**quiet, **settings)
         except Exception as error:  # Ray raises whatever its parts do
             raise refusal(address, error) from error
         self.started = True
