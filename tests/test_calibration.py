@@ -192,3 +192,11 @@ def test_agents_that_peers_score_calibrate_without_their_own_model():
     whole, X, y = dealt(8, self_scoring="peers")
     answer = whole.consult(X, coverage=0.9)
     assert ((answer.lower <= y) & (y <= answer.upper)).mean() > 0.85
+
+
+@pytest.mark.parametrize("fields", [[], ["beliefs"], ["weights"]])
+def test_intervals_are_the_same_whatever_else_is_asked_for(fields):
+    whole, X, _ = dealt(0, "degroot")
+    expected, found = whole.consult(X[:20], coverage=0.9), whole.consult(X[:20], fields, coverage=0.9)
+    assert_array_equal(found.lower, expected.lower)
+    assert_array_equal(found.upper, expected.upper)

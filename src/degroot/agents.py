@@ -9,9 +9,8 @@ from degroot.classes import as_probabilities, known_classes, one_hot, probabilit
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.judges import Judge, Predictor
 from degroot.points import Array
+from degroot.settings import PEERS
 from degroot.tables import answered, as_table, column_names, to_numbers, to_outputs
-
-PEERS = "peers"
 
 
 class Agent:

@@ -18,17 +18,24 @@ from degroot.engines import LOCAL, Elsewhere, engine_of
 from degroot.evidence import Peers
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.judges import Judge
-from degroot.members import agreeing, an_agent, check_peers, feature_names
+from degroot.members import agreeing, an_agent, aside, check_peers, feature_names
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.panel import Panel
+from degroot.panel import Panel, question
 from degroot.points import Array
 from degroot.rules import NOTHING, RULES, Option
 from degroot.sampled import acquaintances
 from degroot.scoring import Scoring, checked, prepared
-from degroot.settings import APPROXIMATE, SEARCHES, check_choice, check_degree, check_guard, check_ridge, check_settings
+from degroot.settings import (
+    APPROXIMATE,
+    AUTO,
+    SEARCHES,
+    check_choice,
+    check_degree,
+    check_guard,
+    check_ridge,
+    check_settings,
+)
 from degroot.tables import as_table, column_names, same_columns
-
-AUTO = "auto"
 
 
 class Collective:
@@ -142,7 +149,9 @@ class Collective:
 
         names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree", "search")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
-        return saved.save(Path(folder), self.agents, prepared(self.judges, self.option.reach), settings)
+        return saved.save(
+            Path(folder), self.agents, prepared(self.judges, self.option.reach), settings, peers=self.peers
+        )
 
     def __repr__(self) -> str:
         return f"Collective({', '.join(self.names)}; neighbours={self.option.reach.neighbours}, rule={self.rule!r})"
@@ -203,9 +212,8 @@ class Collective:
         """With an approximate search, what it loses: its recall and its effect on the weights, on some of the rows."""
         if self._approximation is None and self.search == APPROXIMATE:
             judges = prepared(self.judges, self.option.reach)
-            aside = [k for k, agent in enumerate(self.agents) if agent.scored_by_peers]
             points = own_rows(judges, self.agents)
-            self._approximation = measure(judges, points, self.option, aside=aside, peers=self.peers)
+            self._approximation = measure(judges, points, self.option, aside=aside(self.agents), peers=self.peers)
         return self._approximation
 
     def predict(self, X: Any) -> Array:
@@ -239,7 +247,7 @@ class Collective:
             return Consensus(self.names, **self._answer(X, names), choice=self.choice, peers=self.peers)
         if self._calibration is None:
             raise InvalidInput("Intervals must be calibrated: call calibrate() before asking for a coverage.")
-        known = self._panel(names).answer(X, dict.fromkeys([*names, "value"]))
+        known = self._answer(X, list(dict.fromkeys([*names, "value"])))
         value = known["value"]
         if self.agents[0].classes is not None:
             known["sets"] = self._calibration.sets(value, coverage)
@@ -356,7 +364,7 @@ class Collective:
         """Agents, and judges where these fields take any."""
         option, asked_for = self.option, set(fields)
         guarded = self.guarded
-        needed = guarded or "trust" in asked_for or (option.made.uses != NOTHING and asked_for != {"beliefs"})
+        needed = question(option, asked_for, spread=False, guarded=guarded).reach is not None
         judges = prepared(self.judges, option.reach) if needed else ()
         if guarded and self._checks is None:
             self._checks = Checks.prepare(judges)

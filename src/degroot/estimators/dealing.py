@@ -12,12 +12,12 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from degroot import partitions
-from degroot.agents import PEERS, Agent
+from degroot.agents import Agent
 from degroot.answers import Consensus
 from degroot.collective import Collective
 from degroot.estimators.folds import SELF_SCORING, Trained, trained
 from degroot.exceptions import InvalidInput
-from degroot.settings import check_choice
+from degroot.settings import PEERS, check_choice
 from degroot.tables import is_frame, take
 
 Self = TypeVar("Self", bound="Dealing")

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 
-from degroot.agents import PEERS
 from degroot.classes import probabilities
 from degroot.exceptions import AgentError
 from degroot.points import Array
+from degroot.settings import PEERS
 from degroot.tables import answered, take, to_outputs, told
 
 CROSS, TRAIN = "cross", "train"
