@@ -55,7 +55,7 @@ def holder(n: int, d: int, seed: int, name: str) -> Agent:
 
 
 def trust_of(K: int, q: int | None = None, seed: int = 0) -> np.ndarray:
-    """Errors as six rows give them, of models half of which are 1.6 times better or worse than the others."""
+    """Errors as six rows give them, of models whose quality is lognormal: a typical one is twice as good as another."""
     random = np.random.default_rng(seed)
     peers = acquaintances(K, K if q is None else q)
     return shares(np.exp(0.7 * random.normal(size=K))[peers] * random.chisquare(6, size=peers.shape))[None]
@@ -189,7 +189,7 @@ def parts(c: Constants, numbers: dict[int, float]) -> list[dict[str, str]]:
                     "messages": duration(cost.messages),
                     "weights": duration(cost.weights) if cost.weights else "in the messages",
                     "error bars": duration(cost.bars) if cost.bars else "in the messages",
-                    "memory for trust": size(8.0 * K * (K if way == "solve" else DEGREE if "sampled" in way else 1)),
+                    "memory for trust": size(8.0 * K * (K if way == "solve" else min(K, DEGREE) if "sampled" in way else 1)),
                 }
             )  # fmt: skip
     return table
