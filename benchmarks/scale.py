@@ -189,7 +189,7 @@ def parts(c: Constants, numbers: dict[int, float]) -> list[dict[str, str]]:
                     "messages": duration(cost.messages),
                     "weights": duration(cost.weights) if cost.weights else "in the messages",
                     "error bars": duration(cost.bars) if cost.bars else "in the messages",
-                    "memory for trust": size(8.0 * K * (K if way == "solve" else min(K, DEGREE) if "sampled" in way else 1)),
+                    "memory for trust": size(8.0 * K * {"solve": K, "rounds": 1}.get(way, min(K, DEGREE))),
                 }
             )  # fmt: skip
     return table
