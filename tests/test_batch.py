@@ -452,8 +452,11 @@ def test_a_folder_that_may_not_be_looked_into_is_refused(collective, tmp_path, m
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", denied)  # root may look into every folder
+    assert planned(collective, [tmp_path / "in" / "a.parquet"], tmp_path / "out.parquet").rows == 3
     with pytest.raises(InvalidInput, match=r"must be folders that can be read; .*in/locked: Permission denied"):
         planned(collective, [tmp_path / "in"], tmp_path / "out.parquet")
+    (tmp_path / "in" / "locked").rename(tmp_path / "in" / ".locked")  # nobody wants to look there
+    assert planned(collective, [tmp_path / "in"], tmp_path / "out.parquet").rows == 3
 
 
 @pytest.mark.parametrize("fields", [["value"], ["weights"], ["weights", "trust"]])

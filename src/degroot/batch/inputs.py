@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from os.path import abspath
 from pathlib import Path
@@ -33,7 +33,7 @@ def check_apart(given: Iterable[str], files: Iterable[Path], output: Path) -> No
 def _meant(given: str) -> list[Path]:
     path = Path(given)
     if path.is_dir():
-        found = [file for file in _below(path) if file.suffix.lower() in SUFFIXES and _visible(file, path)]
+        found = [file for file in _below(path) if file.suffix.lower() in SUFFIXES]
         if not found:
             raise InvalidInput(f"A folder must hold {', '.join(SUFFIXES)} files; {given} has none.")
         return found
@@ -47,21 +47,22 @@ def _meant(given: str) -> list[Path]:
     return matching
 
 
-def _below(folder: Path) -> list[Path]:
-    """All that is in a folder and below; one that may not be looked into is refused, not left out."""
+def _below(folder: Path) -> Iterator[Path]:
+    """The files in a folder and below. A folder that may not be looked into is refused, not left out."""
 
     def refuse(error: OSError) -> None:
         raise InvalidInput(
             f"The input must be folders that can be read; {error.filename}: {error.strerror}."
         ) from error
 
-    return [Path(place, name) for place, _, names in os.walk(folder, onerror=refuse) for name in names]
+    for place, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = filter(_visible, folders)
+        yield from (Path(place, name) for name in filter(_visible, names) if Path(place, name).is_file())
 
 
-def _visible(file: Path, folder: Path) -> bool:
-    """Whether it is a file that no part of its path hides, as ``_temporary``, ``.cache`` and ``x.unfinished`` do."""
-    parts = file.relative_to(folder).parts
-    return file.is_file() and not any(part.startswith((".", "_")) or part.endswith(".unfinished") for part in parts)
+def _visible(name: str) -> bool:
+    """Whether a name hides nothing, as ``_temporary``, ``.cache`` and ``x.unfinished`` do."""
+    return not name.startswith((".", "_")) and not name.endswith(".unfinished")
 
 
 def _covers(given: str, place: str) -> bool:
