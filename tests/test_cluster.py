@@ -227,6 +227,7 @@ def test_a_killed_actor_starts_again_and_nothing_is_lost(engine, tmp_path, monke
 
 def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # paths may be relative to where the command runs
+    monkeypatch.setattr("degroot.batch.cluster.WAVE", 2)
     collective = Collective(linear(2), n_jobs=1)
     columns = batch.Columns(("value", "standard_error"), collective.names)
     features = ["x0", "x1", "x2"]
@@ -239,6 +240,11 @@ def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsy
         for plan, working in zip(plans, (batch.Local(collective.consult, 1), cluster), strict=True):
             assert batch.run(plan, working).rows == 700
         assert Path("l.csv").read_bytes() == Path("r.csv").read_bytes()
+        coming = iter(plans[1].shards)
+        answers = cluster.answers(coming, plans[1].task)
+        next(answers)
+        answers.close()
+        assert [shard.number for shard in coming] == [4, 5, 6, 7, 8]  # two callers have taken a wave, and no more
         table.loc[117, "x1"] = np.nan
         table.to_parquet("b.parquet")
         plan = batch.make_plan(["b.parquet"], Path("bad.csv"), features, columns, rows=90)

@@ -1,4 +1,7 @@
-"""The engine for clusters: shards are streamed through Ray Data to callers, who put them to the agents' actors."""
+"""The engine for clusters: shards are streamed through Ray Data to callers, who put them to the agents' actors.
+
+Ray Data bounds the bytes of answers that nobody has fetched yet, and not how many there are: shards go to it in waves.
+"""
 
 import logging
 import os
@@ -7,10 +10,12 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
+from degroot.answers import FIELDS
 from degroot.batch.packing import packed, unpacked
 from degroot.batch.reader import Reader
 from degroot.batch.shards import Shard
@@ -18,13 +23,17 @@ from degroot.batch.task import Consult, Task
 from degroot.cluster import Ray
 from degroot.collective import Collective
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.panel import question
 from degroot.tables import told
 
 CLIENT = "ray://"  # by which Ray Data cannot be reached
+WAVE = 16  # shards for each caller: a wave ends before the next one begins
 
 
 @contextmanager
-def on_ray(collective: Collective, address: str | None = None, jobs: int | None = None) -> Iterator["Callers"]:
+def on_ray(
+    collective: Collective, address: str | None = None, jobs: int | None = None, fields: Iterable[str] = FIELDS
+) -> Iterator["Callers"]:
     """Join a Ray cluster, or start a Ray on this machine, and make the agents its actors; leave or end it at the end.
 
     Parameters
@@ -34,21 +43,22 @@ def on_ray(collective: Collective, address: str | None = None, jobs: int | None 
     address : str, optional
         Of the cluster; without one, as `Ray` says.
     jobs : int, optional
-        How many callers at most; by default as many as the cluster has cores for.
+        How many callers at most; by default as many as the cluster has cores.
+    fields : names of fields of `Consensus`
+        What will be asked; agents score each other's models only if that takes it.
     """
     given = address or os.environ.get("RAY_ADDRESS", "")
     if given.startswith(CLIENT):
         raise InvalidInput(f'Files must be read on the cluster: its address must be "host:port"; got {given!r}.')
+    option, guarded = collective.option, collective.guarded
+    asked = question(option, set(fields), spread=False, guarded=guarded)
+    judges = () if asked.reach is None else collective.judges
     with (
         redirect_stdout(sys.stderr),  # Ray tells there of processes that ended
         Ray(address) as ray,
-        closing(
-            ray.panel(
-                collective.agents, collective.judges, collective.option, collective.peers, guarded=collective.guarded
-            )
-        ) as assembly,
+        closing(ray.panel(collective.agents, judges, option, collective.peers, guarded=guarded)) as assembly,
     ):
-        yield Callers(assembly.with_jobs(1).consult, jobs)
+        yield Callers(assembly.with_jobs(1).consult, min(jobs or ray.cores, ray.cores))
 
 
 class Callers:
@@ -57,20 +67,21 @@ class Callers:
     Parameters
     ----------
     consult : as `Assembly.consult`
-    jobs : how many callers at most
+    jobs : how many callers at a time
     """
 
-    def __init__(self, consult: Consult, jobs: int | None = None) -> None:
+    def __init__(self, consult: Consult, jobs: int) -> None:
         self.consult, self.jobs = consult, jobs
 
     def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
-        """Every shard with its answers, as they come. Ray Data waits when answers are not fetched."""
-        known = {shard.number: shard for shard in shards}
-        for block in self._blocks(list(known.values()), task) if known else ():
-            for number, answer, refusal in zip(*(block.column(name) for name in ANSWER.names), strict=True):
-                if refusal.is_valid:
-                    raise InvalidInput(refusal.as_py())
-                yield known[number.as_py()], unpacked(answer.as_buffer())
+        """Every shard with its answers, as they come; no more than a wave of shards is taken ahead."""
+        coming = iter(shards)
+        while wave := {shard.number: shard for shard in islice(coming, WAVE * self.jobs)}:
+            for block in self._blocks(list(wave.values()), task):
+                for number, answer, refusal in zip(*(block.column(name) for name in ANSWER.names), strict=True):
+                    if refusal.is_valid:
+                        raise InvalidInput(refusal.as_py())
+                    yield wave[number.as_py()], unpacked(answer.as_buffer())
 
     def _blocks(self, shards: list[Shard], task: Task) -> Iterator[pa.Table]:
         from ray.exceptions import RayError

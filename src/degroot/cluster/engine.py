@@ -120,16 +120,22 @@ class Ray:
             _ray().shutdown()
             self.started = False
 
+    @property
+    def cores(self) -> int:
+        """How many cores the cluster has."""
+        return max(1, int(_ray().cluster_resources().get("CPU", 1)))
+
     def _actors(self, K: int, n_jobs: int | None) -> tuple[Any, ...]:
-        ray = _ray()
-        cores = float(ray.cluster_resources().get("CPU", 1.0))
+        cores = self.cores
         if self.cpus * K > cores:
             raise InvalidInput(
-                f"The cluster must have {self.cpus:g} cores for each of {K} agents; it has {cores:g} in all."
+                f"The cluster must have {self.cpus:g} cores for each of {K} agents; it has {cores} in all."
             )
         threads = max(1, int(self.cpus or cores // K)) if n_jobs is None or n_jobs < 0 else n_jobs
-        actor = ray.remote(Actor).options(
-            num_cpus=self.cpus, max_restarts=-1, max_task_retries=RETRIES, scheduling_strategy="SPREAD"
+        actor = (
+            _ray()
+            .remote(Actor)
+            .options(num_cpus=self.cpus, max_restarts=-1, max_task_retries=RETRIES, scheduling_strategy="SPREAD")
         )
         return tuple(actor.remote(threads) for _ in range(K))
 
