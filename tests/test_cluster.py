@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from processes import alive, wait_for
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
@@ -275,6 +276,7 @@ def test_errors_of_agents_come_back(engine):
     assert np.isfinite(collective.predict(POINTS)).all()  # its process goes on
 
 
+@pytest.mark.slow
 def test_a_process_that_always_dies_is_given_up(engine, monkeypatch):
     monkeypatch.setattr("degroot.cluster.engine.RETRIES", 1)
     X, y = rows(np.random.default_rng(0), 0)
@@ -369,17 +371,3 @@ def test_without_ray_there_is_an_instruction(monkeypatch):
 
 def pid_of(actor):
     return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

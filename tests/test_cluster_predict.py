@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from processes import alive, processes_of, wait_for
 from sklearn.linear_model import Ridge
 
 from degroot import Agent, Collective
@@ -73,10 +73,10 @@ def test_the_same_bytes_after_kills_of_an_actor_and_a_caller(folder, on_ray):
     output = folder / "killed.parquet"
     run = on_ray("in", output.name, "--keep", "id")
     wait_for(lambda: finished(output) >= 2, run)
-    killed = [*processes_of(run.pid, "ray::Actor")[:1], *processes_of(run.pid, "ray::MapBatches")[:1]]
-    assert len(killed) == 2
-    for pid in killed:
-        os.kill(pid, signal.SIGKILL)
+    killed = []
+    for title in ("ray::Actor", "ray::MapBatches"):  # a caller has its title while it works on a shard
+        killed.append(wait_for(lambda title=title: processes_of(run.pid, title), run)[0])
+        os.kill(killed[-1], signal.SIGKILL)
     assert not output.exists()  # it was in the middle
     wait_for(lambda: set(processes_of(run.pid, "ray::Actor")) - set(killed), run)
     out, err = run.communicate(timeout=120)
@@ -116,46 +116,3 @@ def finished(output):
     """How many shards are in the manifest."""
     manifest = Path(f"{output}.unfinished", "manifest.jsonl")
     return manifest.read_text().count('"part"') if manifest.exists() else 0
-
-
-def processes_of(pid, title):
-    """The processes below `pid` whose title begins so."""
-    parents = {int(path.name): parent_of(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
-
-    def below(child):
-        while child in parents:
-            child = parents[child]
-            if child == pid:
-                return True
-        return False
-
-    return [child for child in parents if below(child) and title_of(child).startswith(title)]
-
-
-def parent_of(path):
-    try:
-        return int((path / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def title_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition, run=None, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert run is None or run.poll() is None, run.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.01)
