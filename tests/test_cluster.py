@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from degroot.cluster import Ray
 from degroot.cluster.hearing import Hearing, Standards
 from degroot.cluster.member import Member
 from degroot.cluster.witness import Witness
+from degroot.evidence import Question
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.members import aside
 
@@ -156,6 +158,20 @@ def test_the_guard_hears_the_same(rule):
     assert [(flag.agent, flag.reason, flag.points.tolist()) for flag in told] == [
         (flag.agent, flag.reason, flag.points.tolist()) for flag in expected.flags
     ]
+
+
+def test_arrays_that_cannot_be_written_are_read_where_they_are():
+    collective = Collective(linear(2), rule="stacking")
+    question = Question(collective.option.reach, moments=True)
+    for judge in collective.judges:
+        for array in (judge.rows, judge.residuals, judge.errors):
+            array.flags.writeable = False
+        witness = Witness.of(replace(judge, near={}), 1)
+        for name in ("rows", "residuals", "errors"):
+            assert np.shares_memory(getattr(witness.judge, name), getattr(judge, name))
+            assert getattr(witness.judge, name).flags.writeable
+        found, plain = (each.testimony(POINTS, question, question.reach)[0] for each in (witness, Witness(judge, 1)))
+        np.testing.assert_array_equal(found.moments, plain.moments)
 
 
 def test_an_opinion_that_no_rows_could_give_is_refused():
