@@ -423,6 +423,25 @@ def test_what_a_model_cannot_answer_is_told_with_the_rows(tmp_path):
         run(plan, Local(asked.consult, 1))
 
 
+@pytest.mark.parametrize("field", ["value", "weights"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_answer_that_is_no_number_is_never_written(collective, tmp_path, field, value):
+    table = points(100)
+    pa.parquet.write_table(
+        table.set_column(2, "x1", pa.array([None, *table["x1"].to_pylist()[1:]])), tmp_path / "in.parquet"
+    )
+
+    def consult(X, fields):
+        answer = collective.consult(X, fields)
+        getattr(answer, field)[X[:, 0] == array(table)[47, 0]] = value
+        return answer
+
+    plan = planned(collective, [tmp_path / "in.parquet"], tmp_path / "out.parquet", on_bad_row="null")
+    with pytest.raises(InvalidInput, match=rf"must be a finite number; row 48 of .*in.parquet: '{field}' is not\."):
+        run(plan, Local(consult, 1))
+    assert not plan.output.exists()
+
+
 def test_input_is_looked_at_in_a_fixed_order_and_each_file_once(collective, tmp_path, monkeypatch):
     for name in (
         "b.parquet",

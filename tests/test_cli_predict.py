@@ -151,6 +151,22 @@ def test_bad_rows_are_null_and_counted_if_asked_for(predict):
     assert list(found.index[found["weight_a1"].isna()]) == [2, 7]
 
 
+def test_a_large_collective_is_read_first_where_that_is_asked_for(predict, saved, monkeypatch):
+    folder = shutil.copytree(saved, "copy")
+    rows(5).to_csv("in.csv", index=False)
+    monkeypatch.setattr("degroot.saved.reading.SMALL", 0)
+    command = {"collective": folder, "input": "in.csv", "output": "out.csv"}
+    assert predict("--verify", **command).code == 0
+    errors = np.load(f"{folder}/agent-1/errors.npy")
+    np.save(f"{folder}/agent-1/errors.npy", 2.0 * errors)
+    assert predict(**command).code == 0
+    code, out, err = predict("--verify", **command)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "agent-1/errors.npy must be as it was saved; it has been changed or damaged." in err
+    np.save(f"{folder}/agent-1/errors.npy", np.full_like(errors, np.nan))
+    assert "Every answer must be a finite number; row 1 of in.csv: " in predict(**command).err
+
+
 def test_a_file_by_hand_says_who_answers(predict, saved, tmp_path):
     listed = 'rule = "average"\ntarget = "y"\n'
     for k in range(2):

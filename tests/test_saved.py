@@ -475,16 +475,22 @@ def test_a_damaged_model_or_space_is_one_line_that_names_it(copy, name, harm):
 
 
 @pytest.mark.parametrize("name", ["rows", "labels", "residuals", "errors"])
-def test_numbers_that_changed_are_found_when_all_is_read(copy, name):
+def test_numbers_that_changed_are_found_when_all_is_read(copy, name, monkeypatch):
     folder = copy("degroot")
     saved.verify(folder)
     path = folder / "agent-2" / f"{name}.npy"
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
     path.write_bytes(content)
-    Collective.load(folder)  # which reads no arrays
-    said = complaint(lambda: saved.verify(folder))
-    assert said == f"{path} must be as it was saved; it has been changed or damaged."
+    for act in (saved.verify, Collective.load):
+        said = complaint(lambda act=act: act(folder))
+        assert said == f"{path} must be as it was saved; it has been changed or damaged."
+    size = sum(file.stat().st_size for file in folder.rglob("*.*") if file.suffix != ".toml")
+    monkeypatch.setattr("degroot.saved.reading.SMALL", size)
+    assert str(path) in complaint(lambda: Collective.load(folder))
+    monkeypatch.setattr("degroot.saved.reading.SMALL", size - 1)
+    Collective.load(folder)  # of large ones no arrays are read
+    assert str(path) in complaint(lambda: saved.verify(folder))
     path.unlink()
     assert str(path) in complaint(lambda: saved.verify(folder / "collective.toml"))
 

@@ -64,6 +64,7 @@ class Task:
         if good is not None and not good.any():
             return [pa.nulls(len(X), column.type) for column in self.columns.schema]
         found = self._consulted(shard, X if good is None else X[good], consult)
+        _check_finite(shard, np.arange(len(X)) if good is None else np.flatnonzero(good), found)
         answers = self.columns.arrays(found)
         if good is None:
             return answers
@@ -75,6 +76,15 @@ class Task:
             return consult(X, self.columns.asked)
         except InvalidInput as error:
             raise InvalidInput(f"{shard}: {error}") from error
+
+
+def _check_finite(shard: Shard, rows: NDArray[np.intp], found: Consensus) -> None:
+    """Refuse a value or a weight that is no number; other fields have none where an agent is missing or alone."""
+    for name in ("value", "weights"):
+        answers = getattr(found, name)
+        if answers is not None and not np.isfinite(answers).all():
+            k = int(np.argwhere(~np.isfinite(answers))[0, 0])
+            raise InvalidInput(f"Every answer must be a finite number; {shard.row(int(rows[k]))}: {name!r} is not.")
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -48,6 +48,10 @@ def predict(
         str | None, typer.Option(help="Of the Ray cluster; without, a Ray is started on this machine.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever is finished.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="First read all files of a saved collective, to see whether they are whole."),
+    ] = False,
     unsafe_pickle: UnsafePickle = False,
     ca: Ca = None,
     certificate: Certificate = None,
@@ -66,7 +70,7 @@ def predict(
     batch.check(given, output, FIELDS if named is None else named, on_bad_row)
     asked: AbstractContextManager[Asked]
     if collective is not None:
-        asked = nullcontext(_in_process(collective, engine, address, jobs, unsafe_pickle))
+        asked = nullcontext(_in_process(collective, engine, address, jobs, named or FIELDS, unsafe_pickle, verify))
     else:
         asked = _at_a_node(connected(node, ca, certificate, key, config, insecure_loopback), jobs)
     try:
@@ -103,12 +107,21 @@ class Asked:
         return Columns(tuple(fields), self.names, self.outputs, self.peers)
 
 
-def _in_process(path: Path, engine: str, address: str | None, jobs: int | None, unsafe_pickle: bool) -> Asked:
+def _in_process(
+    path: Path,
+    engine: str,
+    address: str | None,
+    jobs: int | None,
+    fields: Sequence[str],
+    unsafe_pickle: bool,
+    verify: bool,
+) -> Asked:
     """A collective from a file or folder."""
     from degroot import Collective, batch, saved
     from degroot.points import allowed
 
-    saved.verify(path)
+    if verify:
+        saved.verify(path)
     found = Collective.load(path, n_jobs=1, unsafe_pickle=unsafe_pickle)
     identity = {"collective": saved.digest(path), "engine": engine}
     outputs = batch.output_names(found.outputs, found.classes)
@@ -117,7 +130,7 @@ def _in_process(path: Path, engine: str, address: str | None, jobs: int | None, 
     if engine == RAY:
         from degroot.batch.cluster import on_ray
 
-        working = on_ray(found, address, jobs)
+        working = on_ray(found, address, jobs, batch.Columns(tuple(fields), found.names).asked)
     return Asked(found.names, found.feature_names or [], outputs, found.takes_gaps, working, identity, peers=peers)
 
 

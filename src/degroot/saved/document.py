@@ -70,6 +70,12 @@ class Document:
         return {str(name): str(digest) for name, digest in told.items()}
 
     @property
+    def kept(self) -> dict[Path, str]:
+        """The files that were saved with it, and their digests."""
+        folder = self.top.path.absolute().parent
+        return {folder / name: digest for name, digest in self.digests.items()}
+
+    @property
     def is_current(self) -> bool:
         """Whether the file is still the one that was read."""
         return _digest(self.top.path) == self.digest

@@ -17,6 +17,7 @@ from degroot.saved.scored import check_scored, places_scored, scored_agent
 from degroot.saved.settings import read_settings
 
 TRIES = 5  # to load what others save at the same time
+SMALL = 1 << 26  # bytes of all files together that are read when they are loaded, to see whether they are whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,12 @@ def digest(path: str | Path) -> str:
 
 
 def verify(path: str | Path) -> None:
-    """Read all files of a saved collective, and refuse one that is not as it was saved: loading reads no arrays."""
+    """Read all files of a saved collective, and refuse one that is not as it was saved. Loading reads few."""
     document = Document.read(Path(path))
-    for name, told in document.digests.items():
-        file = document.top.path.absolute().parent / name
-        if _content_digest(file) != told:
-            raise damaged(file) if document.is_current else _replaced(path)
+    try:
+        _check_files(document)
+    except InvalidInput as error:
+        raise error if document.is_current else _replaced(path) from error
 
 
 def _found(document: Document) -> Saved:
@@ -86,7 +87,16 @@ def _found(document: Document) -> Saved:
     if not document.is_scored:
         return Saved(_listed(document), settings)
     check_scored(document, settings.get("degree"))
-    return Saved(_scored(document, space), settings)
+    agents = _scored(document, space)
+    if sum(file.stat().st_size for file in document.kept if file.exists()) <= SMALL:
+        _check_files(document)
+    return Saved(agents, settings)
+
+
+def _check_files(document: Document) -> None:
+    for file, told in document.kept.items():
+        if _content_digest(file) != told:
+            raise damaged(file)
 
 
 def _listed(document: Document) -> tuple[Agent, ...]:
@@ -117,5 +127,6 @@ def _content_digest(file: Path) -> str:
     try:
         with file.open("rb") as content:
             return file_digest(content, "sha256").hexdigest()
-    except OSError as error:
-        raise InvalidInput(f"A collective must list files that can be read; {file}: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"A collective must list files that can be read; {file}: {reason}.") from error
