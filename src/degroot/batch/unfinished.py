@@ -11,8 +11,8 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
-import pyarrow.ipc
 
+from degroot.batch.packing import packed, unpacked
 from degroot.batch.shards import Shard
 from degroot.exceptions import InvalidInput
 
@@ -32,7 +32,7 @@ class Unfinished:
 
     def save(self, shard: Shard, answers: pa.RecordBatch, bad: int) -> None:
         """Keep the answers for a shard: whole or not at all."""
-        content, part = _packed(answers), self._part(shard.number)
+        content, part = packed(answers), self._part(shard.number)
         part.with_suffix(".new").write_bytes(content)
         part.with_suffix(".new").replace(part)
         self._note({"part": shard.number, "rows": shard.rows, "bad": bad, "crc": crc32(content)})
@@ -41,7 +41,7 @@ class Unfinished:
     def part(self, number: int) -> pa.RecordBatch:
         """The answers for a finished shard."""
         with pa.memory_map(str(self._part(number))) as file:
-            return pyarrow.ipc.open_file(file).get_batch(0)
+            return unpacked(file)
 
     def remove(self) -> None:
         """All of it."""
@@ -109,13 +109,6 @@ def unfinished(output: Path, identity: dict[str, Any], restart: bool = False) ->
             if not run.bad:  # there is nothing to go on with
                 run.remove()
             raise
-
-
-def _packed(answers: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pyarrow.ipc.new_file(sink, answers.schema) as writer:
-        writer.write_batch(answers)
-    return sink.getvalue()
 
 
 def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
