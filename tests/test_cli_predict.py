@@ -208,6 +208,18 @@ def test_nodes_answer_as_they_do_when_they_are_asked(predict, tmp_path_factory):
         assert (code, "must come with --collective" in err) == (2, True)
 
 
+def test_a_run_does_not_go_on_with_other_arrays_of_the_collective(predict, saved, monkeypatch):
+    monkeypatch.setattr("degroot.saved.reading.SMALL", 0)  # as of a large one
+    folder = shutil.copytree(saved, "copy")
+    rows(100).to_csv("a.csv", index=False)
+    rows(3).assign(x1="?").to_csv("b.csv", index=False)  # which ends the run
+    command = {"collective": folder, "input": "?.csv", "output": "out.parquet", "jobs": 1}
+    for _ in range(2):
+        assert "row 1 of b.csv" in predict(**command).err
+    np.save(f"{folder}/agent-1/errors.npy", 2.0 * np.load(f"{folder}/agent-1/errors.npy"))
+    assert "it had other files. --restart begins anew." in predict(**command).err
+
+
 @pytest.mark.parametrize("changed", ["node0", "node1"])
 def test_a_run_does_not_go_on_with_other_models_of_the_nodes(predict, tmp_path_factory, changed):
     rows(100).to_csv("a.csv", index=False)

@@ -123,7 +123,7 @@ def _in_process(
     if verify:
         saved.verify(path)
     found = Collective.load(path, n_jobs=1, unsafe_pickle=unsafe_pickle)
-    identity = {"collective": saved.digest(path), "engine": engine}
+    identity = {"collective": saved.digest(path), "files": saved.stamp(path), "engine": engine}
     outputs = batch.output_names(found.outputs, found.classes)
     peers = None if found.peers is None else tuple(map(tuple, found.peers.tolist()))
     working: AbstractContextManager[Engine] = nullcontext(batch.Local(found.consult, allowed(jobs)))
