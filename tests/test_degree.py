@@ -158,3 +158,11 @@ def test_what_needs_all_scores_says_so(what):
     collective = Collective(agents, degree=3)
     with pytest.raises(InvalidInput, match=rf"{what}\(\) must know every agent's score"):
         getattr(collective, what)(*([] if what == "calibrate" else [X]))
+
+
+def test_when_fewer_agents_are_left_than_the_degree_everybody_scores_everybody():
+    agents, X = made(5)
+    few = Collective(agents, degree=4).leave("a0").leave("a1")
+    np.testing.assert_allclose(few.predict(X), Collective(agents[2:]).predict(X), rtol=1e-9)
+    assert "degree=4" in repr(few)
+    assert "and 292 more" in repr(Collective(made(300, rows=3)[0], rule="average"))

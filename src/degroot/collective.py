@@ -18,7 +18,7 @@ from degroot.engines import LOCAL, Elsewhere, engine_of
 from degroot.evidence import Peers
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.judges import Judge
-from degroot.members import agreeing, an_agent, aside, check_peers, feature_names
+from degroot.members import agreeing, an_agent, aside, check_peers, feature_names, listed
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.panel import Panel, question
 from degroot.points import Array
@@ -154,7 +154,9 @@ class Collective:
         )
 
     def __repr__(self) -> str:
-        return f"Collective({', '.join(self.names)}; neighbours={self.option.reach.neighbours}, rule={self.rule!r})"
+        degree = "" if self.degree is None else f", degree={self.degree}"
+        settings = f"neighbours={self.option.reach.neighbours}, rule={self.rule!r}{degree}"
+        return f"Collective({listed(self.names)}; {settings})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -296,7 +298,7 @@ class Collective:
         """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
         check_peers(agents)
         options = self._options if choice is None else [choice.option]
-        peers = None if self.degree is None else acquaintances(len(agents), self.degree)
+        peers = None if self.degree is None else acquaintances(len(agents), self._degree_among(agents))
         if self.rule == AUTO or options[0].made.uses != NOTHING:
             judges = judges or self._scoring(peers).everybody(agents)
             reaches = [option.reach for option in options]
@@ -319,9 +321,14 @@ class Collective:
         named = OPTIONS if self.rule == AUTO else [Option(self.rule, RULES[self.rule].reach)]
         return list(dict.fromkeys(option.as_set(self.neighbours, self.kernel, self.ridge) for option in named))
 
+    def _degree_among(self, agents: Sequence[Agent]) -> int:
+        """The degree; once so many have left that there are fewer agents, everybody scores everybody."""
+        degree = int(self.degree or 0)
+        return min(degree, len(agents)) if self.agents else degree
+
     def _place(self, name: str) -> int:
         if name not in self.names:
-            raise InvalidInput(f"An agent's name must be one of {', '.join(map(repr, self.names))}; got {name!r}.")
+            raise InvalidInput(f"An agent's name must be one of {listed(map(repr, self.names))}; got {name!r}.")
         return self.names.index(name)
 
     def _scoring(self, peers: Peers | None) -> Scoring:

@@ -7,6 +7,8 @@ from degroot.agents import Agent
 from degroot.exceptions import InvalidInput
 from degroot.tables import same_columns
 
+SHOWN = 8  # names in a message
+
 
 def agreeing(agents: Iterable[Agent]) -> tuple[Agent, ...]:
     """The agents, if there are any, no two share a name, and all have the same features."""
@@ -66,3 +68,9 @@ def check_peers(agents: Sequence[Agent]) -> None:
 def aside(agents: Iterable[Agent]) -> tuple[int, ...]:
     """The places of agents that do not score their own models."""
     return tuple(place for place, agent in enumerate(agents) if agent.scored_by_peers)
+
+
+def listed(names: Iterable[str]) -> str:
+    """The names, or the first few of many."""
+    every = list(names)
+    return ", ".join(every[:SHOWN]) + (f" and {len(every) - SHOWN} more" if len(every) > SHOWN else "")
