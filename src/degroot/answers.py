@@ -10,6 +10,8 @@ from degroot.choice import Choice
 from degroot.exceptions import InvalidInput
 from degroot.points import Array
 
+MISSING = "missing"  # how the reason of a flag begins where the agent did not take part
+
 
 @dataclass(frozen=True, slots=True)
 class Flag:

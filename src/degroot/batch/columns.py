@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from degroot.answers import FIELDS, Consensus, Flag
+from degroot.answers import FIELDS, MISSING, Consensus, Flag
 from degroot.exceptions import InvalidInput
 
-FLAGS, MISSING = "flags", "missing"  # columns of text: who was left out or could not be checked, and who was not there
+FLAGS = "flags"  # beside MISSING, a column of text: who was left out or could not be checked
 ALL = (*FIELDS, FLAGS, MISSING)
 SINGLE = {"weights": "weight", "beliefs": "belief"}  # what one agent's column of a field is called
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from degroot.answers import Consensus, Flag
+from degroot.answers import MISSING, Consensus, Flag
 from degroot.batch import Columns, output_names
-from degroot.batch.columns import FLAGS, MISSING, reason_of
+from degroot.batch.columns import FLAGS, reason_of
 
 FIELDS = ("value", "standard_error", "weights")  # what the columns are made from
 

@@ -122,7 +122,7 @@ def _answers(title: str, situation: "Situation") -> Table:
 
 def _missing(situation: "Situation") -> str:
     """Who was missing and why, as the answer says."""
-    from degroot.node.membership import MISSING
+    from degroot.answers import MISSING
 
     told = [f"{flag.agent} is {flag.reason}" for flag in situation.listed.flags if flag.reason.startswith(MISSING)]
     return ", ".join(told) or "nobody is missing"

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from degroot.exceptions import DeGrootError
 
-MISSING = "missing"
-
 
 class TooFew(DeGrootError):
     """Fewer agents can answer than the quorum."""

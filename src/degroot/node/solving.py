@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from degroot.answers import Flag
+from degroot.answers import MISSING, Flag
 from degroot.checks import Grounds, flags, without_opinions
 from degroot.conclusions import blank, conclude
 from degroot.evidence import Evidence, from_moments, scored_by_peers
 from degroot.exceptions import AgentError, DeGrootError
 from degroot.expectations import Expected
 from degroot.guard import Mask
-from degroot.node.membership import MISSING, Membership
+from degroot.node.membership import Membership
 from degroot.node.opinion import Expectation, Model, Opinion
 from degroot.opinions import malformed
 from degroot.points import Array

@@ -20,7 +20,8 @@ from degroot.paper.spread import plus_minus
 
 TITLE = "Ours: many agents, each of whom scores a sample of the models"
 ABOUT = (
-    "Not in the paper. 16 to 4,096 agents, each of whom scores its own model and, drawn at random, some of the "
+    "Not in the paper. 16 to 4,096 agents (to 256 with fewer than five repetitions), each of whom scores its own model "
+    "and, drawn at random, some of the "
     "others': the degree. By how many percent DeGroot's error is below that of the average of all models, against the "
     "degree, and beside it where everybody scores everybody, as in the paper, which is computed for up to 256 agents. "
     "Left, the air of Beijing: agents are equal slices of the hours of 12 stations, in the order of station and time, "
