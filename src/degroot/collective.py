@@ -361,19 +361,25 @@ class Collective:
     def _answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
         if self.engine is None:
             return self._panel(names).answer(X, names)
+        needed = self._needs_judges(names)
+        if self._elsewhere is not None and needed and not self._elsewhere.judged:
+            self._elsewhere.close()
+            self._elsewhere = None
         if self._elsewhere is None:
+            judges = self.judges if needed else ()
             self._elsewhere = self.engine.panel(
-                self.agents, self.judges, self.option, self.peers, self.n_jobs, guarded=self.guarded
+                self.agents, judges, self.option, self.peers, self.n_jobs, guarded=self.guarded
             )
         return self._elsewhere.answer(X, names)
 
+    def _needs_judges(self, fields: Iterable[str]) -> bool:
+        return question(self.option, set(fields), spread=False, guarded=self.guarded).reach is not None
+
     def _panel(self, fields: Iterable[str]) -> Panel:
         """Agents, and judges where these fields take any."""
-        option, asked_for = self.option, set(fields)
-        guarded = self.guarded
-        needed = question(option, asked_for, spread=False, guarded=guarded).reach is not None
-        judges = prepared(self.judges, option.reach) if needed else ()
-        if guarded and self._checks is None:
+        option = self.option
+        judges = prepared(self.judges, option.reach) if self._needs_judges(fields) else ()
+        if self.guarded and self._checks is None:
             self._checks = Checks.prepare(judges)
-        checks = self._checks if guarded else None
+        checks = self._checks if self.guarded else None
         return Panel(self.agents, judges, option, checks, self._bare, self.n_jobs, self.peers)

@@ -16,6 +16,10 @@ LOCAL, RAY = "local", "ray"
 class Elsewhere(Protocol):
     """Agents in other processes, before a question."""
 
+    @property
+    def judged(self) -> bool:
+        """Whether they can be asked for more than what they believe."""
+
     def answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
         """The fields in `names` for the points `X`, and flags."""
 

@@ -73,12 +73,12 @@ class Seat:
             return Opinion(self.version, beliefs, self.scored, np.ones((M, K)))
         moments = self.option.made.uses == MOMENTS
         located = self.judge.locate(points)
-        found = _blank(M, K, moments, spread)
+        found = Evidence.blank(M, 1, K, moments=moments, spread=spread)
         said = _expected(M, K, self.outputs) if guard else None
 
         def block(start: int, stop: int) -> None:
             part = slice(start, stop)
-            self.judge.testify(_part(found, part), 0, located[part], self.option.reach)
+            self.judge.testify(found.part(part), 0, located[part], self.option.reach)
             if said is not None:
                 _copy(self.expectations.at(located[part]), said, part)
 
@@ -92,19 +92,6 @@ class Seat:
             self.version, beliefs, self.scored, **told, spread=_first(found.spread), effective=_first(found.effective),
             expectation=expectation,
         )  # fmt: skip
-
-
-def _blank(M: int, K: int, moments: bool, spread: bool) -> Evidence:
-    """Room for what one judge finds."""
-    packed = np.empty((M, 1, K * (K + 1) // 2)) if moments else None
-    where, effective = (np.empty((M, 1)), np.empty((M, 1))) if moments or spread else (None, None)
-    return Evidence(np.empty((0 if moments else M, 1, K)), packed, where, effective)
-
-
-def _part(evidence: Evidence, part: slice) -> Evidence:
-    """The same room, for some of the points."""
-    arrays = (evidence.errors, evidence.moments, evidence.spread, evidence.effective)
-    return Evidence(*(None if each is None else each[part] for each in arrays))  # type: ignore[arg-type]
 
 
 def _expected(M: int, K: int, Q: int) -> Expected:
