@@ -69,6 +69,7 @@ def predict(folder, given, output, *arguments, **environment):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_same_bytes_after_kills_of_an_actor_and_a_caller(folder, on_ray):
     output = folder / "killed.parquet"
     run = on_ray("in", output.name, "--keep", "id")
