@@ -216,7 +216,6 @@ def test_points_in_many_parts(engine, monkeypatch):
     assert [flag.points.tolist() for flag in found.flags] == [flag.points.tolist() for flag in expected.flags]
 
 
-@pytest.mark.slow  # test_cluster_predict.py kills one too
 def test_a_killed_actor_starts_again_and_nothing_is_lost(engine, tmp_path, monkeypatch):
     class Slow:
         """A model that says where it is and takes its time."""
