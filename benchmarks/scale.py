@@ -140,7 +140,7 @@ def many_agents(number: int, degree: int) -> list[dict[str, str]]:
         {
             "agents": f"{number:,}", "degree": f"{degree}",
             "weights": duration(seconds(lambda: solve_sampled(trust, peers))),
-            "residual, sum of |wT - w|": f"{np.abs(pooled - weights[0]).sum():.1e}",
+            "residual, sum of absolutes of wT - w": f"{np.abs(pooled - weights[0]).sum():.1e}",
             "error bars": duration(seconds(lambda: solve_sampled_without(trust, peers, beliefs))),
         }
     ]  # fmt: skip
