@@ -4,7 +4,7 @@ STAMP := .venv/.stamp
 
 version = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 
-.PHONY: help demo paper test test-all check bench clean
+.PHONY: help demo paper test test-all check docs docs-links bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,13 @@ check: $(STAMP) ## style, types and import layers
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(STAMP) ## build the documentation: build/docs/index.html
+	$(BIN)/sphinx-build -q -W --keep-going docs build/docs
+	$(BIN)/python docs/links.py build/docs
+
+docs-links: $(STAMP) ## try the links of the documentation to other sites; needs the internet
+	$(BIN)/sphinx-build -q -W --keep-going -b linkcheck docs build/docs-links
 
 bench: $(STAMP) ## measure speed, accuracy, intervals, attacks, nodes and scale; DATA=DIR as for paper
 	$(BIN)/python benchmarks/bench.py

@@ -1,0 +1,75 @@
+"""The site that `make docs` builds."""
+
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "extensions"))
+
+project = "degroot"
+author = "the degroot developers"
+copyright = author
+release = metadata.version("degroot")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "commands",
+    "elsewhere",
+]
+exclude_patterns = ["gallery"]  # the sources; what was made of them is in `examples`
+suppress_warnings = ["config.cache"]  # the gallery's settings hold a function
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+nitpicky = True
+nitpick_ignore_regex = [(r"py:.*", r".*")]  # types of other projects: their documentation is not at hand
+
+# -- docstrings --------------------------------------------------------------------------------------------------------
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings say it in words
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+# -- the gallery -------------------------------------------------------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "examples",
+    "filename_pattern": r"\.py$",  # all of them run
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
+}
+
+# -- looks -------------------------------------------------------------------------------------------------------------
+
+html_theme = "furo"
+html_title = "degroot"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_line_continuation_character = "\\"
+copybutton_here_doc_delimiter = "END"
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+_mathjax = find_spec("sphinx-mathjax-offline")  # so that formulas need no other host
+if _mathjax and _mathjax.origin:
+    html_static_path.append(str(Path(_mathjax.origin).parent / "static" / "mathjax" / "tex-svg.js"))
+    mathjax_path = "tex-svg.js"
