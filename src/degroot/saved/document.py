@@ -105,7 +105,8 @@ class Document:
             if isinstance(table.entries.get("model"), dict):
                 model = table.table("model", MODEL)
                 found += [model.file("file")] if "file" in model.entries else []
-            named = [key for key in FILES if isinstance(table.entries.get(key), str)]
+            columns = {"own_predictions"} if "data" in table.entries else set()
+            named = [key for key in FILES if key not in columns and isinstance(table.entries.get(key), str)]
             found += [table.file(key) for key in named if table.text(key) not in WORDS]
         return found
 
