@@ -36,13 +36,17 @@ def init(
     listen: Annotated[str | None, typer.Option(help="HOST:PORT where peers reach this node.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="NAME@HOST:PORT of another node; may be repeated.")] = None,
     client: Annotated[list[str] | None, typer.Option(help="Name of a client that may ask; may be repeated.")] = None,
+    page: Annotated[
+        int | None,
+        typer.Option(help="Port of the node's page; by default 1000 above the one for peers.", min=1, max=65535),
+    ] = None,
 ) -> None:
     """Write a configuration with comments, to be filled in."""
-    from degroot.node.configuration import template
+    from degroot.node.configuration import LISTEN, template
 
-    told = {} if listen is None else {"listen": listen}
     peers = [(name, address) for name, _, address in (each.partition("@") for each in peer or ())]
-    text, path = template(name, **told, peers=peers, clients=client or ()), out or Path(f"{name}.toml")
+    text = template(name, listen or LISTEN, peers, client or (), page)
+    path = out or Path(f"{name}.toml")
     if path.exists():
         raise InvalidInput(f"A configuration is not overwritten; {path} is there already.")
     save(path, text.encode())
@@ -68,6 +72,18 @@ def run(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: 
     from degroot.node import configuration, server
 
     server.run(configuration.read(file), insecure_loopback=insecure_loopback, unsafe_pickle=unsafe_pickle)
+
+
+@node.command()
+def page(file: File) -> None:
+    """Print the address of a node's page, with the token that lets people ask through it."""
+    from degroot.node import configuration
+    from degroot.node.page import tokens
+
+    told = configuration.read(file)
+    if told.page is None:
+        raise InvalidInput(f"{file} must have a table [page] with a port; without it there is no page.")
+    typer.echo(f"{told.page.address}#token={tokens.read(told.state)}")
 
 
 @node.command()

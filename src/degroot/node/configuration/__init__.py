@@ -14,16 +14,18 @@ from degroot.node.configuration.entries import (
     Configuration,
     IdentityFiles,
     Limits,
+    Page,
     Peer,
     Settings,
     Timing,
 )
-from degroot.node.configuration.reading import read, template
+from degroot.node.configuration.reading import LISTEN, read, template
 
 __all__ = [
     "ASK",
     "CALIBRATE",
     "CLIENT_RIGHTS",
+    "LISTEN",
     "ON_DEMAND",
     "OPINION",
     "QUERY",
@@ -34,6 +36,7 @@ __all__ = [
     "IdentityFiles",
     "Limits",
     "ModelSource",
+    "Page",
     "Peer",
     "Settings",
     "Timing",

@@ -73,6 +73,19 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """Where the node's page is: on this machine only."""
+
+    port: int
+    host: str = "127.0.0.1"
+
+    @property
+    def address(self) -> str:
+        """For a browser."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/"
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """All that a node is told."""
 
@@ -91,6 +104,7 @@ class Configuration:
     limits: Limits = Limits()
     timing: Timing = Timing()
     metrics_port: int | None = None
+    page: Page | None = None
 
     @property
     def needed(self) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
-from degroot.addresses import LAST_PORT, split
+from degroot.addresses import LAST_PORT, is_loopback, split
 from degroot.datafiles import DataSource, data_source
 from degroot.exceptions import InvalidInput
 from degroot.models import ModelSource, model_source
@@ -22,6 +22,7 @@ from degroot.node.configuration.entries import (
     Configuration,
     IdentityFiles,
     Limits,
+    Page,
     Peer,
     Settings,
     Timing,
@@ -32,22 +33,31 @@ from degroot.settings import check_settings
 from degroot.tomlfile import Table
 
 LISTEN = "0.0.0.0:7443"
+BESIDE = 1000  # how far the port of the page is from the one for peers, if nobody says where it is
 MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
 
 Measures = TypeVar("Measures", Limits, Timing)
 KEYS = (
     "name", "listen", "state", "quorum", "queries", "identity", "model", "data", "collective", "peers", "clients",
-    "limits", "timing", "metrics",
+    "limits", "timing", "metrics", "page",
 )  # fmt: skip
 
 
 def template(
-    name: str, listen: str = LISTEN, peers: Iterable[tuple[str, str]] = (), clients: Iterable[str] = ()
+    name: str,
+    listen: str = LISTEN,
+    peers: Iterable[tuple[str, str]] = (),
+    clients: Iterable[str] = (),
+    page: int | None = None,
 ) -> str:
-    """A configuration for the node `name` with comments, to be filled in. `peers`: names and addresses."""
+    """A configuration for the node `name` with comments, to be filled in. `peers`: names and addresses.
+
+    `page`: the port of the node's page; by default `BESIDE` above the one for peers, or below where there is none.
+    """
     text = files("degroot.node").joinpath("templates", "node.toml").read_text(encoding="utf-8")
-    split(listen, "The address to listen on")
-    text = Template(text).substitute(name=check_name(name), listen=listen)
+    _, port = split(listen, "The address to listen on")
+    page = page or (port + BESIDE if port + BESIDE <= LAST_PORT else port - BESIDE)
+    text = Template(text).substitute(name=check_name(name), listen=listen, page=page)
     for peer, address in peers:
         split(address, f"The address of {check_name(peer, 'The name of a peer')!r}")
         text += f'\n[[peers]]\nname = "{peer}"\naddress = "{address}"\n'
@@ -79,8 +89,10 @@ def read(path: Path) -> Configuration:
         limits=limits,
         timing=_timing(_or_empty(table, "timing", Timing), limits),
         metrics_port=None if metrics is None else metrics.whole("port", 0, LAST_PORT),
+        page=table.given("page", lambda key: _page(table.table(key, _keys(Page))), None),
     )
     _check_roster(configuration)
+    _check_ports(configuration)
     return configuration
 
 
@@ -142,6 +154,13 @@ def _client(table: Table) -> Client:
     return Client(_name(table), _may(table, CLIENT_RIGHTS, (ASK,)))
 
 
+def _page(table: Table) -> Page:
+    host = table.given("host", table.text, "127.0.0.1").strip("[]")
+    if not is_loopback(f"[{host}]:1" if ":" in host else f"{host}:1"):
+        raise table.refusal("host", "be an address of this machine only (127.0.0.0/8, ::1 or localhost)")
+    return Page(table.whole("port", 1, LAST_PORT), host)
+
+
 def _may(table: Table, known: tuple[str, ...], default: tuple[str, ...]) -> frozenset[str]:
     return frozenset(table.given("may", lambda key: table.texts(key, known), default))
 
@@ -186,3 +205,13 @@ def _check_roster(configuration: Configuration) -> None:
                     f"{configuration.path}: the {what} of this node, its peers and clients must differ; "
                     f"got {value!r} twice."
                 )
+
+
+def _check_ports(configuration: Configuration) -> None:
+    """The page has a port to itself."""
+    taken = {"listen": split(configuration.listen, first_port=0)[1], "metrics.port": configuration.metrics_port}
+    for what, port in taken.items():
+        if configuration.page is not None and port == configuration.page.port:
+            raise InvalidInput(
+                f"{configuration.path}: `page.port` must be another port than that of `{what}`; got {port} for both."
+            )

@@ -1,0 +1,83 @@
+"""Answering: a question is put to the collective, whoever asks it, and kept count of."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from degroot.answers import MISSING
+from degroot.exceptions import DeGrootError
+from degroot.node.circle import Circle
+from degroot.node.metrics import Metrics
+from degroot.node.pooling import Until, pool
+from degroot.node.questions import Asked, consult
+from degroot.node.recent import Question, Recent
+from degroot.node.session import Sessions
+from degroot.node.solving import Answered
+from degroot.node.wire import ROUNDS, SOLVE
+
+LARGEST = 1 << 20  # numbers of trust that are looked at where nobody has asked for them
+
+
+class Answering:
+    """A node's answers. `recent`: where they are remembered, if somebody may want to look at them."""
+
+    def __init__(self, circle: Circle, metrics: Metrics, recent: Recent | None) -> None:
+        self.circle, self.recent, self.sessions = circle, recent, Sessions()
+        self._metrics = metrics
+
+    async def answer(self, who: str, asked: Asked, until: Until | None = None) -> Answered:
+        """The collective's answer: by rounds until then or, without an end, by solving."""
+        begun = time.perf_counter()
+        extra = self._extra(asked, until)
+        wider = replace(asked, fields=[*asked.fields, *extra]) if extra else asked
+        try:
+            answered = await self._answered(wider, until)
+        except DeGrootError as error:
+            self._remember(who, asked, until, begun, error=str(error))
+            raise
+        self._metrics.answered(time.perf_counter() - begun, answered.rounds)
+        if self.recent is not None:
+            self._remember(who, asked, until, begun, missing=_missing(answered))
+            if extra is not None:
+                self.recent.sample.add(asked.points, answered)
+        return _without(answered, extra or ())
+
+    async def _answered(self, asked: Asked, until: Until | None) -> Answered:
+        if until is None:
+            return await consult(self.circle, asked)
+        return await pool(self.circle, self.sessions, asked, until)
+
+    def _extra(self, asked: Asked, until: Until | None) -> list[str] | None:
+        """What the sample wants beside what is asked for and costs nothing more; None: nothing of this question."""
+        if self.recent is None or not self.recent.wants():
+            return None
+        M, K = len(asked.points), len(self.circle.names)
+        wanted = ["value", "weights"]
+        wanted += ["trust"] if until is None and M * K * K <= LARGEST else []
+        wanted += ["influence"] if until is not None or "standard_error" in asked.fields else []
+        return [name for name in wanted if name not in asked.fields]
+
+    def _remember(
+        self,
+        who: str,
+        asked: Asked,
+        until: Until | None,
+        begun: float,
+        *,
+        missing: Sequence[str] = (),
+        error: str | None = None,
+    ) -> None:
+        if self.recent is not None:
+            way, seconds = SOLVE if until is None else ROUNDS, time.perf_counter() - begun
+            self.recent.add(Question(time.time(), who, len(asked.points), way, seconds, tuple(missing), error))
+
+
+def _missing(answered: Answered) -> list[str]:
+    return [flag.agent for flag in answered.flags if flag.reason.partition(":")[0] == MISSING]
+
+
+def _without(answered: Answered, extra: Sequence[str]) -> Answered:
+    """The answer as it was asked for."""
+    if not extra:
+        return answered
+    return replace(answered, fields={name: array for name, array in answered.fields.items() if name not in extra})

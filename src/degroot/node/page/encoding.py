@@ -1,0 +1,47 @@
+"""Encoding: numbers and records as JSON. What is no finite number becomes null."""
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from fastapi import Response
+
+KIND = "application/json"
+
+
+def encoded(content: Any) -> bytes:
+    """The content as JSON, which every browser reads."""
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def reply(content: Any, status: int = 200) -> Response:
+    """A response with the content as JSON."""
+    return Response(encoded(content), status, media_type=KIND)
+
+
+def refusal(status: int, told: str) -> Response:
+    """A response that says in one line what is wrong."""
+    return reply({"error": " ".join(told.split())}, status)
+
+
+def numbers(values: Any) -> Any:
+    """Nested lists of the numbers of an array, or one number; None where it is not finite."""
+    array = np.asarray(values, np.float64)
+    finite = np.isfinite(array)
+    if finite.all():
+        return array.tolist()
+    gaps = array.astype(object)
+    gaps[~finite] = None
+    return gaps.tolist()
+
+
+def number(value: float | None) -> float | None:
+    """The number, if it is finite."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def moment(at: float | None) -> str | None:
+    """A time, in seconds since 1970, as it is written."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,114 @@
+"""The overview: this node, its peers and the last questions, as they are now."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+import degroot
+from degroot.node.answering import Answering
+from degroot.node.circle import CALIBRATING, READY, STALE, Circle
+from degroot.node.faults import BadReply, PeerError, PeerLate, PeerRefused
+from degroot.node.links import Link
+from degroot.node.page.encoding import moment
+from degroot.node.recent import Question, Recent
+
+UP, LATE, REFUSED, DOWN = "up", "late", "refused", "down"
+ANSWERING = (READY, STALE)  # how it stands with peers that can take part in an answer
+
+
+class Overview:
+    """What there is to see of a node, but for its ledger."""
+
+    def __init__(self, answering: Answering, recent: Recent) -> None:
+        self._circle, self._recent = answering.circle, recent
+        self._started = time.time()
+
+    def state(self) -> dict[str, Any]:
+        """All of it, ready to be encoded."""
+        circle = self._circle
+        peers = [_peer(circle, link) for _, link in sorted(circle.links.items())]
+        return {
+            "node": _node(circle, self._started),
+            "peers": peers,
+            "questions": _questions(self._recent),
+        }
+
+
+def features(circle: Circle) -> list[str]:
+    """The names of the features; x0, x1, ... where they have none."""
+    seat = circle.scores.seat
+    return list(seat.feature_names) or [f"x{k}" for k in range(seat.agent.n_features)]
+
+
+def classes(circle: Circle) -> list[str]:
+    """The classes whose probabilities are the outputs; none where there are no classes."""
+    known = circle.scores.seat.agent.classes
+    return [] if known is None else [str(each) for each in known.tolist()]
+
+
+def _node(circle: Circle, started: float) -> dict[str, Any]:
+    configuration, seat = circle.configuration, circle.scores.seat
+    ready = 1 + sum(circle.state(link) in ANSWERING for link in circle.links.values())
+    return {
+        "name": configuration.name, "listen": configuration.listen, "degroot": degroot.__version__,
+        "model_version": seat.version, "rule": configuration.collective.rule,
+        "neighbours": configuration.collective.neighbours, "guard": seat.guarded, "queries": configuration.queries,
+        "needed": configuration.needed, "ready": ready, "answering": ready >= configuration.needed,
+        "features": features(circle), "outputs": seat.agent.outputs, "classes": classes(circle),
+        "rows": len(seat.agent.X), "started": moment(started),
+    }  # fmt: skip
+
+
+def _peer(circle: Circle, link: Link) -> dict[str, Any]:
+    scored = {model.name: model.version for model in circle.scores.seat.scored}
+    milliseconds = [round(1000.0 * seconds, 3) for seconds in link.pace.seconds]
+    state, reason = _standing(circle, link)
+    return {
+        "name": link.name, "address": link.peer.address, "state": state, "reason": reason,
+        "ready": circle.state(link) in ANSWERING, "model_version": link.version or None,
+        "scored_version": scored.get(link.name), "progress": link.progress, "latency_ms": _latency(milliseconds),
+        "latencies": milliseconds, "seen": moment(link.pace.seen),
+    }  # fmt: skip
+
+
+def _standing(circle: Circle, link: Link) -> tuple[str, str | None]:
+    """How it stands with a peer, and what is the matter, if anything is."""
+    if link.fault is not None:
+        return _kind(link.fault), link.fault.reason
+    state, setback = circle.state(link), link.setback
+    if state == READY or setback is None:
+        return (UP if state == READY else state), None
+    reason = setback.reason if isinstance(setback, PeerError) else str(setback)
+    return (REFUSED if state == CALIBRATING and isinstance(setback, PeerRefused) else state), reason
+
+
+def _kind(fault: PeerError) -> str:
+    if isinstance(fault, PeerLate):
+        return LATE
+    return REFUSED if isinstance(fault, PeerRefused | BadReply) else DOWN
+
+
+def _latency(milliseconds: Sequence[float]) -> dict[str, float] | None:
+    return {"last": milliseconds[-1], **_middle(milliseconds)} if milliseconds else None
+
+
+def _middle(milliseconds: Iterable[float]) -> dict[str, float]:
+    median, late = np.percentile(list(milliseconds), (50.0, 95.0))
+    return {"median": round(float(median), 3), "p95": round(float(late), 3)}
+
+
+def _questions(recent: Recent) -> dict[str, Any]:
+    times = _middle(1000.0 * seconds for seconds in recent.seconds) if recent.answered else {}
+    return {
+        "answered": recent.answered, "failed": recent.failed, "median_ms": times.get("median"),
+        "p95_ms": times.get("p95"), "recent": [_question(each) for each in reversed(recent.questions)],
+    }  # fmt: skip
+
+
+def _question(question: Question) -> dict[str, Any]:
+    return {
+        "at": moment(question.at), "who": question.who, "rows": question.rows, "way": question.way,
+        "ms": round(1000.0 * question.seconds, 3), "missing": list(question.missing), "error": question.error,
+    }  # fmt: skip

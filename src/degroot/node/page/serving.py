@@ -1,0 +1,69 @@
+"""Serving: the page on its port, in the node's own event loop, until the node stops."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from degroot.exceptions import InvalidInput
+from degroot.node.answering import Answering
+from degroot.node.configuration import Page
+from degroot.node.page.application import application
+from degroot.node.page.leak import Leak
+from degroot.node.page.live import Live
+from degroot.node.page.overview import Overview
+from degroot.node.page.tokens import made
+
+PATIENCE = 2  # seconds for replies that are being sent when the node stops
+BACKLOG = 128
+
+
+def bound(page: Page) -> socket.socket:
+    """A socket for the page, on a port that is free."""
+    listening = socket.socket(socket.AF_INET6 if ":" in page.host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((page.host, page.port))
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        raise InvalidInput(f"`page.port` must be free; {page.host}:{page.port}: {error.strerror}.") from error
+    return listening
+
+
+class Serving:
+    """The page while it is there."""
+
+    def __init__(self, answering: Answering, listening: socket.socket, log: Any) -> None:
+        configuration = answering.circle.configuration
+        if answering.recent is None:
+            raise InvalidInput("A page must have recent questions to show; there are none kept.")
+        self._token = made(configuration.state)
+        overview = Overview(answering, answering.recent)
+        self._live = Live(overview, Leak(configuration.ledger), log)
+        app = application(configuration.name, self._live, log)
+        self._server = _Server(
+            uvicorn.Config(
+                app, http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
+                log_level="critical", server_header=False, timeout_graceful_shutdown=PATIENCE,
+            )
+        )  # fmt: skip
+        self._task = asyncio.create_task(self._server.serve([listening]))
+
+    async def close(self) -> None:
+        """Send what is being sent, and go."""
+        self._live.close()
+        self._server.should_exit = True
+        await self._task
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the node."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,0 +1,53 @@
+"""Views: the HTML pages, from template files."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader
+
+import degroot
+from degroot.node.page.assets import Assets
+
+PAGES = {"/": "overview", "/ask": "ask", "/answers/{id}": "ask", "/trust": "trust", "/audit": "audit"}
+ANEW = {"Cache-Control": "no-cache"}
+
+
+class Views:
+    """The pages of one node."""
+
+    def __init__(self, name: str, assets: Assets) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("degroot.node.page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        )
+        self._context = {"node": name, "version": degroot.__version__, "static": assets.address}
+
+    def page(self, name: str, code: int = 200, **context: Any) -> Response:
+        """One page."""
+        text = self._environment.get_template(f"{name}.html").render(self._context, page=name, **context)
+        return HTMLResponse(text, code, headers=ANEW)
+
+    def error(self, status: int, message: str) -> Response:
+        """The page that says what went wrong."""
+        return self.page("error", status, status=status, message=message)
+
+
+def routes(views: Views, assets: Assets) -> APIRouter:
+    """The pages and their files."""
+    router = APIRouter()
+    for path, name in PAGES.items():
+        router.add_api_route(path, _view(views, name), methods=["GET"], response_model=None)
+
+    @router.get("/static/{path:path}")
+    async def static(path: str, request: Request) -> Response:
+        found = assets.response(path, request)
+        return views.error(404, "There is no such file.") if found is None else found
+
+    return router
+
+
+def _view(views: Views, name: str) -> Any:
+    async def view() -> Response:
+        return views.page(name)
+
+    return view
