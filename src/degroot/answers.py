@@ -2,24 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from degroot.choice import Choice
 from degroot.exceptions import InvalidInput
+from degroot.explanations import Explanation, explain
+from degroot.flags import MISSING as MISSING
+from degroot.flags import Flag as Flag
 from degroot.points import Array
-
-MISSING = "missing"  # how the reason of a flag begins where the agent did not take part
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """Something about one agent that an answer should be read with."""
-
-    agent: str
-    reason: str
-    points: NDArray[np.intp]  # at which
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +38,39 @@ class Consensus:
     choice: Choice | None = None  # for the rule "auto": what was chosen, and on which evidence
     peers: NDArray[np.intp] | None = None  # (K, q) with a degree: whose models each agent has scored
     rounds: int | None = None  # where nodes pooled among themselves: how often, at most
+    coverage: float | None = None  # that was asked for
+    classes: tuple[str, ...] = ()  # whose probabilities the outputs are, as Python writes them
+    index: Any = None  # of the points, where they came as a pandas frame
 
+    @property
+    def points(self) -> int:
+        """How many points were asked, M."""
+        return next((len(getattr(self, name)) for name in _AXES if getattr(self, name) is not None), 0)
+
+    @property
+    def outputs(self) -> int | None:
+        """How many numbers a value is, Q; None: one, as (M,), or not known from what was asked for."""
+        known = {name: np.shape(getattr(self, name)) for name in _AXES}
+        return next((known[name][-1] for name, axes in _AXES.items() if len(known[name]) > axes), None)
+
+    def explain(self, point: int, output: int | str | None = None) -> Explanation:
+        """Where the answer for one point came from, in words and as plain facts.
+
+        Parameters
+        ----------
+        point : int
+            Its place among the points that were asked.
+        output : int or str, optional
+            Of several outputs, which; of classes, which, by its name. By default the first output, or the most likely
+            class.
+        """
+        return explain(self, point, output)
+
+
+_AXES = {
+    "value": 1, "standard_error": 1, "weights": 2, "beliefs": 2, "trust": 3, "influence": 2, "lower": 1, "upper": 1,
+    "sets": 1,
+}  # of the fields, without outputs  # fmt: skip
 
 FIELDS = ("value", "standard_error", "weights", "beliefs", "trust", "influence")
 

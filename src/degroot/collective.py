@@ -35,7 +35,7 @@ from degroot.settings import (
     check_ridge,
     check_settings,
 )
-from degroot.tables import as_table, column_names, same_columns
+from degroot.tables import as_table, column_names, row_labels, same_columns
 
 
 class Collective:
@@ -245,8 +245,9 @@ class Collective:
             How often the outcome shall lie between `lower` and `upper`, or in `sets` of classes; after `calibrate`.
         """
         names, X = asked(fields, FIELDS), self._checked(X)
+        about: dict[str, Any] = {"choice": self.choice, "classes": self.classes, "index": row_labels(X)}
         if coverage is None:
-            return Consensus(self.names, **self._answer(X, names), choice=self.choice, peers=self.peers)
+            return Consensus(self.names, **self._answer(X, names), **about, peers=self.peers)
         if self._calibration is None:
             raise InvalidInput("Intervals must be calibrated: call calibrate() before asking for a coverage.")
         known = self._answer(X, list(dict.fromkeys([*names, "value"])))
@@ -258,7 +259,7 @@ class Collective:
             known |= {"lower": value - half, "upper": value + half}
         if "value" not in names:
             del known["value"]
-        return Consensus(self.names, **known, choice=self.choice)
+        return Consensus(self.names, **known, **about, coverage=float(coverage))
 
     def audit(self, X: Any) -> Audit:
         """Who carries the answers for the points `X`, who could be dropped, and where they depend on one agent."""

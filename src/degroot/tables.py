@@ -43,6 +43,11 @@ def column_names(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
+def row_labels(X: Any) -> Any:
+    """What a pandas frame calls its rows; None for other tables."""
+    return X.index if is_frame(X) and hasattr(X, "iloc") else None
+
+
 def same_columns(
     names: list[str] | None, expected: list[str] | None, whose: str = "`X`", complaint: Complaint = InvalidInput
 ) -> None:

@@ -1,0 +1,5 @@
+"""Explanations: where the answer for one point came from, in words and as plain facts."""
+
+from degroot.explanations.explanation import Explanation, explain
+
+__all__ = ["Explanation", "explain"]

@@ -1,0 +1,42 @@
+"""The table below an explanation: an agent a line."""
+
+from typing import Any
+
+from degroot.explanations.trusting import trusted
+from degroot.flags import MISSING, kind
+from degroot.reprs import Digits, aligned, one_line, share
+
+LINES = 12  # of many agents, those with the largest weights
+HEADER = ["agent", "says", "weight", "without it", "trusted", ""]
+
+
+def table(facts: dict[str, Any], digits: Digits) -> list[str]:
+    """The lines of the table."""
+    left = len(facts["agents"]) - LINES
+    return [*aligned(cells(facts, digits)), *([f"and {left} more"] if left > 0 else [])]
+
+
+def cells(facts: dict[str, Any], digits: Digits) -> list[list[str]]:
+    """What each agent says, its weight, the answer without it, the others' trust in it, and notes; columns with any."""
+    present = {each["name"] for each in facts["agents"] if each["missing"] is None and not each["left_out"]}
+    rows = [_cells(each, present, digits) for each in _shown(facts["agents"])]
+    told = [k for k in range(len(HEADER)) if k == 0 or any(row[k] not in ("-", "") for row in rows)]
+    return [[row[k] for k in told] for row in [HEADER, *rows]]
+
+
+def _shown(agents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if len(agents) <= LINES:
+        return agents
+    return sorted(agents, key=lambda each: -(each["weight"] or 0.0))[:LINES]
+
+
+def _cells(agent: dict[str, Any], present: set[str], digits: Digits) -> list[str]:
+    here = agent["name"] in present
+    return [
+        one_line(agent["name"]),
+        digits.write(agent["belief"]),
+        share(agent["weight"]),
+        digits.write(agent["without"]) if here else "-",
+        share(trusted(agent, present)) if here else "-",
+        ", ".join([MISSING] * (agent["missing"] is not None) + [one_line(kind(reason)) for reason in agent["flags"]]),
+    ]
