@@ -14,6 +14,7 @@ from degroot.cli.keys import keys
 from degroot.cli.node import node
 from degroot.cli.paper import paper
 from degroot.cli.predict import predict
+from degroot.cli.train import train
 from degroot.exceptions import DeGrootError
 
 EXTRA = {"cryptography", "grpc", "onnxruntime", "prometheus_client", "pyarrow", "skops", "structlog", "tritonclient"}
@@ -27,6 +28,7 @@ app.command()(ask)
 app.command()(demo)
 app.command()(paper)
 app.command()(predict)
+app.command()(train)
 app.add_typer(keys)
 app.add_typer(node)
 

@@ -1,0 +1,97 @@
+"""The folder of a trained collective: ``collective.toml``, and for each organisation its model and its rows."""
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from degroot.exceptions import InvalidInput
+from degroot.models.saving import model_file, transformer_file
+from degroot.saved.document import FILE
+from degroot.saved.keeping import Kept, replacing
+from degroot.saved.tomltext import toml_text
+from degroot.settings import STANDARDISE
+from degroot.training.models import Fitted, space
+from degroot.training.organisations import Gathered, Organisation
+
+OWN = "out_of_fold"  # the columns of own predictions begin so
+TRIED = 100  # rows about which a model is asked when it has been written and opened again
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a place where something is: nothing is overwritten."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput(
+            f"A new collective must go to a new folder; there is something at {folder} (--out says where)."
+        )
+
+
+def write(folder: Path, gathered: Gathered, fitted: Sequence[Fitted], rule: str) -> None:
+    """Put the collective there: all of it or, if that fails, nothing."""
+    check_place(folder)
+    own = _own_columns(gathered)
+    with replacing(folder.absolute()) as kept:
+        places = _folders([each.name for each in gathered.organisations])
+        members = zip(places, gathered.organisations, fitted, strict=True)
+        entries = [_entry(kept, place, each, model, gathered, own) for place, each, model in members]
+        kept.file(FILE, _text(gathered, entries, rule).encode())
+
+
+def _entry(
+    kept: Kept, place: str, organisation: Organisation, fitted: Fitted, gathered: Gathered, own: Sequence[str]
+) -> dict[str, Any]:
+    """One organisation's files, and what is said of them."""
+    tried = organisation.X[:TRIED]
+    content, suffix = model_file(fitted.model, tried)
+    entry: dict[str, Any] = {
+        "name": organisation.name,
+        "model": kept.file(f"{place}/model{suffix}", content),
+        "data": kept.file(f"{place}/rows.parquet", _rows(organisation, fitted, gathered, own)),
+        "own_predictions": own[0] if len(own) == 1 else list(own),
+    }
+    if gathered.has_gaps:
+        entry["space"] = kept.file(f"{place}/space.skops", transformer_file(space().fit(organisation.X), tried))
+    return entry
+
+
+def _rows(organisation: Organisation, fitted: Fitted, gathered: Gathered, own: Sequence[str]) -> bytes:
+    """The rows as a Parquet file: the features, the target, and what the model said of rows it had not seen."""
+    columns = dict(zip(gathered.features, organisation.X.T, strict=True))
+    columns |= {gathered.target: organisation.y}
+    columns |= dict(zip(own, fitted.own.reshape(len(organisation.y), -1).T, strict=True))
+    out = pa.BufferOutputStream()
+    pyarrow.parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), out)
+    content: bytes = out.getvalue().to_pybytes()
+    return content
+
+
+def _text(gathered: Gathered, entries: list[dict[str, Any]], rule: str) -> str:
+    """What ``collective.toml`` says, with comments."""
+    text = files("degroot.training").joinpath("templates", FILE).read_text(encoding="utf-8")
+    top = {"rule": rule, "target": gathered.target, "features": gathered.features}
+    top |= {} if gathered.has_gaps else {"space": STANDARDISE}
+    top |= {} if gathered.classes is None else {"classes": list(gathered.classes)}
+    said = dict.fromkeys(("space", "classes"), "") | {key: toml_text({key: value}) for key, value in top.items()}
+    said["gaps"] = ", once gaps are filled with the agent's median" if gathered.has_gaps else ""
+    return Template(text).substitute(said | {"agents": toml_text({"agents": entries})})
+
+
+def _own_columns(gathered: Gathered) -> list[str]:
+    """Columns for own predictions, one for each class, that no other column is called."""
+    stem = OWN
+    while any(name.startswith(stem) for name in (*gathered.features, gathered.target)):
+        stem = f"{stem}_"
+    return [stem] if gathered.classes is None else [f"{stem}_{label}" for label in gathered.classes]
+
+
+def _folders(names: Sequence[str]) -> list[str]:
+    """A folder for each name: as it is where that can be, and numbered where it cannot."""
+    plain = [re.sub(r"[^\w.-]+", "-", name).strip(".-") for name in names]
+    if all(plain) and len({name.casefold() for name in plain}) == len(plain) and FILE not in plain:
+        return plain
+    return [f"agent-{number}" for number in range(1, len(names) + 1)]
