@@ -1,0 +1,96 @@
+// An answer: while it is worked on, when it is there, and when it cannot be had.
+
+import { announce, byId, fill, h } from "./elements.js";
+import { count, moment, plural, seconds } from "./format.js";
+import { detail } from "./row.js";
+import { list } from "./rows.js";
+import { fetched, get } from "./service.js";
+
+const PAUSE = 300; // ms between looks at a question that is worked on
+let shown = null; // the id that the reader wants to see now
+
+/** Show the answer `id`, and the row `row` of it. */
+export async function show(id, row) {
+  shown = id;
+  const place = byId("answer");
+  if (place.dataset.id !== id) fill(place, h("div", { class: "panel working" }, h("p", { class: "loading" }, "Fetching the answer …")));
+  try {
+    const about = await finished(id, place);
+    if (shown !== id) return;
+    if (about.status === "failed") fill(place, failure("The question could not be answered.", about.error));
+    else draw(place, about, row ?? 0);
+  } catch (error) {
+    if (shown === id) fill(place, failure(error.status === 404 ? "This answer is not here." : "The answer cannot be shown.",
+      error.status === 404 ? "A node keeps its last 100 answers; another node, or an older question, has another link." : error.message));
+  }
+  place.dataset.id = id;
+}
+
+async function finished(id, place) {
+  while (true) {
+    const about = await get(`/api/answers/${encodeURIComponent(id)}`);
+    if (about.status !== "working" || shown !== id) return about;
+    progress(place, about);
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+  }
+}
+
+function progress(place, { done, total }) {
+  const text = total > 1 ? `${count(done)} of ${plural(total, "row")} answered` : "Asking all nodes …";
+  const old = place.querySelector("progress");
+  if (!old) fill(place, h("div", { class: "panel working" }, h("p", { id: "working" }, text), h("progress", { max: 1, "aria-labelledby": "working" })));
+  place.querySelector("#working").textContent = text;
+  if (total > 1) place.querySelector("progress").value = done / total;
+}
+
+function failure(title, why) {
+  announce(`${title} ${why ?? ""}`);
+  return h("div", { class: "notice bad" }, h("p", {}, h("strong", {}, title)), why ? h("p", {}, why) : null);
+}
+
+function draw(place, about, row) {
+  const one = h("div", { id: "row" });
+  const open = (i) => detail(one, about, i, (next) => { point(next); open(next); });
+  const rows = about.rows > 1 ? list(about, row, (i) => { point(i); open(i); }) : null;
+  const point = (i) => {
+    history.replaceState(null, "", `/answers/${encodeURIComponent(about.id)}?row=${i}`);
+    rows?.mark(i);
+  };
+  fill(place, heading(about), notices(about), rows?.panel ?? null, one);
+  announce(`Answered: ${plural(about.rows, "row")}.`);
+  open(Math.min(Math.max(row, 0), about.rows - 1));
+}
+
+function heading(about) {
+  const away = new Set(about.missing.map((each) => each.agent));
+  const facts = [about.way === "rounds" ? `pooled in ${plural(about.rounds ?? 0, "round")}` : "solved here", seconds(about.seconds), moment(about.at),
+    `${about.names.length - away.size} of ${plural(about.names.length, "agent")}`];
+  return h("div", { class: "about" },
+    h("div", {}, h("h2", {}, about.source === "form" ? "Answer to a typed row" : `${about.source}: ${plural(about.rows, "row")}`),
+      h("p", { class: "muted" }, facts.join(" · "))),
+    h("div", { class: "actions" }, h("button", { type: "button", onclick: copy }, "Copy link"),
+      ["csv", "parquet", "json"].map((format) => h("button", { type: "button", "data-format": format, onclick: () => download(about, format) },
+        h("span", { class: "unseen" }, "Download "), format === "parquet" ? "Parquet" : format.toUpperCase()))));
+}
+
+/** Who was missing, and what the guard or the rest of the machinery has to say about the others. */
+function notices({ missing, flags }) {
+  const gone = missing.map(({ agent, reason }) => h("p", {}, h("strong", {}, `${agent} was missing: `), reason));
+  const marked = flags.map(({ agent, kind, reason, points }) => h("p", {}, h("strong", {}, `${agent}, ${kind}`), points ? ` at ${plural(points, "row")}` : "", reason ? `: ${reason}` : ""));
+  return gone.length + marked.length ? h("div", { class: "notice", role: "note", "aria-label": "Missing and flagged agents" }, gone, marked) : null;
+}
+
+async function copy(event) {
+  const button = event.currentTarget;
+  await navigator.clipboard.writeText(location.href).catch(() => null);
+  button.textContent = "Copied";
+  announce("The link was copied.");
+  setTimeout(() => { button.textContent = "Copy link"; }, 1500);
+}
+
+async function download({ id, source }, format) {
+  const file = URL.createObjectURL(await fetched(`/api/answers/${encodeURIComponent(id)}/download?format=${format}`));
+  const stem = source === "form" ? "answer" : source.replace(/\.[^.]*$/, "");
+  h("a", { href: file, download: `${stem}-${id.slice(0, 6)}.${format}` }).click();
+  setTimeout(() => URL.revokeObjectURL(file), 10000);
+}

@@ -1,0 +1,61 @@
+// Ask: the question, the answer, and the link that opens it again.
+
+import { show } from "./answer.js";
+import { byId, fill, h } from "./elements.js";
+import { begin, busy, complain, lock } from "./form.js";
+import { count, moment } from "./format.js";
+import "./frame.js";
+import { onState } from "./live.js";
+import { get } from "./service.js";
+import { forget, token } from "./token.js";
+
+const narrow = matchMedia("(max-width: 1080px)");
+
+const opened = () => /^\/answers\/([\w-]+)$/.exec(location.pathname)?.[1] ?? null;
+
+async function arrive() {
+  const id = opened();
+  byId("blank").hidden = id !== null;
+  byId("answer").hidden = id === null;
+  if (id === null) return earlier();
+  if (narrow.matches) byId("question").open = false;
+  const row = Number.parseInt(new URLSearchParams(location.search).get("row") ?? "", 10);
+  await show(id, Number.isNaN(row) ? null : row);
+  await earlier();
+}
+
+async function asked(sending) {
+  busy(true);
+  complain("");
+  try {
+    const { url } = await sending;
+    history.pushState(null, "", url);
+    await arrive();
+  } catch (error) {
+    if (error.status === 401 || error.status === 403) { forget(); lock(true); }
+    complain(error.message);
+  } finally {
+    busy(false);
+  }
+}
+
+/** The last answers, for whoever may ask. */
+async function earlier() {
+  if (!token()) return;
+  const { answers } = await get("/api/answers").catch(() => ({ answers: [] }));
+  byId("earlier").hidden = answers.length === 0;
+  fill(byId("answers"), answers.slice(0, 12).map(({ id, at, source, rows, status }) => h("li", {},
+    h("a", { href: `/answers/${encodeURIComponent(id)}`, "aria-current": id === opened() ? "true" : null }, source === "form" ? "typed row" : source),
+    h("span", { class: "muted" }, `${count(rows)} ${rows === 1 ? "row" : "rows"}`),
+    h("small", {}, status === "done" ? moment(at) : `${moment(at)}, ${status}`))));
+}
+
+let known = null;
+onState(({ node }) => {
+  const print = JSON.stringify([node.features, node.rule]);
+  if (print !== known) begin(node, asked);
+  known = print;
+});
+lock(!token());
+addEventListener("popstate", arrive);
+arrive();

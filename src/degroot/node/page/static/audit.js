@@ -1,0 +1,103 @@
+// The audit: the ledger, searched.
+
+import { byId, fill, figure, h } from "./elements.js";
+import { bytes, count, moment, plural } from "./format.js";
+import "./frame.js";
+import { onState } from "./live.js";
+import { get } from "./service.js";
+
+const PAGE = 100;
+const WAIT = 200; // ms after the last key
+const NAMES = ["q", "peer", "kind", "asked_by", "since", "until"];
+
+let offset = 0;
+let looking = null;
+let exchanges = null; // how many there were when the log was fetched
+let latest = null;
+
+function asked() {
+  const given = Object.fromEntries(NAMES.map((name) => [name, byId(name).value.trim()]).filter(([, value]) => value));
+  for (const name of ["since", "until"]) if (given[name]) given[name] = new Date(given[name]).toISOString();
+  return given;
+}
+
+async function look() {
+  looking?.abort();
+  looking = new AbortController();
+  const given = asked();
+  remember();
+  byId("log").setAttribute("aria-busy", "true");
+  byId("newer").hidden = true;
+  exchanges = latest;
+  try {
+    draw(await get(`/api/audit?${new URLSearchParams({ ...given, offset, limit: PAGE })}`, { signal: looking.signal }), given);
+    byId("complaint").textContent = "";
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    byId("complaint").textContent = error.message;
+    byId("count").textContent = "";
+  }
+  byId("log").setAttribute("aria-busy", "false");
+}
+
+function draw({ total, rows, peers, kinds }, given) {
+  choices("peer", peers);
+  choices("kind", kinds);
+  const none = total === 0;
+  const filtered = Object.keys(given).length > 0;
+  byId("none").hidden = !(none && filtered);
+  byId("log").parentElement.hidden = none;
+  byId("count").textContent = none && !filtered ? "No exchange yet." : plural(total, "exchange");
+  fill(byId("log"), rows.map(line));
+  fill(byId("pages"), pager(total));
+}
+
+function line({ at, peer, kind, asked_by: who, rows, sent, received }) {
+  return h("tr", {},
+    h("td", { "data-label": "At", class: "at", title: at }, moment(at)), h("td", { "data-label": "Peer" }, peer), h("td", { "data-label": "Kind" }, kind),
+    h("td", { "data-label": "Asked by" }, who === "we" ? "us" : "them"), figure("Rows", count(rows)), figure("Sent", bytes(sent)), figure("Received", bytes(received)));
+}
+
+function choices(id, values) {
+  const [select, all] = [byId(id), byId(id).options[0]];
+  const chosen = select.value || new URLSearchParams(location.search).get(id) || "";
+  fill(select, all, values.map((value) => h("option", { value }, value)));
+  select.value = values.includes(chosen) ? chosen : "";
+}
+
+function pager(total) {
+  if (total <= PAGE) return null;
+  const turn = (by) => () => { offset += by; look(); scrollTo({ top: 0 }); };
+  return [h("span", {}, `${count(offset + 1)}–${count(Math.min(total, offset + PAGE))} of ${count(total)}`),
+    h("div", {}, h("button", { type: "button", disabled: offset === 0, onclick: turn(-PAGE) }, "Later"), h("button", { type: "button", disabled: offset + PAGE >= total, onclick: turn(PAGE) }, "Earlier"))];
+}
+
+/** The address says what is looked for, so that it can be sent or kept. */
+function remember() {
+  const kept = Object.fromEntries(NAMES.map((name) => [name, byId(name).value]).filter(([, value]) => value));
+  const query = new URLSearchParams(kept).toString();
+  history.replaceState(null, "", query ? `/audit?${query}` : "/audit");
+}
+
+function restore() {
+  const kept = new URLSearchParams(location.search);
+  for (const [name, value] of kept) {
+    if (!NAMES.includes(name)) continue;
+    if (name === "peer" || name === "kind") byId(name).append(h("option", { value }, value));
+    byId(name).value = value;
+  }
+}
+
+let soon = null;
+byId("filters").addEventListener("input", () => { clearTimeout(soon); soon = setTimeout(() => { offset = 0; look(); }, WAIT); });
+byId("filters").addEventListener("submit", (event) => event.preventDefault());
+byId("filters").addEventListener("reset", () => setTimeout(() => { offset = 0; look(); }));
+byId("clear").addEventListener("click", () => byId("filters").reset());
+byId("newer").addEventListener("click", () => { offset = 0; look(); byId("q").focus(); });
+onState((state) => {
+  latest = state.leak.reduce((sum, each) => sum + each.exchanges, 0);
+  exchanges ??= latest;
+  byId("newer").hidden = latest <= exchanges;
+});
+restore();
+look();

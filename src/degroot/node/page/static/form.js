@@ -1,0 +1,128 @@
+// The question's form: a typed row, or a file, and how to answer.
+
+import { byId, fill, h } from "./elements.js";
+import { bytes } from "./format.js";
+import { post } from "./service.js";
+
+const TYPES = { csv: "text/csv", parquet: "application/vnd.apache.parquet", pq: "application/vnd.apache.parquet", arrow: "application/vnd.apache.arrow.file" };
+
+let file = null;
+let features = [];
+let locked = false;
+
+/** Boxes for the features of this node; `asked` is called with the question on its way. */
+export function begin(node, asked) {
+  features = node.features ?? [];
+  fill(byId("features"), features.map((name, k) => h("label", { class: "field" }, name,
+    h("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", name: `feature-${k}`, onpaste: pasted }))));
+  byId("paste-hint").hidden = features.length < 2;
+  const byRounds = byId("way").querySelector('[value="rounds"]');
+  byRounds.disabled = node.rule !== "degroot";
+  lock(locked);
+  byId("form").onsubmit = (event) => {
+    event.preventDefault();
+    const sending = question();
+    if (sending) asked(sending);
+  };
+}
+
+/** Whoever has no token may look, not ask. */
+export function lock(without) {
+  locked = without;
+  byId("read-only").hidden = !without;
+  for (const each of byId("form").elements) each.disabled = without;
+  if (!without) options();
+}
+
+export function busy(now) {
+  byId("ask").disabled = now || locked;
+  byId("ask").textContent = now ? "Asking …" : "Ask";
+  byId("sheet").setAttribute("aria-busy", String(now));
+}
+
+export function complain(text) {
+  byId("complaint").textContent = text;
+}
+
+const boxes = () => [...byId("features").querySelectorAll("input")];
+
+function question() {
+  const byFile = byId("form").elements.by.value === "file";
+  return byFile ? fileQuestion() : rowQuestion();
+}
+
+function rowQuestion() {
+  const wrong = boxes().filter((box) => {
+    const bad = box.value.trim() === "" || !Number.isFinite(Number(box.value));
+    box.setAttribute("aria-invalid", String(bad));
+    return bad;
+  });
+  if (wrong.length) {
+    const name = features[boxes().indexOf(wrong[0])];
+    complain(wrong[0].value.trim() === "" ? `Every feature must have a number; ${name} is empty.` : `Every feature must have a number; ${name} is “${wrong[0].value}”.`);
+    wrong[0].focus();
+    return null;
+  }
+  const row = boxes().map((box) => Number(box.value));
+  return post("/api/ask", JSON.stringify({ rows: [row], ...chosen() }), "application/json");
+}
+
+function fileQuestion() {
+  if (!file) {
+    complain("A file must be chosen first.");
+    byId("file").focus();
+    return null;
+  }
+  const { way, guard, coverage } = chosen();
+  const told = new URLSearchParams({ filename: file.name, way, guard: String(guard), ...(coverage === null ? {} : { coverage: String(coverage) }) });
+  return post(`/api/ask?${told}`, file, TYPES[file.name.split(".").at(-1).toLowerCase()] ?? "application/octet-stream");
+}
+
+function chosen() {
+  const way = byId("way").value;
+  const coverage = way === "rounds" || byId("coverage").value === "" ? null : Number(byId("coverage").value);
+  return { way, guard: byId("guard").checked, coverage };
+}
+
+/** A row, or names and a row, copied from a spreadsheet or a file: spread over the boxes. */
+function pasted(event) {
+  const lines = event.clipboardData.getData("text").trim().split(/\r?\n/).map((line) => line.split(/[\t,;]/).map((each) => each.trim()));
+  if (lines[0].length < 2) return;
+  event.preventDefault();
+  const start = boxes().indexOf(event.target);
+  const named = lines.length > 1 && lines[0].every((each) => !Number.isFinite(Number(each)));
+  const values = lines[named ? 1 : 0];
+  values.forEach((value, k) => {
+    const box = boxes()[named ? features.indexOf(lines[0][k]) : start + k];
+    if (box) box.value = value;
+  });
+}
+
+function take(given) {
+  file = given ?? null;
+  byId("file-name").textContent = file ? file.name : "Choose a file, or drop one here";
+  byId("file-size").textContent = file ? bytes(file.size) : ".csv, .parquet, .arrow, .feather or .npz, a column for each feature";
+  complain("");
+}
+
+function options() {
+  const rounds = byId("way").value === "rounds";
+  byId("coverage").disabled = rounds || locked;
+  byId("rounds-hint").hidden = !rounds;
+}
+
+function tabs() {
+  const byFile = byId("form").elements.by.value === "file";
+  byId("by-row").hidden = byFile;
+  byId("by-file").hidden = !byFile;
+  complain("");
+}
+
+for (const each of byId("form").elements.by) each.addEventListener("change", tabs);
+byId("way").addEventListener("change", options);
+byId("file").addEventListener("change", (event) => take(event.target.files[0]));
+const drop = byId("drop");
+for (const name of ["dragenter", "dragover"]) drop.addEventListener(name, (event) => { event.preventDefault(); drop.classList.add("over"); });
+for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop.classList.remove("over"));
+drop.addEventListener("drop", (event) => { event.preventDefault(); if (!locked) take(event.dataTransfer.files[0]); });
+tabs();

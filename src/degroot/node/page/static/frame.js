@@ -1,0 +1,48 @@
+// The frame: colours, whether the node is there, and what changes with peers, said aloud.
+
+import { announce, byId } from "./elements.js";
+import { span } from "./format.js";
+import { begin, live, onPresence, onState, open } from "./live.js";
+import "./token.js";
+
+const CHOICES = ["auto", "light", "dark"];
+
+function chosen() {
+  return document.documentElement.dataset.theme ?? "auto";
+}
+
+function choose(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  try { localStorage.setItem("degroot-theme", theme); } catch { /* for this page only */ }
+  byId("theme-name").textContent = theme;
+  dispatchEvent(new Event("degroot-theme"));
+}
+
+byId("theme-name").textContent = chosen();
+byId("theme").addEventListener("click", () => choose(CHOICES[(CHOICES.indexOf(chosen()) + 1) % CHOICES.length]));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("degroot-theme")));
+
+function pulse(status, text) {
+  byId("pulse").dataset.status = status;
+  if (byId("pulse-text").textContent !== text) byId("pulse-text").textContent = text;
+}
+
+onPresence((gone) => {
+  byId("gone").hidden = !gone;
+  if (!gone) return;
+  pulse("gone", "no answer");
+  byId("gone-ago").textContent = live.heard ? `${span((Date.now() - live.heard) / 1000)} ago` : "never since this page was opened";
+});
+byId("retry").addEventListener("click", open);
+
+let before = null;
+onState((state) => {
+  pulse(state.node.answering ? "live" : "short", state.node.answering ? "answering" : "cannot answer");
+  const now = new Map(state.peers.map((peer) => [peer.name, peer.state]));
+  const news = before && state.peers.filter((peer) => before.get(peer.name) !== peer.state);
+  if (news?.length) announce(news.map((peer) => `${peer.name} is ${peer.state}${peer.reason ? `: ${peer.reason}` : ""}`).join(". "));
+  before = now;
+});
+
+begin();

@@ -1,0 +1,47 @@
+// The leak meter: bytes that have left, by peer and kind.
+
+import { colour, swatch } from "./bars.js";
+import { byId, fill, h, keyed } from "./elements.js";
+import { bytes, count, plural } from "./format.js";
+
+const MEANING = {
+  "model query": "features put to a model and its predictions: ours to score theirs, theirs to score ours",
+  opinion: "points asked about, predictions at them and average errors near them",
+  rehearsal: "own rows put as questions, so that intervals can be given",
+  pool: "beliefs, round by round",
+  ask: "questions of others, and the answers",
+  consult: "questions of others, and the answers",
+  describe: "names, versions and settings",
+};
+
+const total = (rows, name) => rows.reduce((sum, each) => sum + (each[name] ?? 0), 0);
+
+export function leak(entries) {
+  const [list, nothing] = [byId("leak"), byId("no-leak")];
+  nothing.hidden = entries.length > 0;
+  list.hidden = entries.length === 0;
+  byId("leak-total").textContent = entries.length ? `${bytes(total(entries, "sent"))} sent, ${bytes(total(entries, "received"))} received` : "";
+  const kinds = [...new Set(entries.map((each) => each.kind))].sort();
+  const peers = [...new Set(entries.map((each) => each.peer))].map((peer) => group(peer, entries.filter((each) => each.peer === peer), kinds));
+  const most = Math.max(1, ...peers.map((each) => each.sent));
+  if (!list.firstChild) fill(list, h("ul", { class: "leaks", "aria-labelledby": "leak-title" }), h("details", { class: "more" }, h("summary", {}, "What these are"), h("dl", { class: "meanings" })));
+  keyed(list.firstChild, peers.sort((a, b) => b.sent - a.sent).map((each) => ({ ...each, most })), (each) => each.peer, item);
+  keyed(list.querySelector(".meanings"), kinds.filter((kind) => MEANING[kind]), (kind) => kind, (kind) => h("div", {}, h("dt", {}, kind), h("dd", {}, MEANING[kind])));
+}
+
+function group(peer, entries, kinds) {
+  const parts = kinds.map((kind, k) => ({ kind, k, of: entries.filter((each) => each.kind === kind) })).filter((each) => each.of.length);
+  return {
+    peer,
+    sent: total(entries, "sent"),
+    parts: parts.map(({ kind, k, of }) => ({ kind, k, sent: total(of, "sent"), rows: total(of, "rows"), exchanges: total(of, "exchanges") })),
+  };
+}
+
+function item({ peer, sent, parts, most }) {
+  return h("li", {},
+    h("div", { class: "line" }, h("h3", {}, peer), h("span", {}, bytes(sent))),
+    h("div", { class: "stackbar", "aria-hidden": "true" }, parts.map(({ k, sent: part }) => h("i", { vars: { share: part / most, colour: colour(k) } }))),
+    h("ul", { class: "kinds" }, parts.map((part) => h("li", {},
+      swatch(part.k), h("b", {}, part.kind), h("span", {}, `${bytes(part.sent)}, ${plural(part.rows, "row")}, ${count(part.exchanges)} ×`)))));
+}

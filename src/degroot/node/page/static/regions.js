@@ -1,0 +1,46 @@
+// The plane of two features in cells: who carries the answers where.
+
+import { colour, swatch } from "./bars.js";
+import { h } from "./elements.js";
+import { number, percent, plural } from "./format.js";
+
+/** `show`: "top", or the number of an agent whose weight is looked at. */
+export function regions(plane, names, show) {
+  if (!plane || !plane.cells.length) return h("p", { class: "muted" }, "No points with these features yet.");
+  const columns = plane.x_edges.length - 1;
+  const lines = plane.y_edges.length - 1;
+  const cells = new Map(plane.cells.map((each) => [`${each.ix} ${each.iy}`, each]));
+  const upwards = [...Array(lines).keys()].reverse();
+  const table = h("table", { class: "plane", "aria-labelledby": "regions-title" },
+    h("tbody", {}, upwards.map((iy) => h("tr", {}, h("th", { scope: "row", title: range(plane.y_edges, iy) }, number(rounded(plane.y_edges[iy]))),
+      [...Array(columns).keys()].map((ix) => entry(cells.get(`${ix} ${iy}`), names, show, plane, ix, iy))))),
+    h("tfoot", {}, h("tr", {}, h("td", {}), [...Array(columns).keys()].map((ix) => h("th", { scope: "col", title: range(plane.x_edges, ix) }, number(rounded(plane.x_edges[ix])))))));
+  return [h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "regions-title" }, table),
+    h("p", { class: "hint" }, `Across: ${plane.x}; up: ${plane.y}. Each cell begins at the number below, or left of, it.`), show === "top" ? legend(names, plane) : null];
+}
+
+function entry(found, names, show, plane, ix, iy) {
+  if (!found || !found.points) return h("td", { class: "none" }, h("span", { class: "unseen" }, "no points"));
+  const k = show === "top" ? leader(found, names) : Number(show);
+  const weight = found.weights[k];
+  const title = `${names[k]} ${percent(weight)}; ${plural(found.points, "point")}; ${plane.x} ${range(plane.x_edges, ix)}, ${plane.y} ${range(plane.y_edges, iy)}`;
+  return h("td", { title, vars: { share: weight ?? 0, colour: colour(k) } },
+    show === "top" ? [h("span", { class: "unseen" }, `${names[k]} `), h("span", { "aria-hidden": "true" }, k + 1), " "] : null,
+    show === "top" ? h("small", {}, percent(weight)) : percent(weight));
+}
+
+/** The agent with the most weight, whether it is told by name or by number. */
+function leader({ top, weights }, names) {
+  if (typeof top === "number") return top;
+  const k = names.indexOf(top);
+  return k >= 0 ? k : weights.indexOf(Math.max(...weights));
+}
+
+function legend(names, plane) {
+  const seen = new Set(plane.cells.filter((each) => each.points).map((each) => leader(each, names)));
+  return h("ul", { class: "legend" }, names.map((name, k) => seen.has(k) ? h("li", {}, swatch(k), `${k + 1} ${name}`) : null));
+}
+
+const rounded = (x) => Number(x.toPrecision(3));
+
+const range = (edges, i) => `${number(rounded(edges[i]))} to ${number(rounded(edges[i + 1]))}`;

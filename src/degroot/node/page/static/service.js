@@ -1,0 +1,43 @@
+// Requests to this node, and to nobody else.
+
+import { token } from "./token.js";
+
+/** What the node said instead of an answer. */
+export class Refusal extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export async function get(path, { signal } = {}) {
+  return answered(await sent(path, { headers: authority(), signal, cache: "no-store" }));
+}
+
+export async function post(path, body, type) {
+  return answered(await sent(path, { method: "POST", body, headers: { "Content-Type": type, ...authority() } }));
+}
+
+/** A file, made by the node; a link could not say who asks. */
+export async function fetched(path) {
+  const response = await sent(path, { headers: authority() });
+  if (!response.ok) await answered(response);
+  return response.blob();
+}
+
+const authority = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
+
+async function sent(path, options) {
+  try {
+    return await fetch(path, { ...options, credentials: "omit" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refusal(0, "This node does not answer.");
+  }
+}
+
+async function answered(response) {
+  const told = await response.json().catch(() => null);
+  if (response.ok && told !== null) return told;
+  throw new Refusal(response.status, told?.error ?? `The node said ${response.status}, and nothing more.`);
+}

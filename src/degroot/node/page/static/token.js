@@ -1,0 +1,13 @@
+// The token: comes once in the address, behind #, which no server sees; then it is kept for this tab and taken out of the address.
+
+const PLACE = "degroot-token";
+
+const [, given] = /^#token=([\w-]+)$/.exec(location.hash) ?? [];
+if (given) {
+  sessionStorage.setItem(PLACE, given);
+  history.replaceState(history.state, "", location.pathname + location.search);
+}
+
+export const token = () => sessionStorage.getItem(PLACE);
+
+export const forget = () => sessionStorage.removeItem(PLACE);
