@@ -103,7 +103,9 @@ def consortium(tmp_path):
 # five processes
 
 
-@pytest.mark.parametrize(("seed", "tails"), [(0, "normal"), (1, "heavy"), (2, "heavy")])
+@pytest.mark.parametrize(
+    ("seed", "tails"), [(0, "normal"), (1, "heavy"), pytest.param(2, "heavy", marks=pytest.mark.slow)]
+)
 def test_five_processes_answer_as_one_does(consortium, seed, tails):
     agents = as_agents(random_agents(seed, 5, tails=tails))
     five = consortium(5, agents=agents, settings="neighbours = 0.05")

@@ -131,7 +131,7 @@ def five(nodes):
     ("way", "how"),
     [
         ("solve", signal.SIGKILL),
-        ("solve", signal.SIGTERM),
+        pytest.param("solve", signal.SIGTERM, marks=pytest.mark.slow),
         ("rounds", signal.SIGKILL),
         pytest.param("rounds", signal.SIGTERM, marks=pytest.mark.slow),
     ],
@@ -161,7 +161,7 @@ def test_a_peer_ends_while_a_batch_is_streaming(five, way, how, monkeypatch):
     assert {name: queried(five, name) for name in five.names} == asked  # nothing was asked again
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["solve", pytest.param("rounds", marks=pytest.mark.slow)])
 def test_a_peer_that_is_stopped_is_waited_for_once(five, way):
     X = points()
     with five.connect(way=way, **EXACT) as node:
@@ -207,7 +207,7 @@ def test_a_model_is_swapped_while_it_serves(five):
             right(answer, five, X)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["solve", pytest.param("rounds", marks=pytest.mark.slow)])
 def test_a_node_that_is_told_to_stop_finishes_what_is_in_flight(five, way, monkeypatch):
     number, size = BATCHES[way]
     monkeypatch.setattr(client, "BATCH", size)
@@ -224,6 +224,7 @@ def test_a_node_that_is_told_to_stop_finishes_what_is_in_flight(five, way, monke
     whole(five.fork("node1"))
 
 
+@pytest.mark.slow
 def test_the_way_between_two_of_five_is_cut(five):
     X = points()
     for proxy in five.proxies.values():

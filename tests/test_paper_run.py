@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from degroot import InvalidInput
+from degroot.cli import main
 from degroot.paper import catalogue, parts, report, synthetic, table1
 from degroot.paper.data import load
 from degroot.paper.experiment import Task
@@ -28,12 +29,31 @@ def degroot(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*DEGROOT, *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
-def expect_one_line(run: subprocess.CompletedProcess[str]) -> str:
-    assert run.returncode == 2
-    assert run.stdout == ""
-    assert run.stderr.count("\n") == 1
-    assert "Traceback" not in run.stderr
-    return run.stderr
+def expect_one_line(code: int, stdout: str, stderr: str) -> str:
+    assert code == 2
+    assert stdout == ""
+    assert stderr.count("\n") == 1
+    assert "Traceback" not in stderr
+    return stderr
+
+
+@pytest.fixture
+def paper_here(monkeypatch, capsys):
+    """`degroot paper` in this process: a new one for each mistake takes long to import all. Code and what was said."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["degroot", "paper", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refusal(paper_here):
+    """What is said of a mistake, in one line."""
+    return lambda *arguments: expect_one_line(*paper_here(*arguments))
 
 
 def part_files(out: Path) -> dict[Path, int]:
@@ -117,6 +137,7 @@ def test_a_part_in_the_place_of_another_is_computed_again(tmp_path):
     assert kept.read(other, None) is None
 
 
+@pytest.mark.slow
 def test_workers_end_when_they_are_left_alone(tmp_path):
     command = ["paper", "theorem2", "--reps", 20, "--jobs", 2, "--offline", "--out", tmp_path]
     running = subprocess.Popen(
@@ -225,67 +246,68 @@ def test_what_has_no_rows_is_left_out_and_said_so(tmp_path):
 
 
 def test_an_unknown_name_lists_the_valid_ones(tmp_path):
-    complaint = expect_one_line(degroot("paper", "figure12", "--out", tmp_path / "out"))
+    run = degroot("paper", "figure12", "--out", tmp_path / "out")
+    complaint = expect_one_line(run.returncode, run.stdout, run.stderr)
     assert "'figure12'" in complaint
     assert all(name in complaint for name in catalogue.NAMES)
     assert not (tmp_path / "out").exists()
 
 
-def test_an_out_that_cannot_be_written_is_said_before_anything_is_computed(tmp_path):
+def test_an_out_that_cannot_be_written_is_said_before_anything_is_computed(refusal, tmp_path):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/degroot")):
-        assert "must go to a folder that can be written" in expect_one_line(degroot("paper", "--out", out))
+        assert "must go to a folder that can be written" in refusal("--out", out)
 
 
-def test_a_read_only_out_is_refused(tmp_path):
+def test_a_read_only_out_is_refused(refusal, tmp_path):
     tmp_path.chmod(0o555)
     if os.access(tmp_path, os.W_OK):
         tmp_path.chmod(0o755)
         pytest.skip("this user may write everywhere")
-    assert "can be written" in expect_one_line(degroot("paper", "synthetic", "--out", tmp_path))
+    assert "can be written" in refusal("synthetic", "--out", tmp_path)
     tmp_path.chmod(0o755)
 
 
-def test_a_data_folder_that_is_not_there_is_refused(tmp_path):
-    complaint = expect_one_line(degroot("paper", "table1", "--data", tmp_path / "nowhere", "--out", tmp_path / "out"))
+def test_a_data_folder_that_is_not_there_is_refused(refusal, tmp_path):
+    complaint = refusal("table1", "--data", tmp_path / "nowhere", "--out", tmp_path / "out")
     assert "nowhere" in complaint
 
 
-def test_a_truncated_data_file_says_what_was_expected_and_found(tmp_path):
+def test_a_truncated_data_file_says_what_was_expected_and_found(refusal, tmp_path):
     np.savez(tmp_path / "abalone.npz", X=np.ones((10, 8)), y=np.ones(10))
-    complaint = expect_one_line(degroot("paper", "figure3", "--data", tmp_path, "--out", tmp_path / "out"))
+    complaint = refusal("figure3", "--data", tmp_path, "--out", tmp_path / "out")
     assert "abalone.npz" in complaint
     assert "4,177" in complaint or "4177" in complaint
     assert "10" in complaint
 
 
-def test_a_data_set_with_too_few_rows_is_told_with_the_experiment_and_the_case(tmp_path):
+def test_a_data_set_with_too_few_rows_is_told_with_the_experiment_and_the_case(paper_here, tmp_path):
     np.savez(tmp_path / "abalone_subset.npz", X=np.random.default_rng(0).normal(size=(40, 8)), y=np.arange(40.0))
     out = tmp_path / "out"
-    complaint = degroot("paper", "figure11", "--reps", 1, "--jobs", 1, "--data", tmp_path, "--out", out)
-    assert complaint.returncode == 2
-    assert "figure11 (data abalone" in complaint.stderr
-    assert "Traceback" not in complaint.stderr
+    code, _, complaint = paper_here("figure11", "--reps", 1, "--jobs", 1, "--data", tmp_path, "--out", out)
+    assert code == 2
+    assert "figure11 (data abalone" in complaint
+    assert "Traceback" not in complaint
 
 
-def test_a_parts_that_is_no_folder_is_said_before_anything_is_computed(tmp_path):
+def test_a_parts_that_is_no_folder_is_said_before_anything_is_computed(refusal, tmp_path):
     (tmp_path / "parts").write_text("")
-    assert "can be written" in expect_one_line(degroot("paper", "synthetic", "--out", tmp_path))
+    assert "can be written" in refusal("synthetic", "--out", tmp_path)
 
 
-def test_quick_and_reps_exclude_each_other(tmp_path):
-    assert "--quick" in expect_one_line(degroot("paper", "--quick", "--reps", 5, "--out", tmp_path))
+def test_quick_and_reps_exclude_each_other(refusal, tmp_path):
+    assert "--quick" in refusal("--quick", "--reps", 5, "--out", tmp_path)
 
 
 @pytest.mark.parametrize(("option", "value"), [("--reps", 0), ("--jobs", 0), ("--seed", -1), ("--reps", "many")])
-def test_numbers_out_of_range_are_refused(option, value, tmp_path):
-    assert option in expect_one_line(degroot("paper", option, value, "--out", tmp_path))
+def test_numbers_out_of_range_are_refused(refusal, option, value, tmp_path):
+    assert option in refusal(option, value, "--out", tmp_path)
 
 
-def test_list_names_every_experiment():
-    run = degroot("paper", "--list")
-    assert run.returncode == 0
-    assert all(name in run.stdout for name in catalogue.NAMES)
+def test_list_names_every_experiment(paper_here):
+    code, listed, _ = paper_here("--list")
+    assert code == 0
+    assert all(name in listed for name in catalogue.NAMES)
 
 
 def test_the_catalogue_keeps_the_order_of_the_report():
