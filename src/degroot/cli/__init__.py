@@ -10,6 +10,7 @@ import degroot
 from degroot.cli.ask import ask
 from degroot.cli.complaints import STOPPED, complain
 from degroot.cli.demo import demo
+from degroot.cli.examples import examples
 from degroot.cli.keys import keys
 from degroot.cli.node import node
 from degroot.cli.paper import paper
@@ -21,16 +22,47 @@ EXTRA = {"cryptography", "grpc", "onnxruntime", "prometheus_client", "pyarrow", 
 
 app = typer.Typer(
     help="Collective prediction without sharing data, models or labels.",
+    epilog=examples(
+        "degroot demo",
+        "degroot train north.csv south.csv west.csv --target price",
+        "degroot predict --collective collective --input new.csv --output answers.csv",
+    ),
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
-app.command()(ask)
-app.command()(demo)
-app.command()(paper)
-app.command()(predict)
-app.command()(train)
-app.add_typer(keys)
+app.command(
+    short_help="Five nodes answer together; then one of them dies.",
+    epilog=examples("degroot demo", "degroot demo --out pictures --seed 1"),
+)(demo)
+app.command(
+    short_help="Train a model for each organisation's file.",
+    epilog=examples(
+        "degroot train north.csv south.csv west.csv --target price",
+        "degroot train stations.csv --group station --target pm25 --ignore id,date",
+    ),
+)(train)
+app.command(
+    short_help="Predict all rows of files of any size.",
+    epilog=examples(
+        "degroot predict --collective collective --input new.csv --output answers.csv",
+        "degroot predict --config north.toml --input 'rows/*.csv' --output a.parquet",
+    ),
+)(predict)
+app.command(
+    short_help="Ask a node for collective predictions.",
+    epilog=examples(
+        "degroot ask --config north.toml --input points.csv",
+        "degroot ask --node north@127.0.0.1:7441 --ca ca.pem --certificate me.pem \\",
+        "            --key me.key --input points.csv --output answers.csv",
+    ),
+)(ask)
 app.add_typer(node)
+app.add_typer(keys, short_help="Certificates for a consortium's nodes.")
+app.command(
+    short_help="Reproduce the paper's figures and tables.",
+    epilog=examples("degroot paper --list", "degroot paper table1 figure3 --quick"),
+)(paper)
 
 
 @app.callback(invoke_without_command=True)

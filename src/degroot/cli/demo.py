@@ -27,8 +27,8 @@ LOST = "turin"  # the node that dies
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture; made if it is not there.")] = Path("."),
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the picture goes.")] = Path("."),
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random choices.", min=0)] = 0,
 ) -> None:
     """Let five organisations answer together, each with a node of its own on this machine; then one of them dies."""
     from degroot.demo.comparison import Points, in_process

@@ -16,15 +16,13 @@ HINTS = {
 }
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # where to reach a node that listens on all addresses
 
-Node = Annotated[
-    str | None, typer.Option(help="The node to ask, HOST:PORT or NAME@HOST:PORT; by default the one of --config.")
-]
-Ca = Annotated[Path | None, typer.Option(help="The consortium's CA.")]
-Certificate = Annotated[Path | None, typer.Option(help="The certificate of whoever asks.")]
-Key = Annotated[Path | None, typer.Option(help="Its key.")]
-Config = Annotated[Path | None, typer.Option(help="A node's TOML file, to ask in the name of that node.")]
+Node = Annotated[str | None, typer.Option(metavar="[NAME@]HOST:PORT", help="The node to ask; default: of --config.")]
+Ca = Annotated[Path | None, typer.Option(metavar="FILE", help="The consortium's CA.")]
+Certificate = Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate of whoever asks.")]
+Key = Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")]
+Config = Annotated[Path | None, typer.Option(metavar="FILE", help="A node's TOML file: ask in its name.")]
 InsecureLoopback = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Ask without certificates, on this machine only, by this name.")
+    str | None, typer.Option(metavar="NAME", help="Without certificates, on this machine, as NAME.")
 ]
 
 

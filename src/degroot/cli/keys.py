@@ -5,8 +5,17 @@ from typing import Annotated
 
 import typer
 
-keys = typer.Typer(name="keys", invoke_without_command=True)
-Out = Annotated[Path, typer.Option(help="Folder of the CA and the certificates; made if it is not there.")]
+from degroot.cli.examples import examples
+
+keys = typer.Typer(
+    name="keys",
+    invoke_without_command=True,
+    epilog=examples("degroot keys init", "degroot keys issue north"),
+    rich_markup_mode=None,
+)
+Out = Annotated[
+    Path, typer.Option(metavar="FOLDER", help="Folder of the CA and the certificates; made if it is not there.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 
@@ -17,11 +26,11 @@ def about(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@keys.command()
+@keys.command(epilog=examples("degroot keys init --out keys --name prices"))
 def init(
     out: Out = Path("keys"),
-    name: Annotated[str, typer.Option(help="Name of the consortium.")] = "degroot",
-    days: Annotated[int, typer.Option(help="For how many days it is valid.")] = 3650,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the consortium.")] = "degroot",
+    days: Annotated[int, typer.Option(metavar="N", help="For how many days it is valid.")] = 3650,
     force: Force = False,
 ) -> None:
     """Make a consortium's CA: ca.pem for everybody, ca.key for whoever issues certificates."""
@@ -32,12 +41,14 @@ def init(
     typer.echo(f"{key}: keep it where only those who issue certificates can read it")
 
 
-@keys.command()
+@keys.command(epilog=examples("degroot keys issue north --out keys --host north.example.org"))
 def issue(
-    name: Annotated[str, typer.Argument(help="Name of the node or client, as in the roster.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the node or client, as in the roster.")],
     out: Out = Path("keys"),
-    host: Annotated[list[str] | None, typer.Option(help="A further host name or IP address; may be repeated.")] = None,
-    days: Annotated[int, typer.Option(help="For how many days it is valid.")] = 365,
+    host: Annotated[
+        list[str] | None, typer.Option(metavar="HOST", help="A further host name or IP address; may be repeated.")
+    ] = None,
+    days: Annotated[int, typer.Option(metavar="N", help="For how many days it is valid.")] = 365,
     force: Force = False,
 ) -> None:
     """Issue a certificate and its key to a node or client."""

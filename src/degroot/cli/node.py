@@ -7,17 +7,21 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from degroot.cli.examples import examples
 from degroot.exceptions import InvalidInput
 from degroot.folders import save
 
-node = typer.Typer(name="node", invoke_without_command=True)
-File = Annotated[Path, typer.Argument(help="The node's configuration, a TOML file.")]
+node = typer.Typer(
+    name="node",
+    invoke_without_command=True,
+    epilog=examples("degroot node init north", "degroot node check north.toml", "degroot node run north.toml"),
+    rich_markup_mode=None,
+)
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The node's configuration, a TOML file.")]
 InsecureLoopback = Annotated[
     bool, typer.Option("--insecure-loopback", help="Without certificates, on this machine only: to try things out.")
 ]
-UnsafePickle = Annotated[
-    bool, typer.Option("--unsafe-pickle", help="Open a model in a pickle or joblib file, which can run any code.")
-]
+UnsafePickle = Annotated[bool, typer.Option("--unsafe-pickle", help="Open pickled models, which can run any code.")]
 
 WIDE = 120  # columns for a table that nobody watches: in a file it is told whole
 
@@ -29,16 +33,20 @@ def about(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@node.command()
+@node.command(epilog=examples("degroot node init north --listen 127.0.0.1:7441 --peer south@127.0.0.1:7442"))
 def init(
-    name: Annotated[str, typer.Argument(help="Name of the node, as in its certificate.")],
-    out: Annotated[Path | None, typer.Option(help="The file; NAME.toml by default.")] = None,
-    listen: Annotated[str | None, typer.Option(help="HOST:PORT where peers reach this node.")] = None,
-    peer: Annotated[list[str] | None, typer.Option(help="NAME@HOST:PORT of another node; may be repeated.")] = None,
-    client: Annotated[list[str] | None, typer.Option(help="Name of a client that may ask; may be repeated.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the node, as in its certificate.")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file; NAME.toml by default.")] = None,
+    listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where peers reach this node.")] = None,
+    peer: Annotated[
+        list[str] | None, typer.Option(metavar="NAME@HOST:PORT", help="Another node; may be repeated.")
+    ] = None,
+    client: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A client that may ask; may be repeated.")
+    ] = None,
     page: Annotated[
         int | None,
-        typer.Option(help="Port of the node's page; by default 1000 above the one for peers.", min=1, max=65535),
+        typer.Option(metavar="PORT", help="Of the node's page; default: 1000 above peers'.", min=1, max=65535),
     ] = None,
 ) -> None:
     """Write a configuration with comments, to be filled in."""
@@ -53,7 +61,7 @@ def init(
     typer.echo(f"{path}: fill it in, then: degroot node check {path}")
 
 
-@node.command()
+@node.command(epilog=examples("degroot node check north.toml"))
 def check(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: UnsafePickle = False) -> None:
     """Try out all that a configuration says, without starting the node."""
     from degroot.node import configuration, inspection
@@ -66,7 +74,7 @@ def check(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle
         raise InvalidInput(f"{failures[0].what}: {failures[0].told}")
 
 
-@node.command()
+@node.command(epilog=examples("degroot node run north.toml"))
 def run(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: UnsafePickle = False) -> None:
     """Run the node until it is stopped; what is in flight then is finished first."""
     from degroot.node import configuration, server
@@ -86,7 +94,7 @@ def page(file: File) -> None:
     typer.echo(f"{told.page.address}#token={tokens.read(told.state)}")
 
 
-@node.command()
+@node.command(epilog=examples("degroot node audit north.toml"))
 def audit(file: File) -> None:
     """Print what has left this organisation and what has come, by peer and kind."""
     from degroot.node import configuration, ledger

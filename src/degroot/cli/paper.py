@@ -15,16 +15,19 @@ from degroot.exceptions import InvalidInput
 
 def paper(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Figures and tables, such as table1 or figure3; all if none.")
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Figures and tables, such as table1 or figure3; all if none."),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the figures and tables.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A few repetitions only.")] = False,
-    reps: Annotated[int | None, typer.Option(help="How many repetitions; 50 by default.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
-    jobs: Annotated[int | None, typer.Option(help="How many processes; one for each core by default.", min=1)] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path("degroot-paper"),
+    reps: Annotated[int | None, typer.Option(metavar="N", help="How many repetitions; 50 by default.", min=1)] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random choices.", min=0)] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="How many processes; default: all cores.", min=1)
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the report goes.")] = Path("degroot-paper"),
     data: Annotated[
-        Path | None, typer.Option(help="Folder with data sets: LIBSVM's files, plain or bz2, or npz.")
+        Path | None, typer.Option(metavar="FOLDER", help="With data sets: LIBSVM's files, plain or bz2, or npz.")
     ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Download nothing; leave out what is not at hand.")

@@ -28,29 +28,36 @@ INTERRUPTED = "stopped; what is finished is kept: the same command goes on"
 def predict(
     input_: Annotated[
         list[str],
-        typer.Option("--input", help="Rows: .csv, .parquet, .pq, .arrow, .feather or .ipc; a file, folder or pattern."),
+        typer.Option("--input", metavar="FILES", help="Rows: .csv, .parquet, .arrow; a file, folder or pattern."),
     ],
-    output: Annotated[Path, typer.Option(help="The answers: a .parquet or .csv file.")],
-    more: Annotated[list[str] | None, typer.Argument(help="More input.", show_default=False)] = None,
-    collective: Annotated[Path | None, typer.Option(help="The collective: a TOML file, or a folder.")] = None,
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The answers: a .parquet or .csv file.")],
+    more: Annotated[list[str] | None, typer.Argument(metavar="FILES", help="More input.", show_default=False)] = None,
+    collective: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The collective: a TOML file or a folder.")
+    ] = None,
     node: Node = None,
-    keep: Annotated[list[str] | None, typer.Option(help="Columns of the input to write too: NAME,NAME.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="NAME,NAME", help="Columns of the input to write too.")
+    ] = None,
     fields: Annotated[
         str | None,
-        typer.Option(help="What to write: value, standard_error, weights, beliefs, influence, trust, flags, missing."),
+        typer.Option(
+            metavar="NAME,NAME",
+            help="What to write: value, standard_error, weights, beliefs, influence, trust, flags, missing.",
+        ),
     ] = None,
     on_bad_row: Annotated[
-        str, typer.Option(help="A row with a bad value: refuse it, or null: write it without an answer.")
+        str, typer.Option(metavar="WHAT", help="A bad value: refuse, or null for no answer.")
     ] = "refuse",
-    jobs: Annotated[int | None, typer.Option(help="How many threads; one for each core by default.", min=1)] = None,
-    engine: Annotated[str, typer.Option(help="local: on this machine; ray: on a Ray cluster.")] = LOCAL,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="How many threads; default: all cores.", min=1)] = None,
+    engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: a Ray cluster.")] = LOCAL,
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster; without, a Ray is started on this machine.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Of the Ray cluster; without, one is started here.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever is finished.")] = False,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="First read all files of a saved collective, to see whether they are whole."),
+        typer.Option("--verify", help="First see whether all saved files are whole."),
     ] = False,
     unsafe_pickle: UnsafePickle = False,
     ca: Ca = None,

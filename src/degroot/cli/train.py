@@ -20,22 +20,23 @@ CLEAR = 2.0  # standard errors, beyond which a difference is not put down to cha
 
 
 def train(
-    files: Annotated[list[Path], typer.Argument(help="A file for each organisation: .csv, .parquet, .arrow or .npz.")],
-    target: Annotated[str, typer.Option(help="The column to predict: numbers, or classes.")],
-    out: Annotated[Path, typer.Option(help="A new folder for the collective.")] = Path("collective"),
-    group: Annotated[str | None, typer.Option(help="A column that deals one file to organisations.")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Columns that are no features: NAME,NAME.")] = None,
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="A file for each organisation: .csv, .parquet, .arrow or .npz."),
+    ],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="What to predict: numbers, or classes.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder for the collective.")] = Path("collective"),
+    group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Deals one file to organisations.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="NAME,NAME", help="Columns that are no features.")] = None,
     classes: Annotated[bool, typer.Option("--classes", help="Take a target of numbers as classes.")] = False,
-    model: Annotated[str, typer.Option(help="linear, forest, boosting; or the best of them.")] = "best",
-    rule: Annotated[str, typer.Option(help="degroot, stacking, average or auto.")] = "stacking",
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
+    model: Annotated[str, typer.Option(metavar="NAME", help="linear, forest, boosting, or the best of them.")] = "best",
+    rule: Annotated[str, typer.Option(metavar="NAME", help="degroot, stacking, average or auto.")] = "stacking",
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random choices.", min=0)] = 0,
 ) -> None:
-    r"""Train a model for each organisation's file, and see what they are worth together.
+    """Train a model for each organisation's file, and see what they are worth together.
 
-    \b
-    Examples:
-      degroot train north.csv south.csv west.csv --target price
-      degroot train stations.csv --group station --target pm25 --ignore id,date
+    Features are numbers and may have gaps. A fifth of the rows is held out for the comparison; then all models are
+    trained on all rows. Nothing is overwritten.
     """
     try:
         from degroot import training
