@@ -11,6 +11,7 @@ from degroot.cli.ask import ask
 from degroot.cli.complaints import STOPPED, complain
 from degroot.cli.demo import demo
 from degroot.cli.examples import examples
+from degroot.cli.explain import explain
 from degroot.cli.keys import keys
 from degroot.cli.node import node
 from degroot.cli.paper import paper
@@ -18,7 +19,19 @@ from degroot.cli.predict import predict
 from degroot.cli.train import train
 from degroot.exceptions import DeGrootError
 
-EXTRA = {"cryptography", "grpc", "onnxruntime", "prometheus_client", "pyarrow", "skops", "structlog", "tritonclient"}
+EXTRA = {
+    "cryptography",
+    "fastapi",
+    "grpc",
+    "jinja2",
+    "onnxruntime",
+    "prometheus_client",
+    "pyarrow",
+    "skops",
+    "structlog",
+    "tritonclient",
+    "uvicorn",
+}
 
 app = typer.Typer(
     help="Collective prediction without sharing data, models or labels.",
@@ -49,6 +62,13 @@ app.command(
         "degroot predict --config north.toml --input 'rows/*.csv' --output a.parquet",
     ),
 )(predict)
+app.command(
+    short_help="Explain the answer about one row.",
+    epilog=examples(
+        "degroot explain --collective collective --input new.csv --row 3",
+        "degroot explain --config north.toml --input points.csv",
+    ),
+)(explain)
 app.command(
     short_help="Ask a node for collective predictions.",
     epilog=examples(

@@ -56,8 +56,11 @@ def load(source: DataSource, features: Sequence[str] | None = None, *, gaps: boo
     return Rows(X, y, _outputs(columns, own, source.file), names)
 
 
-def points(path: Path, names: Sequence[str]) -> Points:
-    """The points in the file: the columns with these names, in this order. Others are ignored."""
+def points(path: Path, names: Sequence[str], *, gaps: bool = False) -> Points:
+    """The points in the file: the columns with these names, in this order. Others are ignored.
+
+    With `gaps` features may be missing: NaN.
+    """
     columns = read_columns(path, None)
     missing = [name for name in names if name not in columns]
     if missing:
@@ -65,7 +68,7 @@ def points(path: Path, names: Sequence[str]) -> Points:
             f"{path} must have all features of the collective; missing: {listed(missing)}. "
             f"Its columns are {listed(columns)}."
         )
-    return Points(numbers(columns, names, path), tuple(name for name in columns if name not in names))
+    return Points(numbers(columns, names, path, gaps=gaps), tuple(name for name in columns if name not in names))
 
 
 def write_answers(path: Path, columns: Mapping[str, Any]) -> None:

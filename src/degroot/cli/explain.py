@@ -1,0 +1,67 @@
+"""``degroot explain``."""
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from degroot.cli.complaints import stopping_at_once
+from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, connected
+from degroot.cli.node import UnsafePickle
+from degroot.exceptions import InvalidInput
+
+
+def explain(
+    input_: Annotated[
+        Path, typer.Option("--input", metavar="FILE", help="The points: .csv, .parquet, .arrow or .npz.")
+    ],
+    row: Annotated[int, typer.Option(metavar="N", help="Which row of the file.", min=1)] = 1,
+    collective: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A collective: a TOML file or folder.")
+    ] = None,
+    coverage: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="With an interval that holds so often: 0.9.")
+    ] = None,
+    node: Node = None,
+    unsafe_pickle: UnsafePickle = False,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    config: Config = None,
+    insecure_loopback: InsecureLoopback = None,
+) -> None:
+    """Explain the collective answer about one row: who carries it, who disagrees, how stable it is."""
+    if (collective is None) == (node is None and config is None):
+        came = "neither" if collective is None else "both"
+        raise InvalidInput(f"Either --collective or a node must say who is asked; got {came}.")
+    asked: AbstractContextManager[Any] = (
+        nullcontext(_loaded(collective, unsafe_pickle))
+        if collective is not None
+        else connected(node, ca, certificate, key, config, insecure_loopback)
+    )
+    with stopping_at_once(), asked as found:
+        point = _point(input_, row, found)
+        if collective is not None and coverage is not None:
+            found.calibrate()
+        answer = found.consult(point, coverage=coverage)
+        typer.echo(answer.explain(0).text.replace("point 0", f"row {row}", 1))
+
+
+def _loaded(path: Path, unsafe_pickle: bool) -> Any:
+    from degroot import Collective
+
+    return Collective.load(path, unsafe_pickle=unsafe_pickle)
+
+
+def _point(path: Path, row: int, asked: Any) -> Any:
+    """The row that is meant, (1, d)."""
+    try:
+        from degroot import datafiles
+    except ImportError as error:
+        raise InvalidInput(f"Data files need extra packages: pip install 'degroot[batch]' ({error}).") from error
+
+    X = datafiles.points(path, asked.feature_names or (), gaps=getattr(asked, "takes_gaps", False)).X
+    if row > len(X):
+        raise InvalidInput(f"--row must be one of the {len(X)} rows of {path}; got {row}.")
+    return X[row - 1 : row]
