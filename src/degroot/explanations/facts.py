@@ -18,7 +18,7 @@ def facts(answer: Answered, point: Any, output: Any = None) -> dict[str, Any]:
 
     `output` is the number of an output or the name of a class; by default the most likely class, or the first output.
     """
-    i = _place(point, answer.points, "point", "points")
+    i = place(point, answer.points, "point", "points")
     names = [label(each) for each in answer.classes] or [str(q) for q in range(answer.outputs or 0)]
     q = None if answer.outputs is None else _output(answer, i, output, names)
     if q is None and output not in (None, 0):
@@ -39,7 +39,7 @@ def facts(answer: Answered, point: Any, output: Any = None) -> dict[str, Any]:
     return told | {"agents": _agents(answer, i, q, told["value"])}
 
 
-def _place(given: Any, count: int, name: str, nouns: str) -> int:
+def place(given: Any, count: int, name: str, nouns: str) -> int:
     """A place among so many, counted from the end if it is negative."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or not -count <= given < count:
         raise InvalidInput(f"`{name}` must be the number of one of {count} {nouns}; got {given!r}.")
@@ -54,7 +54,7 @@ def _output(answer: Answered, i: int, output: Any, names: Sequence[str]) -> int:
         if str(output) not in names:
             raise InvalidInput(f"`output` must be one of {', '.join(names)}; got {output!r}.")
         return names.index(str(output))
-    return _place(output, len(names), "output", "outputs")
+    return place(output, len(names), "output", "outputs")
 
 
 def _outputs(answer: Answered, i: int, names: Sequence[str]) -> list[dict[str, Any]]:

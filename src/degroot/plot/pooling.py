@@ -1,0 +1,90 @@
+"""Rounds: how beliefs meet when the agents pool."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from degroot.answers import Consensus
+from degroot.exceptions import InvalidInput
+from degroot.plot.canvas import COLOURS, GREY, axes, bare, called, legend
+from degroot.plot.matrix import among, matrix
+from degroot.points import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 100  # rounds
+AGREED = 1e-3  # of how far apart the beliefs were at first
+
+
+def rounds(answer: Consensus, i: int, output: int | str | None = None, *, ax: "Axes | None" = None) -> "Axes":
+    """Every agent's belief about the point `i`, round by round, until they agree: at most 100 rounds.
+
+    The answer needs `trust` and `beliefs`. Agents that were missing or left out are not drawn. Where the rule is not
+    the paper's, pooling does not end at the answer, and the picture says so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from degroot import Agent, Collective, plot
+    >>> rows = np.linspace(0.0, 10.0, 50)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"agent {k}") for k in (1, 2, 3)]
+    >>> ax = plot.rounds(Collective(agents).consult(rows), 7)
+    >>> ax.get_xlabel()
+    'round'
+    """
+    told = answer.explain(i, output).facts
+    places = [
+        k for k, agent in enumerate(told["agents"])
+        if agent["missing"] is None and not agent["left_out"] and agent["belief"] is not None
+    ]  # fmt: skip
+    if answer.trust is None or not places:
+        raise InvalidInput("`answer` must have the fields trust and beliefs; it has not.")
+    start = np.array([told["agents"][k]["belief"] for k in places])
+    path = _pooled(among(matrix(answer, told["point"]), places), start)
+    ax = axes(ax)
+    weights = [told["agents"][k]["weight"] or 0.0 for k in places]
+    _lines(ax, path, [answer.names[k] for k in places], weights)
+    _end(ax, path, told["value"])
+    ax.set(xlabel="round", xlim=(0, max(len(path) - 1, 1)))
+    ax.set_ylabel(called(told, "belief"), parse_math=False)
+    ax.set_title(f"Pooling at point {told['point']}")
+    ax.locator_params(axis="x", integer=True)
+    bare(ax)
+    return ax
+
+
+def _pooled(trust: Array, start: Array) -> Array:
+    """Beliefs after each round, (rounds + 1, K)."""
+    path = [start]
+    while len(path) <= MOST and np.ptp(path[-1]) > AGREED * np.ptp(start):
+        path.append(trust @ path[-1])
+    return np.array(path)
+
+
+def _lines(ax: "Axes", path: Array, names: list[str], weights: list[float]) -> None:
+    """A line for each agent; of many, those with the largest weights have colours and names."""
+    named = sorted(np.argsort([-weight for weight in weights], kind="stable")[: len(COLOURS)].tolist())
+    steps, few = np.arange(len(path)), len(path) <= 30
+    for k in set(range(len(names))) - set(named):
+        ax.plot(steps, path[:, k], color=GREY, lw=0.6, alpha=0.5)
+    handles = [
+        ax.plot(steps, path[:, k], color=colour, lw=1.8, marker="o" if few else None, ms=3.5, clip_on=False)[0]
+        for k, colour in zip(named, COLOURS, strict=False)
+    ]
+    left = len(names) - len(named)
+    others = [ax.plot([], [], color=GREY, lw=0.6)[0]] if left else []
+    legend(ax, [*handles, *others], [*(names[k] for k in named), *([f"{left} others"] if left else [])])
+
+
+def _end(ax: "Axes", path: Array, value: float | None) -> None:
+    """The answer as a line, and a word where pooling does not lead to it."""
+    if value is None:
+        return
+    ax.axhline(value, color="black", ls=":", lw=1.0)
+    beyond = max(abs(path[-1].min() - value), abs(path[-1].max() - value))
+    agreed = np.ptp(path[-1]) <= AGREED * np.ptp(path[0])
+    away = agreed and beyond > 0.01 * max(np.ptp(path[0]), abs(value - path[-1].mean()))
+    words = "the answer, by another rule" if away else "the answer"
+    ax.annotate(words, (1.0, value), xycoords=("axes fraction", "data"), xytext=(-4, 3), textcoords="offset points",
+                ha="right", va="bottom", fontsize="small")  # fmt: skip
