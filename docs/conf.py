@@ -22,6 +22,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "commands",
     "elsewhere",
+    "properties",
 ]
 exclude_patterns = ["gallery"]  # the sources; what was made of them is in `examples`
 suppress_warnings = ["config.cache"]  # the gallery's settings hold a function
@@ -31,7 +32,7 @@ suppress_warnings = ["config.cache"]  # the gallery's settings hold a function
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 nitpicky = True
-nitpick_ignore_regex = [(r"py:.*", r".*")]  # types of other projects: their documentation is not at hand
+nitpick_ignore_regex = [(r"py:class", r".*")]  # docstrings say types in words, or name those of other projects
 
 # -- docstrings --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,94 @@
+"""Every command and snippet of the documentation, as written."""
+
+import re
+import time
+import tomllib
+
+import pytest
+from documents import PAGES, ROOT, Terminal, blocks, matches
+from scenes import SCENES, nothing
+
+from degroot import Collective
+from degroot.node import configuration
+from degroot.saved.tomltext import toml_text
+
+DOCS = ROOT / "docs"
+PICTURE = re.compile("[─│┌└├▶]|──>")
+LOOKS = 60.0  # seconds in which a log comes to say what the page shows
+
+
+def of(page):
+    return str(page.relative_to(ROOT))
+
+
+def steps(page):
+    """The blocks that are tried in a folder, in order; doctests are run by pytest itself."""
+    return [each for each in blocks(page) if each.kind in ("console", "python", "toml") and not each.is_doctest]
+
+
+# -- no block that is not run ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of)
+def test_every_block_is_of_a_kind_that_is_tried(page):
+    for each in blocks(page):
+        if each.kind == "text":
+            assert PICTURE.search(each.text), f"{each}: text is for pictures; commands are console, code is python."
+        elif each.kind == "console":
+            assert each.commands, f"{each}: there is no command."
+        else:
+            assert each.is_directive or each.kind in ("python", "toml"), f"{each}: {each.kind!r} is not tried."
+            assert each.kind == "python" or ">>> " not in each.text, str(each)
+
+
+def test_pytest_runs_the_examples_of_every_page():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    assert "--doctest-glob=*.md" in settings["addopts"]
+    left_out = re.findall(r"--ignore=(\S+)", settings["addopts"])
+    for page in PAGES:
+        if any(each.is_doctest for each in blocks(page)):
+            assert any(of(page).startswith(place) for place in settings["testpaths"]), of(page)
+            assert not any(of(page).startswith(place) for place in left_out), of(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=of)
+def test_a_page_from_its_first_command_to_its_last(page, tmp_path):
+    scene = SCENES.get(of(page), nothing)
+    with Terminal(tmp_path, page.read_text(encoding="utf-8")) as terminal, scene(terminal):
+        for step in steps(page):
+            TRIED[step.kind](terminal, step)
+
+
+def commands(terminal, block):
+    for command, shown in block.commands:
+        code, printed = terminal.run(command)
+        until = time.monotonic() + LOOKS
+        while command.startswith("grep ") and not matches(shown, printed) and time.monotonic() < until:
+            time.sleep(0.5)  # a page says to look again until the log has it
+            code, printed = terminal.run(command)
+        told = f"{block}: $ {command}\n{printed}"
+        assert code == (2 if re.search("^degroot: ", shown, re.MULTILINE) else 0), told
+        assert not shown or matches(shown, printed), f"{told}\nis not\n{shown}"
+
+
+def script(terminal, block):
+    (terminal.folder / "snippet.py").write_text(terminal.here(block.text), encoding="utf-8")
+    code, printed = terminal.run("python snippet.py")
+    assert code == 0, f"{block}: {printed}"
+
+
+def settings(terminal, block):
+    """A collective is loaded, from where the page's commands find it; a part of a node's file is read in its place."""
+    text = terminal.here(block.text)
+    if "agents" in tomllib.loads(text):
+        (terminal.folder / "collective.toml").write_text(text, encoding="utf-8")
+        assert Collective.load(terminal.folder / "collective.toml").names
+        return
+    whole = tomllib.loads(configuration.template("north", "127.0.0.1:7441"))
+    path = terminal.folder / "whole.toml"
+    path.write_text(toml_text(whole | tomllib.loads(text)), encoding="utf-8")
+    assert configuration.read(path)
+
+
+TRIED = {"console": commands, "python": script, "toml": settings}
