@@ -13,7 +13,8 @@ from degroot.exceptions import InvalidInput
 
 FLAGS = "flags"  # beside MISSING, a column of text: who was left out or could not be checked
 ALL = (*FIELDS, FLAGS, MISSING)
-SINGLE = {"weights": "weight", "beliefs": "belief"}  # what one agent's column of a field is called
+SINGLE = {"weights": "weight", "beliefs": "belief", "sets": "set"}  # what one column of a field is called
+BOUNDS = ("lower", "upper", "sets")  # where a coverage was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,11 @@ class Columns:
         names = [SINGLE.get(field, field)]
         if field == "trust":
             names = [f"trust_{agent}_{self.agents[j]}" for agent, scored in self._scored() for j in scored]
-        elif field not in ("value", "standard_error"):
+        elif field not in ("value", "standard_error", *BOUNDS):
             names = [f"{name}_{agent}" for name in names for agent in self.agents]
         if self.outputs is not None and field not in ("weights", "trust"):
             names = [f"{name}_{output}" for name in names for output in self.outputs]
-        return [(name, pa.float64()) for name in names]
+        return [(name, pa.bool_() if field == "sets" else pa.float64()) for name in names]
 
     def _scored(self) -> Iterable[tuple[str, Iterable[int]]]:
         everybody = range(len(self.agents))

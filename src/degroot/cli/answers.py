@@ -7,15 +7,17 @@ import numpy as np
 
 from degroot.answers import MISSING, Consensus, Flag
 from degroot.batch import Columns, output_names
-from degroot.batch.columns import FLAGS, reason_of
+from degroot.batch.columns import BOUNDS, FLAGS, reason_of
 
 FIELDS = ("value", "standard_error", "weights")  # what the columns are made from
 
 
 def columns(answer: Consensus, classes: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """The columns: value, standard error, everybody's weight, who was missing, and what else is to be known."""
+    """The columns: value, standard error, bounds if any, everybody's weight, who was missing, and what else is told."""
     shape = np.asarray(answer.value).shape
-    made = Columns((*FIELDS, MISSING, FLAGS), answer.names, output_names(shape[1] if len(shape) > 1 else None, classes))
+    bounds = [name for name in BOUNDS if getattr(answer, name) is not None]
+    fields = (*FIELDS[:2], *bounds, *FIELDS[2:], MISSING, FLAGS)
+    made = Columns(fields, answer.names, output_names(shape[1] if len(shape) > 1 else None, classes))
     return dict(zip(made.schema.names, (each.to_pylist() for each in made.arrays(answer)), strict=True))
 
 

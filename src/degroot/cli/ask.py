@@ -32,6 +32,9 @@ def ask(
     way: Annotated[str, typer.Option(help="solve: at the asked node; rounds: the nodes pool.")] = "solve",
     tolerance: Annotated[float | None, typer.Option(help="Of rounds: how far apart beliefs may stay.")] = None,
     rounds: Annotated[int | None, typer.Option(help="How many rounds at most.", min=1)] = None,
+    coverage: Annotated[
+        float | None, typer.Option(help="With lower and upper bounds that hold the outcome so often, such as 0.9.")
+    ] = None,
     no_guard: Annotated[bool, typer.Option("--no-guard", help="Without the guard against liars.")] = False,
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
@@ -46,7 +49,7 @@ def ask(
     with stopping_at_once(), asked as collective:
         points = datafiles.points(input_, collective.feature_names or ())
         begun = time.perf_counter()
-        answer = collective.consult(points.X, FIELDS)
+        answer = collective.consult(points.X, FIELDS, coverage=coverage)
         told = [summary(answer), f"{time.perf_counter() - begun:.2f} seconds"]
         table = columns(answer, collective.classes)
     if points.ignored:

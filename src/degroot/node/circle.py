@@ -2,20 +2,24 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.node.calibrated import Calibrated
 from degroot.node.configuration import Configuration
 from degroot.node.descriptions import described, differing
-from degroot.node.faults import PeerError, PeerRefused
+from degroot.node.faults import LEFT, PeerError, PeerRefused, PeerUnreachable
 from degroot.node.links import Link, Wiring
 from degroot.node.membership import Membership, settle
 from degroot.node.metrics import Metrics
 from degroot.node.opinion import Opinion
+from degroot.node.rehearsed import Rehearsed
 from degroot.node.scores import OnDemand, Scores
 from degroot.node.threads import asked_model
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.points import Array
+from degroot.rules import MOMENTS
 
 READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"
 
@@ -26,6 +30,8 @@ class Circle:
     def __init__(self, configuration: Configuration, wiring: Wiring, scores: Scores | OnDemand, log: Any) -> None:
         self.configuration, self.wiring, self.scores = configuration, wiring, scores
         self.links: dict[str, Link] = {}
+        self.rehearsed: Rehearsed | None = None  # for intervals, and
+        self.lacking = "it has not rehearsed yet"  # why there is nothing
         self._log = log
         self._following: dict[str, asyncio.Task[None]] = {}
 
@@ -52,16 +58,32 @@ class Circle:
         for name in list(self.links):
             await self._leave(name)
 
-    async def opinion(self, points: Array, *, spread: bool = False, guard: bool = False) -> Opinion:
+    async def opinion(
+        self, points: Array, *, spread: bool = False, guard: bool = False, interval: bool = False
+    ) -> Opinion:
         """What this node says of points."""
         seat = await self.scores.seat_for(points, self.links)
         if guard and not seat.guarded:
             raise InvalidInput("The guard must be on at all nodes; here it is off.")
-        return await asked_model(seat.quick(len(points)), lambda: seat.opinion(points, spread=spread, guard=guard))
+        rehearsed, lacking = self.rehearsed, self.lacking
+
+        def formed() -> Opinion:
+            opinion = seat.opinion(points, spread=spread, guard=guard)
+            if not interval:
+                return opinion
+            return replace(opinion, calibrated=Calibrated(lacking) if rehearsed is None else rehearsed.told(points))
+
+        return await asked_model(seat.quick(len(points)), formed)
 
     def membership(self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = ()) -> Membership:
         """Who can answer together. `found`: whose models each node at hand has scored."""
         return settle(self.names, found, missing, self.configuration.name, apart)
+
+    def link(self, name: str) -> Link:
+        """The way to a peer."""
+        if name not in self.links:
+            raise PeerUnreachable(name, LEFT)
+        return self.links[name]
 
     def troubled(self) -> dict[str, str]:
         """Who cannot be asked now, and why."""
@@ -71,6 +93,11 @@ class Circle:
         """Whose models are scored by their peers, not by themselves."""
         told = [name for name, link in self.links.items() if link.description and link.description.scored_by_peers]
         return [*told, self.configuration.name] if self.scores.seat.agent.scored_by_peers else told
+
+    @property
+    def spread(self) -> bool:
+        """Whether it has to be known how near rows are, to weigh opinions."""
+        return bool(self.set_aside()) or self.scores.seat.option.made.uses == MOMENTS
 
     def state(self, link: Link) -> str:
         """How it stands with a peer."""
@@ -90,6 +117,9 @@ class Circle:
             v1.Member(name=name, state=self.state(link), reason=link.trouble or "", progress=link.progress)
             for name, link in sorted(self.links.items())
         )
+        if self.rehearsed is not None:
+            description.rehearsed.extend(v1.Model(name=n, version=version) for n, version in self.rehearsed.models)
+            description.calibrated = self.rehearsed.summary is not None
         return description
 
     def accept(self, description: v1.Description, name: str) -> None:
@@ -111,11 +141,11 @@ class Circle:
                 await link.describe(lambda description: self.accept(description, link.name))
                 await self.scores.score(link)
                 self.wiring.metrics.calibrated(link.name, link.progress)
-                trouble = None
+                trouble, link.setback = None, None
             except PeerError as error:
-                trouble = error.reason
+                trouble, link.setback = error.reason, error
             except DeGrootError as error:
-                trouble = str(error)
+                trouble, link.setback = str(error), error
             except Exception as error:  # a mistake of ours: the peer is looked after all the same
                 trouble = f"{type(error).__name__}: {error}"
                 self._log.exception("a peer could not be looked after", peer=link.name)

@@ -12,6 +12,7 @@ from degroot.addresses import check_loopback
 from degroot.answers import FIELDS, Consensus, asked
 from degroot.collective import Collective
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.intervals import rows_needed
 from degroot.node.access import NAME
 from degroot.node.configuration import IdentityFiles
 from degroot.node.faults import from_rpc
@@ -22,7 +23,7 @@ from degroot.node.v1 import collective_pb2_grpc
 from degroot.node.wire import PROTOCOL, SOLVE, tensor
 from degroot.points import Array
 from degroot.progress import progress
-from degroot.tables import as_table, column_names, same_columns, to_numbers
+from degroot.tables import as_table, column_names, row_labels, same_columns, to_numbers
 
 BATCH = 1000  # points in one message
 
@@ -115,9 +116,12 @@ class RemoteCollective(Collective):
         return np.asarray(self.consult(X, "value").value)
 
     def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, coverage: float | None = None) -> Consensus:
-        """The collective prediction with what lies behind it, as in process; by rounds without `trust`."""
-        if coverage is not None:
-            self._at_the_nodes("Intervals")
+        """The collective prediction with what lies behind it, as in process; by rounds without `trust`.
+
+        With a `coverage`, by solving only, there are `lower` and `upper`, or `sets` of classes: once the nodes have
+        rehearsed, which they do by themselves.
+        """
+        self._check_coverage(coverage)
         names = [name for name in asked(fields, FIELDS) if not self._hidden(name, fields)]
         X = as_table(X)
         points = np.asarray(to_numbers(X), np.float64)
@@ -125,18 +129,20 @@ class RemoteCollective(Collective):
         if points.shape[1] != expected:
             raise InvalidInput(f"`X` must have {expected} features, as the nodes' rows do; got {points.shape[1]}.")
         same_columns(column_names(X), self.feature_names)
-        replies = Replies(names, self._described.outputs or None)
-        for answer in self._answers(points, names, column_names(X)):
+        bounds = () if coverage is None else ("sets",) if self.classes else ("lower", "upper")
+        replies = Replies([*names, *bounds], self._described.outputs or None)
+        for answer in self._answers(points, names, column_names(X), coverage):
             replies.add(answer)
-        return replies.consensus(self.names)
+        about = {"coverage": None if coverage is None else float(coverage), "classes": self.classes}
+        return replies.consensus(self.names, index=row_labels(X), **about)
 
     def close(self) -> None:
         """Hang up."""
         self._channel.close()
 
-    def calibrate(self) -> NoReturn:
-        """Not over the network."""
-        self._at_the_nodes("Calibration of intervals")
+    def calibrate(self) -> "RemoteCollective":
+        """Itself: nodes calibrate by themselves, when they have scored each other and whenever a model changes."""
+        return self
 
     def audit(self, X: Any) -> NoReturn:
         """Not over the network."""
@@ -161,14 +167,19 @@ class RemoteCollective(Collective):
         """By rounds nobody sees trust: it is left out unless it was asked for by name, which is an error."""
         return name == "trust" and self._terms["way"] != SOLVE and fields is FIELDS
 
-    def _answers(self, points: Array, fields: Sequence[str], names: Sequence[str] | None) -> Iterable[v1.Answer]:
+    def _check_coverage(self, coverage: float | None) -> None:
+        if coverage is None:
+            return
+        rows_needed(coverage)
+        if self._terms["way"] != SOLVE:
+            raise InvalidInput(f"Intervals must be asked for by solving, way={SOLVE!r}; got {self._terms['way']!r}.")
+
+    def _answers(
+        self, points: Array, fields: Sequence[str], names: Sequence[str] | None, coverage: float | None
+    ) -> Iterable[v1.Answer]:
         batches = [points[start : start + BATCH] for start in range(0, len(points), BATCH)] or [points]
-        requests = (
-            v1.ConsultRequest(
-                protocol=PROTOCOL, points=tensor(batch), fields=fields, feature_names=names or (), **self._terms
-            )
-            for batch in batches
-        )
+        terms = self._terms | {"fields": fields, "feature_names": names or (), "coverage": coverage}
+        requests = (v1.ConsultRequest(protocol=PROTOCOL, points=tensor(batch), **terms) for batch in batches)
         if len(batches) == 1:
             yield self._call(self._stub.Ask, next(requests))
             return

@@ -1,6 +1,7 @@
 """Links: the way to one peer, and what is known of it."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import grpc
 from grpc import StatusCode
 from tritonclient.grpc import service_pb2_grpc
 
+from degroot.exceptions import DeGrootError
 from degroot.node import inference
 from degroot.node.access import NAME
 from degroot.node.configuration import Limits, Peer
@@ -17,6 +19,7 @@ from degroot.node.conversation import Conversation
 from degroot.node.faults import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
 from degroot.node.ledger import OUT, Ledger
 from degroot.node.metrics import Metrics
+from degroot.node.pace import Pace
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.v1 import collective_pb2_grpc
 from degroot.node.wire import PROTOCOL
@@ -70,14 +73,21 @@ class Link:
         self._free: list[Conversation] = []  # open streams on which nothing is asked now
         self._asking = asyncio.Semaphore(max(1, wiring.limits.concurrent_calls // 2))  # the peer's limits are like ours
         self.description: v1.Description | None = None
-        self.trouble: str | None = "not reached yet"
+        self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
+        self.setback: DeGrootError | None = None  # why its model could not be scored when that was last tried
         self.progress = 0.0  # of calibration
+        self.pace = Pace()
         self._closed = False
 
     @property
     def name(self) -> str:
         """The peer's name."""
         return self.peer.name
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it cannot be asked now, if it cannot."""
+        return None if self.fault is None else self.fault.reason
 
     @property
     def version(self) -> str:
@@ -88,20 +98,24 @@ class Link:
         """Ask the peer who it is; `accept` raises if it cannot take part."""
         request = v1.DescribeRequest(protocol=PROTOCOL)
         self._record("describe", 0, request.ByteSize())
+        begun = time.perf_counter()
         try:
             description = await self._call(self._collective.Describe, request)
+            self.pace.took(time.perf_counter() - begun)
             accept(description)
         except PeerError as error:
-            self.trouble = error.reason
+            self.fault = error
             raise
-        self.description, self.trouble = description, None
+        self.description, self.fault = description, None
 
     async def opinion(self, question: v1.Question) -> v1.OpinionReply:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
         seconds = self._wiring.deadline
         try:
             async with asyncio.timeout(seconds), self._asking:
+                begun = time.perf_counter()
                 reply = await self._conversed(question)
+                self.pace.took(time.perf_counter() - begun)
         except TimeoutError:
             raise self._troubled(late(self.name, seconds)) from None
         except asyncio.CancelledError as error:
@@ -145,7 +159,8 @@ class Link:
         if self._free:
             with suppress(grpc.RpcError):
                 return await self._asked(self._free.pop(), question)
-            self._record("opinion", question.points.shape[0], question.ByteSize())  # it is sent again
+            kind = "rehearsal" if question.rehearsal else "opinion"
+            self._record(kind, question.points.shape[0], question.ByteSize())  # it is sent again
         if self._closed:
             raise PeerUnreachable(self.name, LEFT)
         return await self._asked(Conversation(self._collective.Opinion(metadata=self._metadata())), question)
@@ -174,7 +189,7 @@ class Link:
             raise left(self.name, error) from error
 
     def _troubled(self, error: PeerError) -> PeerError:
-        self.trouble = error.reason
+        self.fault = error
         self._end_all()
         return error
 

@@ -1,23 +1,17 @@
 """Opinions: what one node says of points and of everybody's models near them, here and on the wire."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from degroot.expectations import Expected
+from degroot.node import calibrated
+from degroot.node.calibrated import Calibrated
+from degroot.node.scored import Model, models
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed, array, tensor
 from degroot.points import Array
 from degroot.tables import LARGEST
-
-
-class Model(NamedTuple):
-    """One organisation's model."""
-
-    name: str
-    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +36,7 @@ class Opinion:
     spread: Array | None = None  # (M,)
     effective: Array | None = None  # (M,)
     expectation: Expectation | None = None
+    calibrated: Calibrated | None = None  # for intervals
 
 
 def encode(opinion: Opinion, number: int) -> v1.OpinionReply:
@@ -54,10 +49,12 @@ def encode(opinion: Opinion, number: int) -> v1.OpinionReply:
             getattr(reply, name).CopyFrom(tensor(values))
     if opinion.expectation is not None:
         reply.expectation.CopyFrom(encode_expectation(opinion.expectation))
+    if opinion.calibrated is not None:
+        reply.calibrated.CopyFrom(calibrated.encode(opinion.calibrated))
     return reply
 
 
-def decode(reply: v1.OpinionReply, points: int, outputs: int) -> Opinion:
+def decode(reply: v1.OpinionReply, points: int, outputs: int, *, classes: bool = False) -> Opinion:
     """What a peer said of so many points, if it has the right shapes; whether it can be true is for the guard."""
     M, scored = points, models(reply.scored)
     K = len(scored)
@@ -70,7 +67,9 @@ def decode(reply: v1.OpinionReply, points: int, outputs: int) -> Opinion:
     if ("errors" in found) == ("moments" in found) or not scored:
         raise Malformed("An opinion must have either errors or second moments of some models.")
     expectation = decode_expectation(reply.expectation, M, K, outputs) if reply.HasField("expectation") else None
-    return Opinion(reply.model_version, beliefs_of(reply.beliefs, M, outputs), scored, **found, expectation=expectation)
+    told = calibrated.decode(reply.calibrated, M, outputs, classes=classes) if reply.HasField("calibrated") else None
+    beliefs = beliefs_of(reply.beliefs, M, outputs)
+    return Opinion(reply.model_version, beliefs, scored, **found, expectation=expectation, calibrated=told)
 
 
 def beliefs_of(message: v1.Tensor, points: int, outputs: int) -> Array:
@@ -79,14 +78,6 @@ def beliefs_of(message: v1.Tensor, points: int, outputs: int) -> Array:
     if np.abs(beliefs).max(initial=0.0) > LARGEST:
         raise Malformed(f"`beliefs` must not exceed {LARGEST:g} in size; they reach {np.abs(beliefs).max():g}.")
     return beliefs
-
-
-def models(told: Sequence[v1.Model]) -> tuple[Model, ...]:
-    """The models that a message lists, each once."""
-    listed = tuple(Model(each.name, each.version) for each in told)
-    if len({each.name for each in listed}) < len(listed):
-        raise Malformed(f"`scored` must name each model once; got {len(listed)} names, some of them twice.")
-    return listed
 
 
 def encode_expectation(expectation: Expectation) -> v1.Expectation:

@@ -10,7 +10,7 @@ from degroot.agents import Agent
 from degroot.collective import Collective
 from degroot.judges import Judge, residuals_of
 from degroot.node.configuration import Configuration
-from degroot.node.opinion import Model
+from degroot.node.scored import Model
 from degroot.node.seat import FEW, Seat
 from degroot.points import Array
 from degroot.rules import RULES, Option
@@ -84,5 +84,5 @@ def warmed(seat: Seat) -> None:
         agents, 5, option.rule, metric=seat.judge.metric, kernel=option.reach.kernel, ridge=option.ridge,
         guard=seat.guarded,
     )  # fmt: skip
-    collective.consult(rows[0])
+    collective.calibrate().consult(rows[0], coverage=0.5)
     seat.opinion(seat.agent.X[:1], guard=seat.guarded)

@@ -19,9 +19,10 @@ from degroot.node.circle import ABSENT, Circle
 from degroot.node.faults import PeerError, PeerLate, PeerUnreachable, from_rpc, late, left
 from degroot.node.links import Link
 from degroot.node.membership import Membership
-from degroot.node.opinion import Opinion, beliefs_of, decode_expectation, models
+from degroot.node.opinion import Opinion, beliefs_of, decode_expectation
 from degroot.node.questions import Asked
 from degroot.node.rounds import FEW, Held, Pooled, Terms, check_rule, take_part, weight_of
+from degroot.node.scored import models
 from degroot.node.session import Lost, Sessions
 from degroot.node.solving import Answered, absent, grounds, spread_out, stale
 from degroot.node.threads import computed
@@ -68,6 +69,8 @@ def _check(circle: Circle, asked: Asked) -> None:
     check_rule(seat)
     if "trust" in asked.fields:
         raise InvalidInput("Rounds show nobody's trust: `fields` must not include 'trust'; it does.")
+    if asked.coverage is not None:
+        raise InvalidInput("Intervals must be asked for by solving, way='solve'; got way='rounds'.")
     if circle.set_aside():
         raise InvalidInput(
             "Rounds need agents that score their own models; "
@@ -149,7 +152,7 @@ async def _opinions(
         if isinstance(reply, PeerError):
             losses[name] = reply.reason
             if name in circle.links and isinstance(reply, PeerLate | PeerUnreachable):
-                circle.links[name].trouble = reply.reason  # it is not asked again until it has described itself
+                circle.links[name].fault = reply  # it is not asked again until it has described itself
         else:
             opinions[name] = reply
     if losses:

@@ -7,9 +7,12 @@ from functools import partial
 from itertools import count
 
 from degroot.exceptions import InvalidInput
+from degroot.intervals import rows_needed
 from degroot.node.circle import Circle
 from degroot.node.faults import BadReply, PeerError
+from degroot.node.intervals import bounded, calibrated
 from degroot.node.links import Link
+from degroot.node.membership import Membership
 from degroot.node.opinion import Opinion, decode
 from degroot.node.seat import FEW, Seat
 from degroot.node.solving import Answered, Impossible, solve
@@ -19,6 +22,7 @@ from degroot.node.wire import PROTOCOL, Malformed, tensor
 from degroot.points import Array
 from degroot.rules import MOMENTS
 
+REHEARSAL = "rehearsal"  # what a question is called whose points are rows of the one who asks
 IMPOSSIBLE = "its opinion is none that rows could give"
 _numbers = count(1)
 
@@ -30,18 +34,20 @@ class Asked:
     points: Array  # (M, d)
     fields: Sequence[str]
     guard: bool
+    coverage: float | None = None  # of intervals; None: without them
 
 
 async def consult(circle: Circle, asked: Asked) -> Answered:
     """The collective's answer in one round."""
     aside, missing = circle.set_aside(), circle.troubled()
-    opinions = await _gathered(circle, asked, missing, bool(aside))
-    option = circle.scores.seat.option
+    if asked.coverage is not None:
+        rows_needed(asked.coverage)  # refuses one that is none
+    opinions = await _gathered(circle, asked, missing)
     while True:
         scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
         roster, who = circle.names, circle.membership(scored, missing)
         who.check(circle.configuration.needed)
-        work = partial(solve, roster, who, opinions, option, asked.fields, guard=asked.guard, aside=aside)
+        work = partial(_solved, circle.scores.seat, asked, roster, who, opinions, aside)
         try:
             return await computed(len(asked.points) <= FEW, work)
         except Impossible as error:
@@ -50,19 +56,38 @@ async def consult(circle: Circle, asked: Asked) -> Answered:
                 del opinions[name]
 
 
-async def _gathered(circle: Circle, asked: Asked, missing: dict[str, str], aside: bool) -> dict[str, Opinion]:
+def _solved(
+    seat: Seat, asked: Asked, roster: Sequence[str], who: Membership, opinions: dict[str, Opinion], aside: Sequence[str]
+) -> Answered:
+    """The answer of those who take part, with intervals if they are asked for."""
+    fields = list(asked.fields)
+    if asked.coverage is None:
+        return solve(roster, who, opinions, seat.option, fields, guard=asked.guard, aside=aside)
+    told = calibrated(who.members, opinions)
+    with_value = list(dict.fromkeys([*fields, "value"]))
+    answered = solve(roster, who, opinions, seat.option, with_value, guard=asked.guard, aside=aside)
+    answered = bounded(answered, told, asked.coverage, classes=seat.agent.classes is not None)
+    if "value" not in fields:
+        del answered.fields["value"]
+    return answered
+
+
+def asking(points: Array, **wanted: bool) -> v1.Question:
+    """A question about points; `wanted`: what opinions are to have beside what they always have."""
+    return v1.Question(protocol=PROTOCOL, id=next(_numbers), points=tensor(points), **wanted)
+
+
+async def _gathered(circle: Circle, asked: Asked, missing: dict[str, str]) -> dict[str, Opinion]:
     """Everybody's opinion; who has none that can be used becomes `missing`."""
-    seat = circle.scores.seat
-    spread = aside or seat.option.made.uses == MOMENTS
-    question = v1.Question(
-        protocol=PROTOCOL, id=next(_numbers), points=tensor(asked.points), spread=spread, guard=asked.guard
-    )
+    seat, wanted = circle.scores.seat, {"spread": circle.spread, "guard": asked.guard}
+    wanted |= {"interval": asked.coverage is not None}
+    question = asking(asked.points, **wanted)
     links = [link for name, link in circle.links.items() if name not in missing]
     circle.wiring.record([link.name for link in links], "opinion", len(asked.points), question.ByteSize())
-    waiting = [asyncio.create_task(_heard(link, question, len(asked.points), seat)) for link in links]
+    waiting = [asyncio.create_task(heard(link, question, len(asked.points), seat)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own opinion
-        opinions = {circle.configuration.name: await circle.opinion(asked.points, spread=spread, guard=asked.guard)}
+        opinions = {circle.configuration.name: await circle.opinion(asked.points, **wanted)}
         replies = await asyncio.gather(*waiting)
     finally:
         for task in waiting:
@@ -75,10 +100,11 @@ async def _gathered(circle: Circle, asked: Asked, missing: dict[str, str], aside
     return opinions
 
 
-async def _heard(link: Link, question: v1.Question, rows: int, seat: Seat) -> Opinion | PeerError:
+async def heard(link: Link, question: v1.Question, rows: int, seat: Seat) -> Opinion | PeerError:
     """What a peer says, or why it says nothing that can be used."""
     try:
-        opinion = decode(await link.opinion(question), rows, seat.outputs)
+        reply = await link.opinion(question)
+        opinion = decode(reply, rows, seat.outputs, classes=seat.agent.classes is not None)
     except PeerError as error:
         return error
     except Malformed as error:

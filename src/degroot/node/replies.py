@@ -23,8 +23,8 @@ class Replies:
         """Take in the answer to the next batch."""
         self._answers.append(answer)
 
-    def consensus(self, known: Sequence[str]) -> Consensus:
-        """All of it as one answer."""
+    def consensus(self, known: Sequence[str], **about: Any) -> Consensus:
+        """All of it as one answer; `about`: what is known of the question."""
         names = tuple(sorted({*known, *(name for answer in self._answers for name in answer.names)}))
         parts: dict[str, list[Array]] = {name: [] for name in self._fields}
         flags: dict[tuple[str, str], list[Any]] = {}
@@ -40,8 +40,10 @@ class Replies:
             start += size
         told = tuple(Flag(agent, why, np.concatenate(points)) for (agent, why), points in flags.items())
         fields: dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
+        if "sets" in fields:
+            fields["sets"] = fields["sets"] != 0.0
         rounds = max((answer.rounds for answer in self._answers), default=0)
-        return Consensus(names, **fields, flags=told, rounds=rounds or None)
+        return Consensus(names, **fields, flags=told, rounds=rounds or None, **about)
 
     def _values(self, answer: v1.Answer, name: str, names: Sequence[str]) -> Array:
         K, Q = len(answer.names), self._outputs or 1

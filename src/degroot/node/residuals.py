@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from degroot.exceptions import DeGrootError
 from degroot.folders import save
-from degroot.node.opinion import Model
+from degroot.node.scored import Model
 from degroot.points import Array
 
 BLOCK = 1 << 17  # numbers written at once

@@ -14,9 +14,9 @@ from degroot.node.inference import predictions_in
 from degroot.node.links import Link
 from degroot.node.metrics import Metrics
 from degroot.node.nearby import rows_near
-from degroot.node.opinion import Model
 from degroot.node.organisation import own_residuals
 from degroot.node.residuals import Residuals, Unfinished
+from degroot.node.scored import Model
 from degroot.node.seat import Seat
 from degroot.node.threads import asked_model, computed
 from degroot.node.wire import Malformed

@@ -14,7 +14,8 @@ from degroot.agents import Agent
 from degroot.evidence import Evidence
 from degroot.expectations import Expectations, Expected
 from degroot.judges import Judge
-from degroot.node.opinion import Expectation, Model, Opinion
+from degroot.node.opinion import Expectation, Opinion
+from degroot.node.scored import Model
 from degroot.points import Array, block_size, in_blocks
 from degroot.rules import MOMENTS, NOTHING, Option
 

@@ -3,9 +3,10 @@
 import asyncio
 import gc
 import signal
+import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -13,8 +14,9 @@ from degroot.exceptions import InvalidInput
 from degroot.folders import make_folder
 from degroot.node import identity, inference, metrics
 from degroot.node.access import Access
+from degroot.node.answering import Answering
 from degroot.node.circle import Circle
-from degroot.node.configuration import ON_DEMAND, RIGHTS, Configuration
+from degroot.node.configuration import ON_DEMAND, RIGHTS, Configuration, Page
 from degroot.node.inspection import check_peers
 from degroot.node.ledger import Ledger
 from degroot.node.limits import Allowances
@@ -23,6 +25,8 @@ from degroot.node.locks import locked
 from degroot.node.logs import logger
 from degroot.node.organisation import seated, warmed
 from degroot.node.reading import Reading
+from degroot.node.recent import Recent
+from degroot.node.rehearsing import keep_rehearsed
 from degroot.node.residuals import Residuals
 from degroot.node.scores import OnDemand, Scores
 from degroot.node.seat import Seat
@@ -32,6 +36,9 @@ from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2_grpc
 from degroot.node.versions import OtherVersions
 from degroot.node.watching import watch
+
+if TYPE_CHECKING:
+    from degroot.node.page.serving import Serving
 
 HANDSHAKE_SECONDS = 10
 
@@ -48,11 +55,17 @@ def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe
         measured = metrics.Metrics()
         if configuration.metrics_port is not None:
             stack.callback(metrics.serve(measured.registry, configuration.metrics_port).close)
-        asyncio.run(_serve(configuration, first, ledger, measured, unsafe_pickle))
+        opened = None if configuration.page is None else stack.enter_context(_opened(configuration.page))
+        asyncio.run(_serve(configuration, first, ledger, measured, unsafe_pickle, opened))
 
 
 async def _serve(
-    configuration: Configuration, first: Seat, ledger: Ledger, measured: metrics.Metrics, unsafe_pickle: bool
+    configuration: Configuration,
+    first: Seat,
+    ledger: Ledger,
+    measured: metrics.Metrics,
+    unsafe_pickle: bool,
+    opened: socket.socket | None,
 ) -> None:
     log, files = logger(configuration.name), configuration.identity
     credentials = None if files is None else identity.channel_credentials(files)
@@ -72,19 +85,24 @@ async def _serve(
         return clients | peers | {now.name: frozenset(RIGHTS)}
 
     access = Access(configuration.name, roster, Allowances(limits), ledger, measured, files is None, log=log)
-    server = _server(configuration, circle, access, measured, log)
+    answering = Answering(circle, measured, None if opened is None else Recent())
+    server = _server(configuration, answering, access, log)
     stopping = _stopping()
     log.info("getting ready", note="the first time after installation this takes a while: kernels are compiled")
     await computed(False, warmed, first)
     await server.start()
     await circle.change(configuration)
+    page = None if opened is None else _page(answering, opened, log)
     gc.collect()
     gc.freeze()  # what is there now stays: collections need not look at it again
     log.info("serving", listen=configuration.listen, model=first.version, peers=len(configuration.peers))
-    watching = asyncio.create_task(watch(circle, unsafe_pickle, log))
+    beside = [asyncio.create_task(work) for work in (watch(circle, unsafe_pickle, log), keep_rehearsed(circle, log))]
     await stopping.wait()
     log.info("stopping")
-    watching.cancel()
+    for task in beside:
+        task.cancel()
+    if page is not None:
+        await page.close()
     await _finish(server, access, timing.shutdown_seconds)
     await circle.close()
     log.info("stopped")
@@ -99,10 +117,23 @@ async def _finish(server: grpc.aio.Server, access: Access, seconds: float) -> No
     await server.stop(max(0.0, until - loop.time()))
 
 
-def _server(
-    configuration: Configuration, circle: Circle, access: Access, measured: metrics.Metrics, log: Any
-) -> grpc.aio.Server:
-    limits = configuration.limits
+def _opened(page: Page) -> socket.socket:
+    """Where the page listens. What it is made with is imported only where there is one."""
+    try:
+        from degroot.node.page.serving import bound
+    except ModuleNotFoundError as error:
+        raise InvalidInput(f"The page needs extra packages: pip install 'degroot[node]' ({error}).") from error
+    return bound(page)
+
+
+def _page(answering: Answering, opened: socket.socket, log: Any) -> "Serving":
+    from degroot.node.page.serving import Serving
+
+    return Serving(answering, opened, log)
+
+
+def _server(configuration: Configuration, answering: Answering, access: Access, log: Any) -> grpc.aio.Server:
+    limits, circle = configuration.limits, answering.circle
     callers = 1 + len(configuration.peers) + len(configuration.clients)
     server = grpc.aio.server(
         interceptors=[Reading(access)],
@@ -115,7 +146,7 @@ def _server(
             ("grpc.so_reuseport", 0),
         ],
     )
-    service = CollectiveService(circle, access, measured, log)
+    service = CollectiveService(answering, access, log)
     collective_pb2_grpc.add_CollectiveServicer_to_server(service, server)  # type: ignore[no-untyped-call]
     inference.add_to(server, inference.ModelService(configuration.name, lambda: circle.scores.seat, access))
     server.add_generic_rpc_handlers([OtherVersions()])

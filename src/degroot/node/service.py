@@ -1,7 +1,6 @@
 """The service: what a node answers to peers and to those who ask, `degroot.v1`."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -11,18 +10,16 @@ from grpc import StatusCode
 from degroot.answers import FIELDS, asked
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 from degroot.node.access import Access, Visit
-from degroot.node.circle import Circle
+from degroot.node.answering import Answering
 from degroot.node.configuration import ASK, OPINION
 from degroot.node.faults import told_to_peers
 from degroot.node.limits import Exceeded
 from degroot.node.member import Member
 from degroot.node.membership import TooFew
-from degroot.node.metrics import Metrics
 from degroot.node.opinion import encode
-from degroot.node.pooling import Until, pool
-from degroot.node.questions import Asked, checked, consult
+from degroot.node.pooling import Until
+from degroot.node.questions import REHEARSAL, Asked, checked
 from degroot.node.rounds import MOST
-from degroot.node.session import Sessions
 from degroot.node.solving import Answered
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.v1 import collective_pb2_grpc
@@ -35,10 +32,10 @@ AHEAD = 2  # batches of one stream that wait for those before them
 class CollectiveService(collective_pb2_grpc.CollectiveServicer):
     """One node, for whoever may ask it and whoever it answers with."""
 
-    def __init__(self, circle: Circle, access: Access, metrics: Metrics, log: Any) -> None:
-        self._circle, self._access, self._metrics, self._log = circle, access, metrics, log
-        self._sessions = Sessions()
-        self._member = Member(circle, self._sessions, access)
+    def __init__(self, answering: Answering, access: Access, log: Any) -> None:
+        self._answering, self._access, self._log = answering, access, log
+        self._circle = answering.circle
+        self._member = Member(self._circle, answering.sessions, access)
 
     async def Describe(self, request: v1.DescribeRequest, context: Any) -> v1.Description:  # noqa: N802
         """Who this node is."""
@@ -55,9 +52,10 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             while (question := await visit.next_message()) is not None:
                 await visit.refusing(check_protocol, question.protocol)
                 points = await visit.refusing(self._points, question.points)
-                await visit.message("opinion", len(points), question.ByteSize())
+                kind = REHEARSAL if question.rehearsal else OPINION
+                await visit.message(kind, len(points), question.ByteSize())
                 reply = await self._opinion(question, points)
-                await visit.reply("opinion", len(points), reply)
+                await visit.reply(kind, len(points), reply)
 
     async def Pool(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """Take part in pooling: with `begin` as a member, with `join` as one that others send beliefs to."""
@@ -109,11 +107,11 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _answer(self, request: v1.ConsultRequest, visit: Visit) -> v1.Answer:
-        begun = time.perf_counter()
         question = await visit.refusing(self._asked, request)
         await visit.message("consult", len(question.points), request.ByteSize())
         try:
-            answered = await self._answered(request, question)
+            until = None if request.way in ("", SOLVE) else Until(request.tolerance, request.rounds)
+            answered = await self._answering.answer(visit.name, question, until)
         except TooFew as error:
             await visit.refuse("quorum", StatusCode.UNAVAILABLE, str(error))
         except AgentError as error:
@@ -122,15 +120,9 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
         except Exceeded as exceeded:
             await visit.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
-        answer = _encoded(answered, self._circle.scores.seat.agent.outputs)
+        answer = encoded(answered, self._circle.scores.seat.agent.outputs)
         visit.answered("consult", len(question.points), answer.ByteSize())
-        self._metrics.answered(time.perf_counter() - begun, answered.rounds)
         return answer
-
-    async def _answered(self, request: v1.ConsultRequest, question: Asked) -> Answered:
-        if request.way in ("", SOLVE):
-            return await consult(self._circle, question)
-        return await pool(self._circle, self._sessions, question, Until(request.tolerance, request.rounds))
 
     def _asked(self, request: v1.ConsultRequest) -> Asked:
         """What is asked, if it makes sense."""
@@ -145,7 +137,8 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         seat = self._circle.scores.seat
         points = checked(self._points(request.points, None), list(request.feature_names), seat)
         fields = asked(list(request.fields), FIELDS)
-        return Asked(points, fields, seat.guarded and not request.unguarded)
+        coverage = request.coverage if request.HasField("coverage") else None
+        return Asked(points, fields, seat.guarded and not request.unguarded, coverage)
 
     def _points(self, message: v1.Tensor, features: int | None = -1) -> Array:
         known = self._circle.scores.seat.agent.n_features if features == -1 else features
@@ -153,14 +146,17 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
 
     async def _opinion(self, question: v1.Question, points: Array) -> v1.OpinionReply:
         try:
-            opinion = await self._circle.opinion(points, spread=question.spread, guard=question.guard)
+            opinion = await self._circle.opinion(
+                points, spread=question.spread, guard=question.guard, interval=question.interval
+            )
             return encode(opinion, question.id)
         except DeGrootError as error:
             self._log.warning("no opinion", reason=str(error))
             return v1.OpinionReply(id=question.id, fault=told_to_peers(error))
 
 
-def _encoded(answered: Answered, outputs: int | None) -> v1.Answer:
+def encoded(answered: Answered, outputs: int | None) -> v1.Answer:
+    """An answer, ready to be sent."""
     answer = v1.Answer(names=answered.names, rounds=answered.rounds, outputs=outputs or 0)
     for name, values in answered.fields.items():
         answer.fields[name].CopyFrom(tensor(values))

@@ -14,7 +14,8 @@ from degroot.exceptions import AgentError, DeGrootError
 from degroot.expectations import Expected
 from degroot.guard import Mask
 from degroot.node.membership import Membership
-from degroot.node.opinion import Expectation, Model, Opinion
+from degroot.node.opinion import Expectation, Opinion
+from degroot.node.scored import Model
 from degroot.opinions import malformed
 from degroot.points import Array
 from degroot.rules import Option
@@ -54,7 +55,7 @@ def solve(
         evidence, kept = verdict.applied(evidence), verdict.kept
         notes += flags(verdict.codes, who.members)
     else:
-        _refuse(who.members, malformed(evidence))
+        refuse(who.members, malformed(evidence))
         evidence = peers_scored(evidence, who.members, aside)
     names = list(fields)
     found = blank(names, len(beliefs), len(told), beliefs.shape[-1])
@@ -70,7 +71,8 @@ class Impossible(DeGrootError):
         self.names = names
 
 
-def _refuse(members: Sequence[str], wrong: Mask) -> None:
+def refuse(members: Sequence[str], wrong: Mask) -> None:
+    """Refuse opinions that are wrong anywhere."""
     if wrong.any():
         raise Impossible([name for name, bad in zip(members, np.asarray(wrong.any(axis=0)), strict=True) if bad])
 

@@ -44,7 +44,7 @@ class Model(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members")
+    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "rehearsed", "calibrated")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,8 @@ class Description(_message.Message):
     SCORED_BY_PEERS_FIELD_NUMBER: _ClassVar[int]
     SCORED_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    REHEARSED_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     name: str
     model_version: str
@@ -67,7 +69,9 @@ class Description(_message.Message):
     scored_by_peers: bool
     scored: _containers.RepeatedCompositeFieldContainer[Model]
     members: _containers.RepeatedCompositeFieldContainer[Member]
-    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+    rehearsed: _containers.RepeatedCompositeFieldContainer[Model]
+    calibrated: bool
+    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., rehearsed: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., calibrated: bool = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("name", "state", "reason", "progress")
@@ -82,21 +86,25 @@ class Member(_message.Message):
     def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., progress: _Optional[float] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("protocol", "id", "points", "spread", "guard")
+    __slots__ = ("protocol", "id", "points", "spread", "guard", "interval", "rehearsal")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     GUARD_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    REHEARSAL_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     id: int
     points: Tensor
     spread: bool
     guard: bool
-    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ...) -> None: ...
+    interval: bool
+    rehearsal: bool
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ..., interval: bool = ..., rehearsal: bool = ...) -> None: ...
 
 class OpinionReply(_message.Message):
-    __slots__ = ("id", "fault", "model_version", "beliefs", "scored", "errors", "moments", "spread", "effective", "expectation")
+    __slots__ = ("id", "fault", "model_version", "beliefs", "scored", "errors", "moments", "spread", "effective", "expectation", "calibrated")
     ID_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +115,7 @@ class OpinionReply(_message.Message):
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     EXPECTATION_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     id: int
     fault: str
     model_version: str
@@ -117,7 +126,8 @@ class OpinionReply(_message.Message):
     spread: Tensor
     effective: Tensor
     expectation: Expectation
-    def __init__(self, id: _Optional[int] = ..., fault: _Optional[str] = ..., model_version: _Optional[str] = ..., beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., moments: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., effective: _Optional[_Union[Tensor, _Mapping]] = ..., expectation: _Optional[_Union[Expectation, _Mapping]] = ...) -> None: ...
+    calibrated: Calibrated
+    def __init__(self, id: _Optional[int] = ..., fault: _Optional[str] = ..., model_version: _Optional[str] = ..., beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., moments: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., effective: _Optional[_Union[Tensor, _Mapping]] = ..., expectation: _Optional[_Union[Expectation, _Mapping]] = ..., calibrated: _Optional[_Union[Calibrated, _Mapping]] = ...) -> None: ...
 
 class Expectation(_message.Message):
     __slots__ = ("answers", "tolerance", "errors", "spread", "reach", "low", "high")
@@ -136,6 +146,28 @@ class Expectation(_message.Message):
     low: Tensor
     high: Tensor
     def __init__(self, answers: _Optional[_Union[Tensor, _Mapping]] = ..., tolerance: _Optional[_Union[Tensor, _Mapping]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., reach: _Optional[float] = ..., low: _Optional[_Union[Tensor, _Mapping]] = ..., high: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+
+class Calibrated(_message.Message):
+    __slots__ = ("lacking", "models", "rows", "squares", "near", "spread", "effective", "ranks", "scores")
+    LACKING_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SQUARES_FIELD_NUMBER: _ClassVar[int]
+    NEAR_FIELD_NUMBER: _ClassVar[int]
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
+    EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    lacking: str
+    models: _containers.RepeatedCompositeFieldContainer[Model]
+    rows: int
+    squares: Tensor
+    near: Tensor
+    spread: Tensor
+    effective: Tensor
+    ranks: _containers.RepeatedScalarFieldContainer[int]
+    scores: Tensor
+    def __init__(self, lacking: _Optional[str] = ..., models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., rows: _Optional[int] = ..., squares: _Optional[_Union[Tensor, _Mapping]] = ..., near: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., effective: _Optional[_Union[Tensor, _Mapping]] = ..., ranks: _Optional[_Iterable[int]] = ..., scores: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
 
 class PoolMessage(_message.Message):
     __slots__ = ("begin", "bounds", "join", "beliefs")
@@ -238,7 +270,7 @@ class Loss(_message.Message):
     def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ConsultRequest(_message.Message):
-    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "unguarded")
+    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "unguarded", "coverage")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +279,7 @@ class ConsultRequest(_message.Message):
     TOLERANCE_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     UNGUARDED_FIELD_NUMBER: _ClassVar[int]
+    COVERAGE_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     points: Tensor
     feature_names: _containers.RepeatedScalarFieldContainer[str]
@@ -255,7 +288,8 @@ class ConsultRequest(_message.Message):
     tolerance: float
     rounds: int
     unguarded: bool
-    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., unguarded: bool = ...) -> None: ...
+    coverage: float
+    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., unguarded: bool = ..., coverage: _Optional[float] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("names", "fields", "flags", "rounds", "outputs")

@@ -1,0 +1,194 @@
+"""Rehearsing: once nodes have scored each other, each puts a sample of its own rows to all, to calibrate intervals.
+
+First every node learns how far off the collective is on its rows. When all have done so, it learns how far off it is
+near them, and sums up. Both are done anew when a model or the roster changes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from grpc import StatusCode
+from numpy.typing import NDArray
+
+from degroot.exceptions import DeGrootError
+from degroot.node.calibrated import Calibrated
+from degroot.node.circle import Circle
+from degroot.node.faults import BadReply, PeerRefused
+from degroot.node.opinion import Opinion
+from degroot.node.questions import REHEARSAL, asking, heard
+from degroot.node.rehearsed import Rehearsed, class_scores_of, errors_at, scores_of
+from degroot.node.scored import Model
+from degroot.node.scores import OnDemand
+from degroot.node.seat import Seat
+from degroot.node.threads import computed
+from degroot.points import Array
+from degroot.rehearsal import sampled
+from degroot.rules import NOTHING
+
+CHUNK = 256  # rows put to everybody at once
+CALM = 10  # looks at which the same nodes are ready, before those who are there but not ready are not waited for
+LONGEST = 64  # times as long as usual, between tries that fail: rows leave at each
+PAUSE, TRIES = 0.2, 50  # seconds before a question that was over a limit is put again, and how often
+ON_DEMAND = 'with `queries = "on-demand"` its rows are not sent to everybody'
+WAITING = "it waits until enough nodes have scored each other"
+
+
+async def keep_rehearsed(circle: Circle, log: Any) -> None:
+    """Rehearse whenever it is due, as long as the node runs."""
+    if isinstance(circle.scores, OnDemand):
+        circle.lacking = ON_DEMAND
+        return
+    rehearsals, failures = Rehearsals(circle, log), 0
+    while True:
+        await asyncio.sleep(circle.configuration.timing.probe_seconds * min(2**failures, LONGEST))
+        try:
+            await rehearsals.look()
+            failures = 0
+        except DeGrootError as error:
+            circle.lacking, failures = f"it could not rehearse: {error}", min(failures + 1, LONGEST)
+            log.warning("not rehearsed", reason=str(error))
+        except Exception:  # a mistake of ours: it is tried again all the same
+            failures = min(failures + 1, LONGEST)
+            log.exception("not rehearsed")
+
+
+class Rehearsals:
+    """What a node does for intervals, and when."""
+
+    def __init__(self, circle: Circle, log: Any) -> None:
+        self._circle, self._log = circle, log
+        self._seen: tuple[Model, ...] = ()
+        self._calm = 0
+
+    async def look(self) -> None:
+        """Rehearse, or sum up, if it is due."""
+        circle = self._circle
+        models = answering(circle)
+        self._calm = self._calm + 1 if models == self._seen else 0
+        self._seen = models
+        if not serves(circle.rehearsed, models, circle.names):
+            circle.rehearsed = None
+            if len(models) < circle.configuration.needed or not self._settled(models):
+                circle.lacking = WAITING
+                return
+            circle.lacking = "it is rehearsing"
+            circle.rehearsed = await self._rehearsed(circle.scores.seat, models)
+        elif circle.rehearsed is not None and circle.rehearsed.summary is None and self._all_rehearsed(models):
+            circle.rehearsed = await self._summed_up(circle.rehearsed)
+            self._log.info("intervals calibrated", rows=len(circle.rehearsed.rows), models=len(models))
+
+    def _settled(self, models: Sequence[Model]) -> bool:
+        """Whether everybody who is there takes part; or others have been waited for."""
+        there = len(self._circle.names) - len(self._circle.troubled())
+        return len(models) == there or self._calm >= CALM
+
+    def _all_rehearsed(self, models: Sequence[Model]) -> bool:
+        links = [self._circle.links[name] for name, _ in models if name in self._circle.links]
+        told = [() if link.description is None else link.description.rehearsed for link in links]
+        return all(tuple(Model(each.name, each.version) for each in each_told) == models for each_told in told)
+
+    async def _rehearsed(self, seat: Seat, models: tuple[Model, ...]) -> Rehearsed:
+        rows, aside = sampled(seat.agent), self._circle.set_aside()
+        names = [] if seat.option.made.uses == NOTHING else [name for name, _ in models]
+        errors = np.empty((len(rows), seat.outputs))
+
+        def learn(part: NDArray[np.intp], opinions: dict[str, Opinion]) -> None:
+            for name, opinion in opinions.items():
+                _check_models(name, opinion, models)
+            errors[part] = errors_at(seat, models, rows[part], opinions, aside)
+
+        await self._put(seat, rows, names, learn, interval=False)
+        return await computed(False, Rehearsed.of, seat, models, errors)
+
+    async def _summed_up(self, rehearsed: Rehearsed) -> Rehearsed:
+        if rehearsed.seat.agent.classes is not None:
+            return rehearsed.calibrated(class_scores_of(rehearsed))
+        scores = np.empty_like(rehearsed.errors)
+
+        def learn(part: NDArray[np.intp], opinions: dict[str, Opinion]) -> None:
+            told = [_check_rehearsed(name, opinion, rehearsed.models) for name, opinion in opinions.items()]
+            scores[part] = scores_of(rehearsed, part, told)
+
+        names = [name for name, _ in rehearsed.models]
+        await self._put(rehearsed.seat, rehearsed.rows, names, learn, interval=True)
+        return await computed(False, rehearsed.calibrated, scores)
+
+    async def _put(
+        self,
+        seat: Seat,
+        rows: NDArray[np.intp],
+        names: Sequence[str],
+        learn: Callable[[NDArray[np.intp], dict[str, Opinion]], None],
+        *,
+        interval: bool,
+    ) -> None:
+        """Put rows to these nodes, shuffled and in chunks, and `learn` from what they say of each chunk."""
+        names = [name for name in names if name != seat.agent.name]
+        for part in _shuffled(len(rows)):
+            points = seat.agent.X[rows[part]]
+            replies = await asyncio.gather(*(self._asked(name, points, interval=interval) for name in names))
+            await computed(False, learn, part, dict(zip(names, replies, strict=True)))
+
+    async def _asked(self, name: str, points: Array, *, interval: bool) -> Opinion:
+        """What one node says of points; where that is over a limit, a little later."""
+        circle, seat = self._circle, self._circle.scores.seat
+        question = asking(points, spread=circle.spread, interval=interval, rehearsal=True)
+        for left_over in reversed(range(TRIES)):
+            circle.wiring.record([name], REHEARSAL, len(points), question.ByteSize())
+            reply = await heard(circle.link(name), question, len(points), seat)
+            if isinstance(reply, Opinion):
+                return reply
+            if left_over == 0 or not _over_a_limit(reply):
+                raise reply
+            await asyncio.sleep(PAUSE)
+        raise PeerRefused(name, "was never asked")  # there is a last try
+
+
+def answering(circle: Circle) -> tuple[Model, ...]:
+    """The models of those who are there and have scored each other as they are now, this node among them."""
+    links = {name: link for name, link in circle.links.items() if link.description is not None}
+    seat, me = circle.scores.seat, circle.configuration.name
+    now = {me: seat.version} | {name: link.version for name, link in links.items()}
+    told: dict[str, Sequence[Any]] = {me: seat.scored}
+    told |= {name: link.description.scored for name, link in links.items() if link.description is not None}
+    scored = {judge: [each.name for each in seen if now.get(each.name) == each.version] for judge, seen in told.items()}
+    who = circle.membership(scored, circle.troubled())
+    return tuple(Model(name, now[name]) for name in who.members)
+
+
+def serves(rehearsed: Rehearsed | None, models: Sequence[Model], roster: Sequence[str]) -> bool:
+    """Whether what was rehearsed is still of use: with all models that answer now, and none that left for good.
+
+    Until there is a summary it must be with those models and no others: who is away cannot be waited for.
+    """
+    if rehearsed is None:
+        return False
+    if rehearsed.summary is None:
+        return rehearsed.models == tuple(models)
+    return set(models) <= set(rehearsed.models) and {name for name, _ in rehearsed.models} <= set(roster)
+
+
+def _shuffled(m: int) -> Iterator[NDArray[np.intp]]:
+    order = np.random.default_rng().permutation(m)  # which tells nothing
+    for start in range(0, m, CHUNK):
+        yield order[start : start + CHUNK]
+
+
+def _check_models(name: str, opinion: Opinion, models: Sequence[Model]) -> None:
+    """Refuse an opinion with other models than those that are rehearsed with."""
+    if opinion.version != dict(models)[name] or not set(models) <= set(opinion.scored):
+        raise BadReply(name, "a model has changed meanwhile")
+
+
+def _check_rehearsed(name: str, opinion: Opinion, models: tuple[Model, ...]) -> Calibrated:
+    told = opinion.calibrated
+    if told is None or told.models != models:
+        raise BadReply(name, "has rehearsed with other models meanwhile")
+    return told
+
+
+def _over_a_limit(error: BaseException) -> bool:
+    cause: Any = error.__cause__
+    return isinstance(error, PeerRefused) and cause is not None and cause.code() is StatusCode.RESOURCE_EXHAUSTED
