@@ -61,6 +61,9 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
         if configuration.metrics_port is not None:
             port = configuration.metrics_port
             yield _found("metrics port", lambda: _check_port(LOOPBACK, port))
+        if configuration.page is not None:
+            page = configuration.page
+            yield _found("page port", lambda: _check_port(page.host, page.port))
     yield _found("state", lambda: f"{make_folder(configuration.state)} can be written")
     mine = described(configuration, seats[0].agent, seats[0].feature_names) if seats else None
     for peer in configuration.peers:

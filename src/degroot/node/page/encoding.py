@@ -2,11 +2,14 @@
 
 import json
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from fastapi import Response
+
+from degroot.node.threads import computed
 
 KIND = "application/json"
 
@@ -19,6 +22,12 @@ def encoded(content: Any) -> bytes:
 def reply(content: Any, status: int = 200) -> Response:
     """A response with the content as JSON."""
     return Response(encoded(content), status, media_type=KIND)
+
+
+async def reply_of(work: Callable[..., Any], *arguments: Any) -> Response:
+    """A response with what `work` gives as JSON; others need not wait for that."""
+    content = await computed(False, lambda: encoded(work(*arguments)))
+    return Response(content, media_type=KIND)
 
 
 def refusal(status: int, told: str) -> Response:

@@ -20,6 +20,7 @@ class Live:
 
     def __init__(self, overview: Overview, leak: Leak, log: Any) -> None:
         self._overview, self._leak, self._log = overview, leak, log
+        self._lines: list[dict[str, Any]] = []
         self._sums, self._summed = b"[]", -SUMS
         self._summing = asyncio.Lock()
         self._listeners: set[asyncio.Event] = set()
@@ -29,9 +30,17 @@ class Live:
 
     async def state(self) -> bytes:
         """The state now."""
-        sums = await self._ledger()
-        begun = encoded(self._overview.state())
-        return begun[:-1] + b',"leak":' + sums + b"}"
+        await self.leak()
+        return encoded(self._overview.state())[:-1] + b',"leak":' + self._sums + b"}"
+
+    async def leak(self) -> list[dict[str, Any]]:
+        """What the ledger comes to, as of not many seconds ago."""
+        async with self._summing:
+            now = asyncio.get_running_loop().time()
+            if now - self._summed >= SUMS:
+                self._lines = await computed(False, self._leak.read)
+                self._sums, self._summed = encoded(self._lines), now
+        return self._lines
 
     async def news(self) -> AsyncIterator[bytes]:
         """Server-sent events: the state at once, and whenever it is another; until the node stops."""
@@ -39,10 +48,10 @@ class Live:
         self._listeners.add(changed)
         try:
             if self._looking is None or self._looking.done():
-                self._state = await self.state()
                 self._looking = asyncio.create_task(self._look())
             while not self._closed:
-                yield b"event: state\ndata: " + self._state + b"\n\n"
+                if self._state:
+                    yield b"event: state\ndata: " + self._state + b"\n\n"
                 while not changed.is_set():
                     try:
                         await asyncio.wait_for(changed.wait(), QUIET)
@@ -60,25 +69,16 @@ class Live:
     async def _look(self) -> None:
         """Look again and again, as long as somebody listens."""
         while self._listeners and not self._closed:
-            await asyncio.sleep(PAUSE)
             try:
                 state = await self.state()
+                if state != self._state:
+                    self._state = state
+                    self._tell()
             except Exception:  # a mistake of ours, or the disk is full: the next look may succeed
                 self._log.exception("the page could not be brought up to date")
-                continue
-            if state != self._state:
-                self._state = state
-                self._tell()
+            await asyncio.sleep(PAUSE)
+        self._state = b""  # who looks next sees what is then
 
     def _tell(self) -> None:
         for changed in self._listeners:
             changed.set()
-
-    async def _ledger(self) -> bytes:
-        """What the ledger comes to, at most so many seconds ago."""
-        async with self._summing:
-            now = asyncio.get_running_loop().time()
-            if now - self._summed >= SUMS:
-                self._sums = encoded(await computed(False, self._leak.read))
-                self._summed = now
-        return self._sums

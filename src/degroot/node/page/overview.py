@@ -1,10 +1,10 @@
 """The overview: this node, its peers and the last questions, as they are now."""
 
+import math
 import time
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Any
-
-import numpy as np
 
 import degroot
 from degroot.node.answering import Answering
@@ -15,6 +15,7 @@ from degroot.node.page.encoding import moment
 from degroot.node.recent import Question, Recent
 
 UP, LATE, REFUSED, DOWN = "up", "late", "refused", "down"
+ANOTHER = "its model has changed; what was found of the earlier one serves until it is scored anew"
 ANSWERING = (READY, STALE)  # how it stands with peers that can take part in an answer
 
 
@@ -28,10 +29,10 @@ class Overview:
     def state(self) -> dict[str, Any]:
         """All of it, ready to be encoded."""
         circle = self._circle
-        peers = [_peer(circle, link) for _, link in sorted(circle.links.items())]
+        scored = {model.name: model.version for model in circle.scores.seat.scored}
         return {
             "node": _node(circle, self._started),
-            "peers": peers,
+            "peers": [_peer(circle, link, scored.get(name)) for name, link in sorted(circle.links.items())],
             "questions": _questions(self._recent),
         }
 
@@ -61,14 +62,13 @@ def _node(circle: Circle, started: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _peer(circle: Circle, link: Link) -> dict[str, Any]:
-    scored = {model.name: model.version for model in circle.scores.seat.scored}
+def _peer(circle: Circle, link: Link, scored: str | None) -> dict[str, Any]:
     milliseconds = [round(1000.0 * seconds, 3) for seconds in link.pace.seconds]
     state, reason = _standing(circle, link)
     return {
         "name": link.name, "address": link.peer.address, "state": state, "reason": reason,
         "ready": circle.state(link) in ANSWERING, "model_version": link.version or None,
-        "scored_version": scored.get(link.name), "progress": link.progress, "latency_ms": _latency(milliseconds),
+        "scored_version": scored, "progress": link.progress, "latency_ms": _latency(milliseconds),
         "latencies": milliseconds, "seen": moment(link.pace.seen),
     }  # fmt: skip
 
@@ -78,8 +78,10 @@ def _standing(circle: Circle, link: Link) -> tuple[str, str | None]:
     if link.fault is not None:
         return _kind(link.fault), link.fault.reason
     state, setback = circle.state(link), link.setback
-    if state == READY or setback is None:
-        return (UP if state == READY else state), None
+    if state == READY:
+        return UP, None
+    if setback is None:
+        return state, ANOTHER if state == STALE else None
     reason = setback.reason if isinstance(setback, PeerError) else str(setback)
     return (REFUSED if state == CALIBRATING and isinstance(setback, PeerRefused) else state), reason
 
@@ -95,8 +97,10 @@ def _latency(milliseconds: Sequence[float]) -> dict[str, float] | None:
 
 
 def _middle(milliseconds: Iterable[float]) -> dict[str, float]:
-    median, late = np.percentile(list(milliseconds), (50.0, 95.0))
-    return {"median": round(float(median), 3), "p95": round(float(late), 3)}
+    """The median, and what 95 of 100 are within."""
+    ordered = sorted(milliseconds)
+    late = ordered[math.ceil(0.95 * len(ordered)) - 1]
+    return {"median": round(median(ordered), 3), "p95": round(late, 3)}
 
 
 def _questions(recent: Recent) -> dict[str, Any]:

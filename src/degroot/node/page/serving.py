@@ -12,11 +12,18 @@ from degroot.exceptions import InvalidInput
 from degroot.node.answering import Answering
 from degroot.node.configuration import Page
 from degroot.node.page.application import application
+from degroot.node.page.archive import Archive
+from degroot.node.page.asking import ask_routes
+from degroot.node.page.assets import Assets
+from degroot.node.page.desk import Desk
 from degroot.node.page.leak import Leak
 from degroot.node.page.live import Live
-from degroot.node.page.overview import Overview
+from degroot.node.page.looking import audit_routes, live_routes, trust_routes
+from degroot.node.page.overview import Overview, features
 from degroot.node.page.tokens import made
+from degroot.node.page.views import Views, view_routes
 
+CONNECTIONS = 200
 PATIENCE = 2  # seconds for replies that are being sent when the node stops
 BACKLOG = 128
 
@@ -42,14 +49,24 @@ class Serving:
         configuration = answering.circle.configuration
         if answering.recent is None:
             raise InvalidInput("A page must have recent questions to show; there are none kept.")
-        self._token = made(configuration.state)
-        overview = Overview(answering, answering.recent)
-        self._live = Live(overview, Leak(configuration.ledger), log)
-        app = application(configuration.name, self._live, log)
+        self._live = Live(Overview(answering, answering.recent), Leak(configuration.ledger), log)
+        archive = Archive(configuration.state)
+        self._desk = Desk(answering, archive, log)
+        assets = Assets()
+        views = Views(configuration.name, assets)
+        routers = (
+            view_routes(views, assets),
+            live_routes(self._live),
+            trust_routes(answering.circle, answering.recent),
+            audit_routes(configuration.ledger, self._live),
+            ask_routes(self._desk, archive, made(configuration.state), features(answering.circle)),
+        )
+        app = application(views, routers, log)
         self._server = _Server(
             uvicorn.Config(
                 app, http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
                 log_level="critical", server_header=False, timeout_graceful_shutdown=PATIENCE,
+                limit_concurrency=CONNECTIONS,
             )
         )  # fmt: skip
         self._task = asyncio.create_task(self._server.serve([listening]))
@@ -57,6 +74,7 @@ class Serving:
     async def close(self) -> None:
         """Send what is being sent, and go."""
         self._live.close()
+        await self._desk.close()
         self._server.should_exit = True
         await self._task
 

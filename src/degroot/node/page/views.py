@@ -32,7 +32,7 @@ class Views:
         return self.page("error", status, status=status, message=message)
 
 
-def routes(views: Views, assets: Assets) -> APIRouter:
+def view_routes(views: Views, assets: Assets) -> APIRouter:
     """The pages and their files."""
     router = APIRouter()
     for path, name in PAGES.items():

@@ -1,0 +1,165 @@
+"""The desk: questions that come through the page are answered in the background, batch by batch.
+
+They are the node's own, asked and recorded as ``degroot ask`` would in its name.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from degroot.answers import FIELDS, Consensus
+from degroot.exceptions import DeGrootError
+from degroot.node.answering import Answering
+from degroot.node.client import BATCH
+from degroot.node.ledger import IN
+from degroot.node.page.answer import FAILED, WORKING, Answer
+from degroot.node.page.archive import KEPT, Archive, new_id
+from degroot.node.page.encoding import moment
+from degroot.node.page.inquiries import Inquiry, TooMuch
+from degroot.node.page.overview import features
+from degroot.node.pooling import Until
+from degroot.node.questions import Asked
+from degroot.node.replies import Replies
+from degroot.node.service import encoded
+from degroot.node.threads import computed
+from degroot.node.v1 import collective_pb2 as v1
+from degroot.node.wire import PROTOCOL, SOLVE, tensor
+from degroot.points import Array
+
+AT_WORK = 4  # questions at a time
+TRUST, NUMBERS = 4_000_000, 20_000_000  # of one answer: numbers of trust, without which it can do, and others
+UNTIL = Until(1e-9, 1000)  # as of `degroot ask`
+
+
+@dataclass(slots=True)
+class Work:
+    """A question that is being answered, or could not be."""
+
+    id: str
+    at: float
+    inquiry: Inquiry
+    done: int = 0
+    error: str | None = None
+
+    @property
+    def status(self) -> str:
+        """How it stands."""
+        return WORKING if self.error is None else FAILED
+
+    def summary(self) -> dict[str, Any]:
+        """What there is to say of it."""
+        terms, total = self.inquiry.terms, len(self.inquiry.points)
+        return self.entry() | {
+            "done": self.done, "total": total, "error": self.error, "guard": terms.guard, "coverage": terms.coverage,
+            "ignored": list(self.inquiry.ignored), "seconds": round(time.time() - self.at, 3), "rounds": None,
+            "missing": [], "flags": [],
+        }  # fmt: skip
+
+    def entry(self) -> dict[str, Any]:
+        """Its line in a list of answers."""
+        return {
+            "id": self.id, "at": moment(self.at), "source": self.inquiry.source, "rows": len(self.inquiry.points),
+            "way": self.inquiry.terms.way, "status": self.status,
+        }  # fmt: skip
+
+
+class Desk:
+    """Takes questions and works on a few at a time; what is done is in the archive."""
+
+    def __init__(self, answering: Answering, archive: Archive, log: Any) -> None:
+        self._answering, self._circle, self._archive, self._log = answering, answering.circle, archive, log
+        self._works: OrderedDict[str, Work] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, inquiry: Inquiry) -> Work:
+        """Begin to answer."""
+        if len(self._tasks) >= AT_WORK:
+            raise TooMuch(f"The page works on at most {AT_WORK} questions at a time; this is one more.")
+        self._check_size(inquiry)
+        work = Work(new_id(), time.time(), inquiry)
+        self._works[work.id] = work
+        task = asyncio.create_task(self._work(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        while len(self._works) > KEPT:
+            self._works.popitem(last=False)
+        return work
+
+    def find(self, id_: str) -> Work | None:
+        """The question with this id, unless it is answered."""
+        return self._works.get(id_)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """A line for each question that is not answered, the newest first."""
+        return [work.entry() for work in reversed(self._works.values())]
+
+    async def close(self) -> None:
+        """Give up what is at work."""
+        for task in (left := list(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _work(self, work: Work) -> None:
+        try:
+            answer = await self._answer(work)
+            await computed(False, self._archive.save, answer)
+            self._works.pop(work.id, None)
+        except DeGrootError as error:
+            work.error = str(error)
+        except asyncio.CancelledError:
+            work.error = "The node was stopped before this was answered."
+            raise
+        except Exception as error:  # a mistake of ours: the node goes on
+            work.error = f"The page has failed ({type(error).__name__}); the node's log says why."
+            self._log.exception("a question through the page has failed")
+
+    async def _answer(self, work: Work) -> Answer:
+        begun, inquiry, rule = time.perf_counter(), work.inquiry, self._circle.configuration.collective.rule
+        names = tuple(features(self._circle))
+        consensus = await self._consensus(work)
+        return Answer(
+            work.id, work.at, time.perf_counter() - begun, inquiry.source, inquiry.terms, rule, names, inquiry.ignored,
+            inquiry.points, consensus,
+        )  # fmt: skip
+
+    async def _consensus(self, work: Work) -> Consensus:
+        """The batches' answers, put together as a client would."""
+        agent, terms = self._circle.scores.seat.agent, work.inquiry.terms
+        bounds = () if terms.coverage is None else ("lower", "upper") if agent.classes is None else ("sets",)
+        fields = self._fields(work.inquiry)
+        replies, points = Replies([*fields, *bounds], agent.outputs), work.inquiry.points
+        for start in range(0, len(points), BATCH):
+            batch = points[start : start + BATCH]
+            replies.add(await self._asked(batch, work.inquiry, fields))
+            work.done = start + len(batch)
+        consensus = await computed(False, replies.consensus, self._circle.names)
+        classes = () if agent.classes is None else tuple(repr(each) for each in agent.classes.tolist())
+        return replace(consensus, coverage=terms.coverage, classes=classes)
+
+    async def _asked(self, batch: Array, inquiry: Inquiry, fields: list[str]) -> v1.Answer:
+        """The answer to one batch, recorded before it is shown."""
+        me, seat, terms = self._circle.configuration.name, self._circle.scores.seat, inquiry.terms
+        question = Asked(batch, fields, seat.guarded and terms.guard, terms.coverage)
+        request = v1.ConsultRequest(protocol=PROTOCOL, points=tensor(batch), fields=fields, way=terms.way)
+        answered = await self._answering.answer(me, question, None if terms.way == SOLVE else UNTIL)
+        reply = encoded(answered, seat.agent.outputs)
+        sizes = (len(batch), reply.ByteSize(), request.ByteSize())
+        self._circle.wiring.ledger.record(me, "consult", IN, *sizes)
+        self._circle.wiring.metrics.exchanged(me, "consult", IN, *sizes)
+        return reply
+
+    def _fields(self, inquiry: Inquiry) -> list[str]:
+        """All that can be shown: trust only by solving, and where it is not too much."""
+        trust = len(inquiry.points) * len(self._circle.names) ** 2
+        hidden = inquiry.terms.way != SOLVE or trust > TRUST
+        return [name for name in FIELDS if name != "trust" or not hidden]
+
+    def _check_size(self, inquiry: Inquiry) -> None:
+        M, d = inquiry.points.shape
+        K, Q = len(self._circle.names), self._circle.scores.seat.outputs
+        most = max(1, NUMBERS // (d + 4 * Q + K * (1 + 2 * Q)))
+        if most < M:
+            told = f"{K} nodes, {d} features and {Q} outputs"
+            raise TooMuch(f"With {told} the page takes at most {most} rows; {M} came. `degroot ask` takes more.")

@@ -1,0 +1,99 @@
+"""Trust over the last questions: who trusts whom, who carries the answers, and who could be dropped."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from degroot.node.page.encoding import number, numbers
+from degroot.node.sample import Answers
+from degroot.points import Array
+
+CARRIED = 0.5  # above this weight an agent carries an answer
+LITTLE = 0.01  # of the answers' spread: less is no change that anybody would notice
+FEWEST = 20  # points below which nothing is said of who could be dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """The answers of one roster, put together."""
+
+    names: tuple[str, ...]
+    points: Array  # (M, d)
+    weights: Array  # (M, K)
+    trust: Array | None  # (K, K) the mean
+    change: Array | None  # (K,) mean size of the change without each agent, over the spread of the answers
+    influence: Array | None  # (K,) mean size of the change itself, of the first output
+
+    @classmethod
+    def of(cls, answers: Sequence[Answers]) -> "Agents":
+        """What the answers come to."""
+        points, weights = _joined(answers, None), _joined(answers, "weights")
+        influence, trust = _joined(answers, "influence"), _joined(answers, "trust")
+        value = _joined([each for each in answers if "influence" in each.fields], "value")
+        return cls(
+            answers[-1].names, np.asarray(points), np.asarray(weights), None if trust is None else _mean(trust),
+            *_changes(influence, value),
+        )  # fmt: skip
+
+
+def told(answers: Sequence[Answers], names: Sequence[str]) -> dict[str, Any]:
+    """What there is to say of all agents; of `names` where nothing was asked yet."""
+    if not answers:
+        return {"questions": 0, "points": 0, "names": list(names), "trust": None, "weights": [], "agents": []}
+    agents = Agents.of(answers)
+    weights = agents.weights.mean(axis=0)
+    return {
+        "questions": len(answers), "points": len(agents.points), "names": list(agents.names),
+        "trust": None if agents.trust is None else numbers(agents.trust), "weights": numbers(weights),
+        "agents": [_agent(agents, k, float(weights[k])) for k in range(len(agents.names))],
+    }  # fmt: skip
+
+
+def _agent(agents: Agents, k: int, weight: float) -> dict[str, Any]:
+    droppable, why = _droppable(agents, k)
+    return {
+        "name": agents.names[k], "weight": number(weight),
+        "carries": float((agents.weights[:, k] > CARRIED).mean()),
+        "influence": None if agents.influence is None else number(agents.influence[k]),
+        "trusted_by": None if agents.trust is None else numbers(agents.trust[:, k]),
+        "droppable": droppable, "why": why,
+    }  # fmt: skip
+
+
+def _droppable(agents: Agents, k: int) -> tuple[bool, str]:
+    """Whether the answers would hardly be others without an agent, and why that is said."""
+    if len(agents.points) < FEWEST:
+        return False, f"too few points to say: {len(agents.points)} of {FEWEST}"
+    if agents.change is None or not np.isfinite(agents.change[k]):
+        return False, "what the answers would be without it is not known"
+    size = f"{100.0 * agents.change[k]:.2g} % of how much they vary"
+    if agents.change[k] <= LITTLE:
+        return True, f"without it the answers would change by {size}, on average"
+    return False, f"without it the answers would change by {size}"
+
+
+def _joined(answers: Sequence[Answers], name: str | None) -> Array | None:
+    """The points, or a field where it is known, of all answers."""
+    parts = [each.points if name is None else each.fields[name] for each in answers if name in (None, *each.fields)]
+    return np.concatenate(parts) if parts else None
+
+
+def _mean(trust: Array) -> Array | None:
+    """Mean trust (K, K) over the points at which both took part; NaN where they never did."""
+    known = np.isfinite(trust)
+    counts = known.sum(axis=0)
+    sums = np.where(known, trust, 0.0).sum(axis=0)
+    mean: Array = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    return mean
+
+
+def _changes(influence: Array | None, value: Array | None) -> tuple[Array | None, Array | None]:
+    """How much the answers change without each agent: over their spread, and of the first output as it is."""
+    if influence is None or value is None:
+        return None, None
+    size = np.abs(np.nan_to_num(influence)).mean(axis=0)  # (K, Q); who was missing changes nothing
+    spread = value.std(axis=0)
+    change = np.divide(size, spread, out=np.full(size.shape, np.nan), where=spread > 0.0)
+    return change.max(axis=1), size[:, 0]
