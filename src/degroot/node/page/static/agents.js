@@ -19,7 +19,7 @@ export function agents({ agents: all, value }, q, about) {
 }
 
 function line(agent, most, value, written, share) {
-  const notes = [agent.missing && `missing: ${agent.missing}`, ...(agent.flags ?? []).map((each) => (typeof each === "string" ? each : [each.kind, each.reason].filter(Boolean).join(": ")))].filter(Boolean);
+  const notes = [agent.missing && `missing: ${agent.missing}`, ...(agent.flags ?? []).map((each) => (typeof each === "string" ? each : each.kind))].filter(Boolean);
   return h("tr", { class: agent.missing ? "absent" : null, "data-agent": agent.name },
     h("th", { scope: "row" }, h("span", { class: "name" }, swatch(agent.k), agent.name), notes.map((note) => h("small", {}, note))),
     h("td", { "data-label": "Believes", class: "number" }, h("data", { value: agent.belief }, written(agent.belief)), offset(agent.belief, value, share)),

@@ -1,7 +1,7 @@
 // An answer: while it is worked on, when it is there, and when it cannot be had.
 
 import { announce, byId, fill, h } from "./elements.js";
-import { count, moment, plural, seconds } from "./format.js";
+import { count, listed, moment, plural, seconds } from "./format.js";
 import { detail } from "./row.js";
 import { list } from "./rows.js";
 import { fetched, get } from "./service.js";
@@ -74,10 +74,22 @@ function heading(about) {
 }
 
 /** Who was missing, and what the guard or the rest of the machinery has to say about the others. */
-function notices({ missing, flags }) {
-  const gone = missing.map(({ agent, reason }) => h("p", {}, h("strong", {}, `${agent} was missing: `), reason));
-  const marked = flags.map(({ agent, kind, reason, points }) => h("p", {}, h("strong", {}, `${agent}, ${kind}`), points ? ` at ${plural(points, "row")}` : "", reason ? `: ${reason}` : ""));
-  return gone.length + marked.length ? h("div", { class: "notice", role: "note", "aria-label": "Missing and flagged agents" }, gone, marked) : null;
+function notices({ missing, flags, rows, ignored }) {
+  const named = ({ agent, points }) => (points && points < rows ? `${agent} (${plural(points, "row")})` : agent);
+  const gone = alike(missing, "reason").map((of) => h("p", {}, h("strong", {}, `${listed(of.map(named))} ${of.length > 1 ? "were" : "was"} missing: `), of[0].reason));
+  const marked = alike(flags, "kind", "reason").map((of) => h("p", {}, h("strong", {}, `${listed(of.map(named))} ${of[0].kind}`), of[0].reason ? `: ${of[0].reason}` : ""));
+  if (ignored?.length) marked.push(h("p", {}, h("strong", {}, "Columns not used: "), ignored.join(", ")));
+  return gone.length + marked.length ? h("div", { class: "notice", role: "note", "aria-label": "What to know about this answer" }, gone, marked) : null;
+}
+
+/** Entries in groups that say the same. */
+function alike(entries, ...names) {
+  const groups = new Map();
+  for (const each of entries) {
+    const key = JSON.stringify(names.map((name) => each[name]));
+    groups.set(key, [...(groups.get(key) ?? []), each]);
+  }
+  return [...groups.values()];
 }
 
 async function copy(event) {

@@ -6,7 +6,7 @@ import "./frame.js";
 import { onState } from "./live.js";
 import { get } from "./service.js";
 
-const PAGE = 100;
+const PAGE = 50;
 const WAIT = 200; // ms after the last key
 const NAMES = ["q", "peer", "kind", "asked_by", "since", "until"];
 
@@ -54,7 +54,7 @@ function draw({ total, rows, peers, kinds }, given) {
 
 function line({ at, peer, kind, asked_by: who, rows, sent, received }) {
   return h("tr", {},
-    h("td", { "data-label": "At", class: "at", title: at }, moment(at)), h("td", { "data-label": "Peer" }, peer), h("td", { "data-label": "Kind" }, kind),
+    h("td", { "data-label": "At", class: "at", title: at }, moment(at)), h("td", { "data-label": "Peer", class: "peer" }, peer), h("td", { "data-label": "Kind", class: "kind" }, kind),
     h("td", { "data-label": "Asked by" }, who === "we" ? "us" : "them"), figure("Rows", count(rows)), figure("Sent", bytes(sent)), figure("Received", bytes(received)));
 }
 

@@ -52,7 +52,11 @@ export function span(s) {
   return s < 48 * 3600 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} days`;
 }
 
-export const ago = (when) => `${span((Date.now() - new Date(when).getTime()) / 1000)} ago`;
+/** How long ago; of the last seconds only that it was now. */
+export function ago(when) {
+  const s = (Date.now() - new Date(when).getTime()) / 1000;
+  return s < 5 ? "now" : `${span(s)} ago`;
+}
 
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });

@@ -12,11 +12,11 @@ onState((state) => {
   verdict(state);
   figures(state);
   peers(state.peers);
-  leak(state.leak);
+  leak(state.leak.filter((each) => each.peer !== state.node.name)); // what it asks itself has not left
   questions(state.questions);
 });
 
-const ready = (peer) => peer.state === "up" || peer.state === "stale";
+const ready = (peer) => peer.ready ?? (peer.state === "up" || peer.state === "stale");
 
 function verdict({ node, peers: all }) {
   const able = 1 + all.filter(ready).length;

@@ -19,7 +19,7 @@ export function peers(all) {
 function row(peer) {
   return h("tr", { "data-peer": peer.name },
     h("th", { scope: "row" }, peer.name, h("small", { class: "code" }, peer.address)),
-    h("td", { "data-label": "State", class: "whole plain" }, pill(peer.state), peer.reason ? h("small", { class: "reason" }, peer.reason) : null),
+    h("td", { "data-label": "State", class: peer.reason ? "whole plain" : "plain beside" }, pill(peer.state), peer.reason ? h("small", { class: "reason" }, peer.reason) : null),
     cell("Model", h("span", { class: "code", title: peer.model_version }, short(peer.model_version)), aged(peer)),
     cell("Scored by us", scored(peer)),
     cell("Latency", latency(peer)),

@@ -23,5 +23,5 @@ function row({ at, who, rows, way, ms, missing, error }) {
   return h("tr", {},
     h("td", { title: at }, moment(at)), h("td", {}, who), h("td", { class: "number" }, count(rows)), h("td", {}, way),
     h("td", { class: "number" }, milliseconds(ms)),
-    error ? h("td", { class: "failed" }, error) : h("td", {}, missing.length ? listed(missing) : h("span", { class: "muted" }, "nobody")));
+    error ? h("td", { class: "failed" }, error) : h("td", { class: missing.length ? null : "muted nobody" }, missing.length ? listed(missing) : "nobody"));
 }

@@ -10,21 +10,22 @@ export function regions(plane, names, show) {
   const columns = plane.x_edges.length - 1;
   const lines = plane.y_edges.length - 1;
   const cells = new Map(plane.cells.map((each) => [`${each.ix} ${each.iy}`, each]));
+  const most = Math.max(1e-9, ...plane.cells.flatMap((each) => each.weights));
   const upwards = [...Array(lines).keys()].reverse();
   const table = h("table", { class: "plane", "aria-labelledby": "regions-title" },
     h("tbody", {}, upwards.map((iy) => h("tr", {}, h("th", { scope: "row", title: range(plane.y_edges, iy) }, number(rounded(plane.y_edges[iy]))),
-      [...Array(columns).keys()].map((ix) => entry(cells.get(`${ix} ${iy}`), names, show, plane, ix, iy))))),
+      [...Array(columns).keys()].map((ix) => entry(cells.get(`${ix} ${iy}`), names, show, plane, ix, iy, most))))),
     h("tfoot", {}, h("tr", {}, h("td", {}), [...Array(columns).keys()].map((ix) => h("th", { scope: "col", title: range(plane.x_edges, ix) }, number(rounded(plane.x_edges[ix])))))));
   return [h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "regions-title" }, table),
     h("p", { class: "hint" }, `Across: ${plane.x}; up: ${plane.y}. Each cell begins at the number below, or left of, it.`), show === "top" ? legend(names, plane) : null];
 }
 
-function entry(found, names, show, plane, ix, iy) {
+function entry(found, names, show, plane, ix, iy, most) {
   if (!found || !found.points) return h("td", { class: "none" }, h("span", { class: "unseen" }, "no points"));
   const k = show === "top" ? leader(found, names) : Number(show);
   const weight = found.weights[k];
   const title = `${names[k]} ${percent(weight)}; ${plural(found.points, "point")}; ${plane.x} ${range(plane.x_edges, ix)}, ${plane.y} ${range(plane.y_edges, iy)}`;
-  return h("td", { title, vars: { share: weight ?? 0, colour: colour(k) } },
+  return h("td", { title, vars: { share: (weight ?? 0) / most, colour: colour(k) } },
     show === "top" ? [h("span", { class: "unseen" }, `${names[k]} `), h("span", { "aria-hidden": "true" }, k + 1), " "] : null,
     show === "top" ? h("small", {}, percent(weight)) : percent(weight));
 }

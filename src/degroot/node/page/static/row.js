@@ -32,10 +32,8 @@ function draw(place, about, row, turn) {
   fill(place, h("div", { class: "findings-all" },
     h("section", { class: "panel", "aria-labelledby": "row-title" }, title(about, row, turn, several ? select(about, several, q, again) : null), hero(about, row, one, q)),
     h("div", { class: "findings" },
-      h("div", {}, agents(one, q, about), rounds(one)),
-      h("div", {}, heat({ names: one.agents.map((each) => each.name), trust: one.trust, way: about.way }), point(row))),
-    row.text ? h("section", { class: "panel", "aria-labelledby": "text-title" }, h("div", { class: "head" }, h("h2", { id: "text-title" }, "In words")),
-      h("pre", { class: "text", tabindex: 0, "aria-labelledby": "text-title" }, row.text)) : null));
+      h("div", {}, agents(one, q, about), row.text ? words(row.text) : null, point(row, about.features)),
+      h("div", {}, heat({ names: one.agents.map((each) => each.name), trust: one.trust, way: about.way }), rounds(one)))));
   announce(`Row ${row.i + 1}: ${worded(about, row, one)}`);
 }
 
@@ -82,7 +80,18 @@ function chances(classes, values, q) {
   return h("ul", { class: "chances", "aria-label": "Probabilities" }, classes.map((label, k) => h("li", { class: k === q ? "top-class" : null }, h("span", {}, String(label)), bar(values[k]), h("data", { value: values[k], class: "number" }, percent(values[k])))));
 }
 
-function point(row) {
+/** The explanation: sentences to read, and its table for those who copy it. */
+function words(text) {
+  const parts = text.trim().replace(/ for point \d+/, "") // the row is named above
+    .split(/\n\s*\n/);
+  const aligned = (part) => part.split("\n").filter((line) => /\S {2,}\S/.test(line)).length > 1;
+  const tables = parts.filter(aligned);
+  return h("section", { class: "panel", "aria-labelledby": "text-title" }, h("div", { class: "head" }, h("h2", { id: "text-title" }, "In words")),
+    h("div", { class: "words" }, parts.filter((part) => !aligned(part)).map((part) => h("p", {}, part.replace(/\n/g, " ")))),
+    tables.length ? h("details", { class: "more" }, h("summary", {}, "As a table"), h("pre", { class: "text", tabindex: 0, "aria-label": "The answer as a table" }, tables.join("\n\n"))) : null);
+}
+
+function point(row, features) {
   return h("section", { class: "panel", "aria-labelledby": "point-title" }, h("div", { class: "head" }, h("h2", { id: "point-title" }, "The point")),
-    h("dl", { class: "point" }, Object.entries(row.point).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, number(value))))));
+    h("dl", { class: "point" }, features.map((name) => [name, row.point[name]]).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, number(value))))));
 }

@@ -45,11 +45,11 @@ function panel(about, body, pages, sort) {
 function line(about, row, chosen) {
   const pick = (event) => { event.preventDefault(); chosen(row.i); };
   const notes = [...row.missing.map((name) => `without ${name}`), ...row.flags.map((each) => (typeof each === "string" ? each : `${each.agent}: ${each.kind}`))];
-  return h("tr", { "data-row": row.i },
+  return h("tr", { "data-row": row.i, class: notes.length ? "noted" : null },
     h("td", {}, h("a", { href: `/answers/${encodeURIComponent(about.id)}?row=${row.i}`, onclick: pick }, count(row.i + 1))),
     row.point.slice(0, FEATURES).map((value) => h("td", { class: "number feature" }, number(value))),
     value(about, row), h("td", { class: "number" }, number(top(row.standard_error, row.value))), within(about, row),
-    h("td", { class: "muted" }, listed(notes)));
+    h("td", { class: "muted" }, notes.join("; ")));
 }
 
 /** Of several: that of the first output, or of the most probable class. */

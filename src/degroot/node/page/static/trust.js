@@ -46,7 +46,7 @@ function row(agent) {
     cell("Mean weight", shared(agent.weight, colour(agent.k))),
     cell("Carries alone", shared(agent.carries)),
     h("td", { "data-label": "Moves the answer by", class: "number" }, rough(agent.influence)),
-    h("td", { "data-label": "Could be dropped", class: "whole" }, agent.droppable ? h("span", { class: "verdict-droppable" }, "yes") : "no", agent.why ? h("small", {}, agent.why) : null));
+    h("td", { "data-label": "Could be dropped", class: agent.why ? "whole" : null }, agent.droppable ? h("span", { class: "verdict-droppable" }, "yes") : "no", agent.why ? h("small", {}, agent.why) : null));
 }
 
 function area() {
