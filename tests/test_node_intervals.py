@@ -355,7 +355,6 @@ def test_when_it_is_rehearsed_anew():
         models, summary = (one, two), None
 
     roster = ("node0", "node1", "node2")
-    assert not serves(None, (one,), roster)
     assert serves(Done, (one, two, three), roster)
     assert serves(Done, (one, three), roster)  # somebody is away
     assert not serves(Done, (one, newer, three), roster)  # a new model

@@ -5,7 +5,9 @@ near them, and sums up. Both are done anew when a model or the roster changes.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +17,14 @@ from numpy.typing import NDArray
 from degroot.exceptions import DeGrootError
 from degroot.node.calibrated import Calibrated
 from degroot.node.circle import Circle
-from degroot.node.faults import BadReply, PeerRefused
+from degroot.node.faults import PeerError, PeerRefused
 from degroot.node.opinion import Opinion
 from degroot.node.questions import REHEARSAL, asking, heard
 from degroot.node.rehearsed import Rehearsed, class_scores_of, errors_at, scores_of
 from degroot.node.scored import Model
 from degroot.node.scores import OnDemand
 from degroot.node.seat import Seat
+from degroot.node.solving import Impossible
 from degroot.node.threads import computed
 from degroot.points import Array
 from degroot.rehearsal import sampled
@@ -29,10 +32,15 @@ from degroot.rules import NOTHING
 
 CHUNK = 256  # rows put to everybody at once
 CALM = 10  # looks at which the same nodes are ready, before those who are there but not ready are not waited for
-LONGEST = 64  # times as long as usual, between tries that fail: rows leave at each
+MOST, WITHIN = 60, 600.0  # tries in so many seconds, at most: rows leave at each
+APART = 10.0  # seconds for which it is done without a peer that failed
 PAUSE, TRIES = 0.2, 50  # seconds before a question that was over a limit is put again, and how often
 ON_DEMAND = 'with `queries = "on-demand"` its rows are not sent to everybody'
 WAITING = "it waits until enough nodes have scored each other"
+
+
+class Changed(DeGrootError):
+    """A model changed while it was rehearsed with: it is tried again."""
 
 
 async def keep_rehearsed(circle: Circle, log: Any) -> None:
@@ -40,17 +48,15 @@ async def keep_rehearsed(circle: Circle, log: Any) -> None:
     if isinstance(circle.scores, OnDemand):
         circle.lacking = ON_DEMAND
         return
-    rehearsals, failures = Rehearsals(circle, log), 0
+    rehearsals = Rehearsals(circle, log)
     while True:
-        await asyncio.sleep(circle.configuration.timing.probe_seconds * min(2**failures, LONGEST))
+        await asyncio.sleep(circle.configuration.timing.probe_seconds)
         try:
             await rehearsals.look()
-            failures = 0
         except DeGrootError as error:
-            circle.lacking, failures = f"it could not rehearse: {error}", min(failures + 1, LONGEST)
+            circle.lacking = "it could not rehearse, and its log says why"
             log.warning("not rehearsed", reason=str(error))
         except Exception:  # a mistake of ours: it is tried again all the same
-            failures = min(failures + 1, LONGEST)
             log.exception("not rehearsed")
 
 
@@ -61,28 +67,48 @@ class Rehearsals:
         self._circle, self._log = circle, log
         self._seen: tuple[Model, ...] = ()
         self._calm = 0
+        self._tries: deque[float] = deque(maxlen=MOST)  # when
+        self._failed: dict[str, float] = {}  # peers that failed, and when
 
     async def look(self) -> None:
         """Rehearse, or sum up, if it is due."""
-        circle = self._circle
-        models = answering(circle)
+        circle, away = self._circle, self._away()
+        models = answering(circle, away)
         self._calm = self._calm + 1 if models == self._seen else 0
-        self._seen = models
-        if not serves(circle.rehearsed, models, circle.names):
-            circle.rehearsed = None
-            if len(models) < circle.configuration.needed or not self._settled(models):
-                circle.lacking = WAITING
-                return
-            circle.lacking = "it is rehearsing"
-            circle.rehearsed = await self._rehearsed(circle.scores.seat, models)
-        elif circle.rehearsed is not None and circle.rehearsed.summary is None and self._all_rehearsed(models):
-            circle.rehearsed = await self._summed_up(circle.rehearsed)
-            self._log.info("intervals calibrated", rows=len(circle.rehearsed.rows), models=len(models))
+        self._seen, done = models, circle.rehearsed
+        try:
+            if done is None or not serves(done, models, circle.names):
+                if self._settled(models, away) and self._may():
+                    circle.lacking = "it is rehearsing"
+                    circle.rehearsed = await self._rehearsed(circle.scores.seat, models)
+            elif done.summary is None and self._all_rehearsed(models) and self._may():
+                circle.rehearsed = await self._summed_up(done)
+                self._log.info("intervals calibrated", rows=len(done.rows), models=len(models))
+        except (PeerError, Impossible) as error:
+            names = [error.peer] if isinstance(error, PeerError) else error.names
+            self._failed |= dict.fromkeys(names, time.monotonic())
+            raise
 
-    def _settled(self, models: Sequence[Model]) -> bool:
-        """Whether everybody who is there takes part; or others have been waited for."""
-        there = len(self._circle.names) - len(self._circle.troubled())
-        return len(models) == there or self._calm >= CALM
+    def _away(self) -> dict[str, str]:
+        """Who cannot be asked now, or failed lately, and why."""
+        now = time.monotonic()
+        self._failed = {name: at for name, at in self._failed.items() if now - at < APART}
+        return self._circle.troubled() | dict.fromkeys(self._failed, "failed")
+
+    def _settled(self, models: Sequence[Model], away: Mapping[str, str]) -> bool:
+        """Whether enough take part, and everybody who is there does, or others have been waited for."""
+        self._circle.lacking = WAITING
+        there = len(set(self._circle.names) - set(away))
+        return len(models) >= self._circle.configuration.needed and (len(models) == there or self._calm >= CALM)
+
+    def _may(self) -> bool:
+        """Whether it may be tried now, which then counts."""
+        now = time.monotonic()
+        if len(self._tries) == MOST and now - self._tries[0] < WITHIN:
+            self._circle.lacking = "it has rehearsed too often lately"
+            return False
+        self._tries.append(now)
+        return True
 
     def _all_rehearsed(self, models: Sequence[Model]) -> bool:
         links = [self._circle.links[name] for name, _ in models if name in self._circle.links]
@@ -146,7 +172,7 @@ class Rehearsals:
         raise PeerRefused(name, "was never asked")  # there is a last try
 
 
-def answering(circle: Circle) -> tuple[Model, ...]:
+def answering(circle: Circle, away: Mapping[str, str]) -> tuple[Model, ...]:
     """The models of those who are there and have scored each other as they are now, this node among them."""
     links = {name: link for name, link in circle.links.items() if link.description is not None}
     seat, me = circle.scores.seat, circle.configuration.name
@@ -154,17 +180,15 @@ def answering(circle: Circle) -> tuple[Model, ...]:
     told: dict[str, Sequence[Any]] = {me: seat.scored}
     told |= {name: link.description.scored for name, link in links.items() if link.description is not None}
     scored = {judge: [each.name for each in seen if now.get(each.name) == each.version] for judge, seen in told.items()}
-    who = circle.membership(scored, circle.troubled())
+    who = circle.membership(scored, away)
     return tuple(Model(name, now[name]) for name in who.members)
 
 
-def serves(rehearsed: Rehearsed | None, models: Sequence[Model], roster: Sequence[str]) -> bool:
+def serves(rehearsed: Rehearsed, models: Sequence[Model], roster: Sequence[str]) -> bool:
     """Whether what was rehearsed is still of use: with all models that answer now, and none that left for good.
 
     Until there is a summary it must be with those models and no others: who is away cannot be waited for.
     """
-    if rehearsed is None:
-        return False
     if rehearsed.summary is None:
         return rehearsed.models == tuple(models)
     return set(models) <= set(rehearsed.models) and {name for name, _ in rehearsed.models} <= set(roster)
@@ -179,13 +203,13 @@ def _shuffled(m: int) -> Iterator[NDArray[np.intp]]:
 def _check_models(name: str, opinion: Opinion, models: Sequence[Model]) -> None:
     """Refuse an opinion with other models than those that are rehearsed with."""
     if opinion.version != dict(models)[name] or not set(models) <= set(opinion.scored):
-        raise BadReply(name, "a model has changed meanwhile")
+        raise Changed(f"{name} has, or has scored, another model than was told.")
 
 
 def _check_rehearsed(name: str, opinion: Opinion, models: tuple[Model, ...]) -> Calibrated:
     told = opinion.calibrated
     if told is None or told.models != models:
-        raise BadReply(name, "has rehearsed with other models meanwhile")
+        raise Changed(f"{name} has rehearsed with other models than was told.")
     return told
 
 

@@ -70,6 +70,9 @@ class Impossible(DeGrootError):
         super().__init__(names)
         self.names = names
 
+    def __str__(self) -> str:
+        return f"What {', '.join(self.names)} said is none that rows could give."
+
 
 def refuse(members: Sequence[str], wrong: Mask) -> None:
     """Refuse opinions that are wrong anywhere."""
