@@ -277,7 +277,7 @@ def test_an_answer_is_frozen():
     answer = Collective(some_agents(0), neighbours=5).consult(points(0, 2))
     with pytest.raises(AttributeError):
         answer.value = None
-    others = {"names", "lower", "upper", "sets", "flags", "choice", "peers", "rounds"}
+    others = {"names", "lower", "upper", "sets", "flags", "choice", "peers", "rounds", "coverage", "classes", "index"}
     assert {field.name for field in fields(answer)} == {*FIELDS, *others}
 
 

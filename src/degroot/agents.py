@@ -9,11 +9,12 @@ from degroot.classes import as_probabilities, known_classes, one_hot, probabilit
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.judges import Judge, Predictor
 from degroot.points import Array
+from degroot.reprs import View, Viewed, counted, one_line, some
 from degroot.settings import PEERS
 from degroot.tables import answered, as_table, column_names, to_numbers, to_outputs
 
 
-class Agent:
+class Agent(Viewed):
     """One organisation: a trained model and the rows that it keeps to itself.
 
     Parameters
@@ -82,6 +83,21 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, {type(self.model).__name__}, {self.n_rows} rows x {self.n_features} features)"
+
+    def _view(self) -> View:
+        size = f"{counted(self.n_rows, 'row')} of {counted(self.n_features, 'feature')}"
+        names = f": {some(self.feature_names, 8)}" if self.feature_names else ""
+        what = None if self.classes is None else f"classes: {some(map(str, self.classes.tolist()), 8)}"
+        what = what or (f"{counted(self.outputs, 'output')}" if self.outputs else None)
+        lines = (f"model: {type(self.model).__name__}", f"rows: {size}{names}", what, f"own model scored on {self.own}")
+        return View(f"Agent {one_line(self.name)}", tuple(filter(None, lines)))
+
+    @property
+    def own(self) -> str:
+        """On what its own model is scored, in words."""
+        if self.scored_by_peers:
+            return "the peers' rows"
+        return "these rows" if self.own_predictions is None else "own predictions of these rows"
 
     @property
     def n_rows(self) -> int:

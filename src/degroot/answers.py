@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from degroot.choice import Choice
 from degroot.exceptions import InvalidInput
-from degroot.explanations import Explanation, explain
+from degroot.explanations import Explanation, explain, overview
 from degroot.flags import MISSING as MISSING
 from degroot.flags import Flag as Flag
 from degroot.points import Array
+from degroot.reprs import View, Viewed
 
 
-@dataclass(frozen=True, slots=True)
-class Consensus:
+@dataclass(frozen=True, slots=True, repr=False)
+class Consensus(Viewed):
     """What a collective answers for M points. A field that was not asked for is None.
 
     For Q outputs, `value`, `standard_error`, `beliefs`, `influence`, `lower` and `upper` have one more axis, the last.
@@ -65,6 +66,12 @@ class Consensus:
             class.
         """
         return explain(self, point, output)
+
+    def __repr__(self) -> str:
+        return self._view().text()
+
+    def _view(self) -> View:
+        return overview(self)
 
 
 _AXES = {

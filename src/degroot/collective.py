@@ -7,38 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from degroot.agents import Agent
 from degroot.answers import FIELDS, Consensus, asked
-from degroot.approximation import Approximation, measure, own_rows
 from degroot.audit import Audit, audit
 from degroot.calibration import Calibration, calibrate
 from degroot.checks import Checks
-from degroot.choice import OPTIONS, Choice, choose
-from degroot.engines import LOCAL, Elsewhere, engine_of
-from degroot.evidence import Peers
+from degroot.engines import LOCAL, Elsewhere
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.judges import Judge
-from degroot.members import agreeing, an_agent, aside, check_peers, feature_names, listed
-from degroot.neighbourhoods import Neighbourhoods
+from degroot.gathering import Gathering
+from degroot.members import SHOWN, listed, roster
 from degroot.panel import Panel, question
 from degroot.points import Array
-from degroot.rules import NOTHING, RULES, Option
-from degroot.sampled import acquaintances
-from degroot.scoring import Scoring, checked, prepared
-from degroot.settings import (
-    APPROXIMATE,
-    AUTO,
-    SEARCHES,
-    check_choice,
-    check_degree,
-    check_guard,
-    check_ridge,
-    check_settings,
-)
+from degroot.reprs import View, Viewed, counted
+from degroot.scoring import prepared
 from degroot.tables import as_table, column_names, row_labels, same_columns
 
 
-class Collective:
+class Collective(Gathering, Viewed):
     """Agents that pool their predictions, each trusting the models that do well on its own rows near the point.
 
     Parameters
@@ -85,6 +69,7 @@ class Collective:
 
     Examples
     --------
+    >>> from degroot import Agent
     >>> rows = np.arange(10.0)[:, None]
     >>> low = Agent(lambda X: 0 * X[:, 0], rows, np.where(rows[:, 0] < 5, 0, 1), "low")
     >>> high = Agent(lambda X: 0 * X[:, 0] + 1, rows, np.where(rows[:, 0] < 5, 0, 1), "high")
@@ -92,42 +77,9 @@ class Collective:
     array([0., 1.])
     """
 
-    def __init__(
-        self,
-        agents: Iterable[Agent],
-        neighbours: float | None = None,
-        rule: str | Choice = "degroot",
-        *,
-        metric: str = "euclidean",
-        kernel: str | None = None,
-        space: Any = None,
-        ridge: float | None = None,
-        guard: bool | None = None,
-        n_jobs: int | None = None,
-        degree: int | None = None,
-        search: str = "exact",
-        engine: Any = LOCAL,
-    ) -> None:
-        check_settings(neighbours, metric, kernel, n_jobs)
-        made, rule = (rule, AUTO) if isinstance(rule, Choice) else (None, rule)
-        check_choice("rule", rule, [*RULES, AUTO])
-        check_ridge(ridge)
-        check_degree(degree, rule, guard)
-        check_choice("search", search, SEARCHES)
-        check_guard(guard)
-        self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
-        self.ridge, self.guard, self.n_jobs = ridge, guard, n_jobs
-        self.degree, self.search = degree, search
-        self.engine = engine_of(engine)
-        self.agents: tuple[Agent, ...] = ()
-        self.peers: Peers | None = None  # (K, q) with a degree: whose models each agent scores
-        self._judges: tuple[Judge, ...] | None = None
-        self.choice: Choice | None = None  # what the rule "auto" came to
-        self._calibration: Calibration | None = None
-        self._checks: Checks | None = None
-        self._approximation: Approximation | None = None
-        self._elsewhere: Elsewhere | None = None  # the agents, where an engine has put them
-        self._settle(agreeing(agents), None, made)
+    _calibration: Calibration | None = None
+    _checks: Checks | None = None
+    _elsewhere: Elsewhere | None = None  # the agents, where an engine has put them
 
     @classmethod
     def load(
@@ -158,26 +110,18 @@ class Collective:
         settings = f"neighbours={self.option.reach.neighbours}, rule={self.rule!r}{degree}"
         return f"Collective({listed(self.names)}; {settings})"
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The agents' names, in order."""
-        return tuple(agent.name for agent in self.agents)
-
-    @property
-    def feature_names(self) -> list[str] | None:
-        """The names of the features, if the rows of any agent have them."""
-        return feature_names(self.agents)
-
-    @property
-    def outputs(self) -> int | None:
-        """How many numbers a prediction is; None: one, as (M,)."""
-        return self.agents[0].outputs
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The classes whose probabilities are the outputs, as Python writes them; none where there are no classes."""
-        classes = self.agents[0].classes
-        return () if classes is None else tuple(repr(each) for each in classes.tolist())
+    def _view(self) -> View:
+        agents = getattr(self, "agents", ())  # nodes keep theirs
+        if not agents:
+            return View(repr(self))
+        chosen = f" ({self.choice.rule} was chosen)" if self.choice else ""
+        degree = "" if self.degree is None else f", degree: {self.degree}"
+        lines = (
+            f"rule: {self.rule}{chosen}, neighbours: {self.option.reach.neighbours:g}, metric: {self.metric}{degree}",
+            f"guard: {'on' if self.guarded else 'off'}; intervals: {'' if self._calibration else 'not '}calibrated",
+        )
+        left = (f"and {len(agents) - SHOWN} more",) if len(agents) > SHOWN else ()
+        return View(f"Collective of {counted(len(agents), 'agent')}", lines, roster(agents), left)
 
     @property
     def takes_gaps(self) -> bool:
@@ -190,33 +134,6 @@ class Collective:
             except DeGrootError:
                 return False
         return True
-
-    @property
-    def judges(self) -> tuple[Judge, ...]:
-        """Each agent's view of all models: their errors on its rows, and its neighbourhoods."""
-        if self._judges is None:
-            self._judges = self._scoring(self.peers).everybody(self.agents)
-        return self._judges
-
-    @property
-    def option(self) -> Option:
-        """The rule with its settings, chosen or given."""
-        return self.choice.option if self.choice is not None else self._options[0]
-
-    @property
-    def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
-        """Each agent's neighbourhoods, as far as the rule looks."""
-        reach = self.option.reach
-        return tuple(judge.near[reach] for judge in prepared(self.judges, reach))
-
-    @property
-    def approximation(self) -> Approximation | None:
-        """With an approximate search, what it loses: its recall and its effect on the weights, on some of the rows."""
-        if self._approximation is None and self.search == APPROXIMATE:
-            judges = prepared(self.judges, self.option.reach)
-            points = own_rows(judges, self.agents)
-            self._approximation = measure(judges, points, self.option, aside=aside(self.agents), peers=self.peers)
-        return self._approximation
 
     def predict(self, X: Any) -> Array:
         """The collective prediction for each row of `X`, (M,)."""
@@ -266,74 +183,11 @@ class Collective:
         self._needs_all("audit")
         return audit(self, X)
 
-    def replace(self, agent: Agent) -> "Collective":
-        """Put `agent` in the place of the one with its name, and score anew only what it changes."""
-        place = self._place(an_agent(agent).name)
-        agents = agreeing([*self.agents[:place], agent, *self.agents[place + 1 :]])
-        scored = self._judges
-        return self._settle(agents, scored and self._scoring(self.peers).replaced(scored, place, agents))
-
-    def join(self, agent: Agent) -> "Collective":
-        """Add `agent`, and score only its model on others' rows and all models on its rows.
-
-        With a degree, who scores whom is drawn anew, and so are all scores.
-        """
-        agents = agreeing([*self.agents, agent])
-        judges = None
-        if self._judges is not None and self.degree is None:
-            judges = self._scoring(None).joined(self._judges, agents)
-        return self._settle(agents, judges)
-
-    def leave(self, name: str) -> "Collective":
-        """Remove the agent called `name`; nothing has to be scored, but with a degree, as for `join`."""
-        place = self._place(name)
-        agents = agreeing([*self.agents[:place], *self.agents[place + 1 :]])
-        judges = None
-        if self._judges is not None and self.degree is None:
-            judges = self._scoring(None).left(self._judges, place)
-        return self._settle(agents, judges)
-
-    def _settle(
-        self, agents: tuple[Agent, ...], judges: tuple[Judge, ...] | None, choice: Choice | None = None
-    ) -> "Collective":
-        """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
-        check_peers(agents)
-        options = self._options if choice is None else [choice.option]
-        peers = None if self.degree is None else acquaintances(len(agents), self._degree_among(agents))
-        if self.rule == AUTO or options[0].made.uses != NOTHING:
-            judges = judges or self._scoring(peers).everybody(agents)
-            reaches = [option.reach for option in options]
-            checked(judges, *reaches)
-            open_ = self.rule == AUTO and choice is None
-            if open_ or (self.engine is None and all(judge.source is None for judge in judges)):
-                prepared(judges, *reaches)  # others get ready where and when they are asked
-            if open_:
-                choice = choose(agents, judges, options, self.n_jobs)
-        self.agents, self._judges, self.choice, self.peers = agents, judges, choice, peers
-        self._calibration = self._checks = self._approximation = None
+    def _forget(self) -> None:
+        self._calibration = self._checks = None
         if self._elsewhere is not None:
             self._elsewhere.close()
             self._elsewhere = None
-        return self
-
-    @property
-    def _options(self) -> list[Option]:
-        """What can be chosen, after the settings that were given."""
-        named = OPTIONS if self.rule == AUTO else [Option(self.rule, RULES[self.rule].reach)]
-        return list(dict.fromkeys(option.as_set(self.neighbours, self.kernel, self.ridge) for option in named))
-
-    def _degree_among(self, agents: Sequence[Agent]) -> int:
-        """The degree; once so many have left that there are fewer agents, everybody scores everybody."""
-        degree = int(self.degree or 0)
-        return min(degree, len(agents)) if self.agents else degree
-
-    def _place(self, name: str) -> int:
-        if name not in self.names:
-            raise InvalidInput(f"An agent's name must be one of {listed(map(repr, self.names))}; got {name!r}.")
-        return self.names.index(name)
-
-    def _scoring(self, peers: Peers | None) -> Scoring:
-        return Scoring(self.metric, self.space, peers, self.search)
 
     def _needs_all(self, what: str) -> None:
         """Refuse what takes every agent's view of every model, in this process."""
@@ -348,16 +202,6 @@ class Collective:
             raise InvalidInput(f"`X` must have {expected} features, as the agents' rows do; got {X.shape[1]}.")
         same_columns(column_names(X), self.feature_names)
         return X
-
-    @property
-    def _bare(self) -> bool:
-        """Whether some agent takes distances on the features as they are."""
-        return self.space is None and any(agent.space is None for agent in self.agents)
-
-    @property
-    def guarded(self) -> bool:
-        """Whether what agents say is checked."""
-        return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
 
     def _answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
         if self.engine is None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from degroot.agents import Agent
 from degroot.exceptions import InvalidInput
+from degroot.reprs import one_line
 from degroot.tables import same_columns
 
 SHOWN = 8  # names in a message
@@ -68,6 +69,14 @@ def check_peers(agents: Sequence[Agent]) -> None:
 def aside(agents: Iterable[Agent]) -> tuple[int, ...]:
     """The places of agents that do not score their own models."""
     return tuple(place for place, agent in enumerate(agents) if agent.scored_by_peers)
+
+
+def roster(agents: Sequence[Agent]) -> tuple[tuple[str, ...], ...]:
+    """A table of the agents, or of the first of many."""
+    lines = (
+        (one_line(agent.name), type(agent.model).__name__, f"{agent.n_rows:,}", agent.own) for agent in agents[:SHOWN]
+    )
+    return (("agent", "model", "rows", "own model scored on"), *lines)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -6,17 +6,35 @@ from typing import Any
 from degroot.explanations.answered import Answered
 from degroot.explanations.facts import facts
 from degroot.explanations.sentences import present, sentences
-from degroot.explanations.table import table
-from degroot.reprs import Digits
+from degroot.explanations.table import cells, rest
+from degroot.reprs import Digits, View, Viewed, aligned
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explanation:
+class Explanation(Viewed):
     """Where the answer for one point came from. Print it, or take `facts` further.
 
     `facts` can be written as JSON: the value with its standard error and interval, and for every agent its belief,
     weight and influence, who trusts its model, whether it was missing and what it is flagged for. What was not asked
     for is None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from degroot import Consensus
+    >>> weights, beliefs = np.array([[0.75, 0.25]]), np.array([[2.0, 4.0]])
+    >>> answer = Consensus(("north", "south"), value=np.array([2.5]), weights=weights, beliefs=beliefs)
+    >>> print(answer.explain(0))
+    The collective says 2.50 for point 0.
+    <BLANKLINE>
+    north carries it, with a weight of 0.750; next is south (0.250).
+    On their own the agents would say from 2.00 (north) to 4.00 (south).
+    <BLANKLINE>
+    agent  says  weight
+    north  2.00   0.750
+    south  4.00   0.250
+    >>> answer.explain(0).facts["agents"][0]["weight"]
+    0.75
     """
 
     text: str
@@ -28,13 +46,18 @@ class Explanation:
     def __repr__(self) -> str:
         return self.text
 
+    def _view(self) -> View:
+        digits = _digits(self.facts)
+        lines = [line for paragraph in sentences(self.facts, digits) for line in paragraph.split("\n")]
+        return View(lines[0], tuple(lines[1:]), tuple(map(tuple, cells(self.facts, digits))), tuple(rest(self.facts)))
+
 
 def explain(answer: Answered, point: int, output: int | str | None = None) -> Explanation:
     """The answer for one point in words and as facts."""
     known = facts(answer, point, output)
     digits = _digits(known)
-    paragraphs = [*sentences(known, digits), "\n".join(table(known, digits))]
-    return Explanation("\n\n".join(paragraphs), known)
+    lines = [*aligned(cells(known, digits)), *rest(known)]
+    return Explanation("\n\n".join([*sentences(known, digits), "\n".join(lines)]), known)
 
 
 def _digits(known: dict[str, Any]) -> Digits:

@@ -4,16 +4,10 @@ from typing import Any
 
 from degroot.explanations.trusting import trusted
 from degroot.flags import MISSING, kind
-from degroot.reprs import Digits, aligned, one_line, share
+from degroot.reprs import Digits, one_line, share
 
 LINES = 12  # of many agents, those with the largest weights
 HEADER = ["agent", "says", "weight", "without it", "trusted", ""]
-
-
-def table(facts: dict[str, Any], digits: Digits) -> list[str]:
-    """The lines of the table."""
-    left = len(facts["agents"]) - LINES
-    return [*aligned(cells(facts, digits)), *([f"and {left} more"] if left > 0 else [])]
 
 
 def cells(facts: dict[str, Any], digits: Digits) -> list[list[str]]:
@@ -22,6 +16,12 @@ def cells(facts: dict[str, Any], digits: Digits) -> list[list[str]]:
     rows = [_cells(each, present, digits) for each in _shown(facts["agents"])]
     told = [k for k in range(len(HEADER)) if k == 0 or any(row[k] not in ("-", "") for row in rows)]
     return [[row[k] for k in told] for row in [HEADER, *rows]]
+
+
+def rest(facts: dict[str, Any]) -> list[str]:
+    """How many agents the table leaves out, if any."""
+    left = len(facts["agents"]) - LINES
+    return [f"and {left} more"] if left > 0 else []
 
 
 def _shown(agents: list[dict[str, Any]]) -> list[dict[str, Any]]:

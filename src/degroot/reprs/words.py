@@ -79,7 +79,7 @@ def label(written: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines: numbers to the right; to the left the first column, and one without a heading.
+    """Rows of cells as lines: words to the left, numbers to the right.
 
     Examples
     --------
@@ -87,7 +87,23 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ['agent  weight', 'north     0.5']
     """
     columns = []
-    for k, cells in enumerate(zip(*rows, strict=True)):
+    for cells, words in zip(zip(*rows, strict=True), wordy(rows), strict=False):
         width = max(map(len, cells))
-        columns.append([cell.ljust(width) if k == 0 or not cells[0] else cell.rjust(width) for cell in cells])
+        columns.append([cell.ljust(width) if words else cell.rjust(width) for cell in cells])
     return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+
+
+def wordy(rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Which columns hold words: the first, and those whose cells do not begin as numbers do.
+
+    Examples
+    --------
+    >>> wordy([["agent", "weight", "model"], ["7", "<0.001", "Ridge"], ["8", "-", "Lasso"]])
+    [True, False, True]
+    """
+    columns = list(zip(*rows[1:], strict=True))
+    return [k == 0 or not all(_number(cell) for cell in cells) for k, cells in enumerate(columns)]
+
+
+def _number(cell: str) -> bool:
+    return cell in ("", "-") or cell.lstrip("<-").split(" ")[0][:1].isdigit()
