@@ -4,7 +4,7 @@ STAMP := .venv/.stamp
 
 version = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 
-.PHONY: help demo paper test test-all check docs docs-links bench clean
+.PHONY: help demo paper test test-all check build docs docs-links bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ check: $(STAMP) ## style, types and import layers
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+build: $(STAMP) ## make the wheel and the sdist: dist/
+	$(BIN)/python -m build -o dist .
 
 docs: $(STAMP) ## build the documentation: build/docs/index.html
 	$(BIN)/sphinx-build -q -W --keep-going docs build/docs

@@ -14,7 +14,7 @@ from degroot.expectations import Expectations
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.points import Array, for_kernels
 from degroot.rules import LOCAL
-from degroot.tables import Complaint, take, to_numbers, told
+from degroot.tables import Complaint, is_frame, take, to_numbers, told
 
 ASKED_BYTES = 1 << 26  # of rows, put to a model at once: agents may hold more rows than fit into memory
 
@@ -85,6 +85,8 @@ class Judge:
 
     def locate(self, X: Any) -> Any:
         """`X` where distances are taken."""
+        if is_frame(X) and not is_frame(self.agent.X):
+            X = np.asarray(X)  # a space that was fitted without names takes none
         located = _located(X, self.space, self.agent.error if self.space is not None else InvalidInput)
         if located.shape[1] != self.rows.shape[1]:
             raise self.agent.error(

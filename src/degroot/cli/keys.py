@@ -33,7 +33,10 @@ def init(
     days: Annotated[int, typer.Option(metavar="N", help="For how many days it is valid.")] = 3650,
     force: Force = False,
 ) -> None:
-    """Make a consortium's CA: ca.pem for everybody, ca.key for whoever issues certificates."""
+    """Make a consortium's CA.
+
+    ca.pem is for everybody, ca.key for whoever issues certificates.
+    """
     from degroot.node.authority import init_ca
 
     certificate, key = init_ca(out, name, days, force)

@@ -76,15 +76,18 @@ def check(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle
 
 @node.command(epilog=examples("degroot node run north.toml"))
 def run(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: UnsafePickle = False) -> None:
-    """Run the node until it is stopped; what is in flight then is finished first."""
+    """Run the node until it is stopped.
+
+    What is in flight then is finished first.
+    """
     from degroot.node import configuration, server
 
     server.run(configuration.read(file), insecure_loopback=insecure_loopback, unsafe_pickle=unsafe_pickle)
 
 
-@node.command()
+@node.command(epilog=examples("degroot node page north.toml"))
 def page(file: File) -> None:
-    """Print the address of a node's page, with the token that lets people ask through it."""
+    """Print the address of a node's page, with the token to ask there."""
     from degroot.node import configuration
     from degroot.node.page import tokens
 
@@ -96,7 +99,7 @@ def page(file: File) -> None:
 
 @node.command(epilog=examples("degroot node audit north.toml"))
 def audit(file: File) -> None:
-    """Print what has left this organisation and what has come, by peer and kind."""
+    """Print what has left this organisation, and what has come."""
     from degroot.node import configuration, ledger
 
     columns = ("peer", "kind", "who asked", "exchanges", "rows", "bytes sent", "bytes received", "first", "last")

@@ -33,7 +33,7 @@ def feature_names(sheets: Sequence[Sheet], apart: Sequence[str]) -> list[str]:
 
 def read_features(sheets: Sequence[Sheet], names: Sequence[str]) -> list[Array]:
     """These columns of every sheet, (n, d), NaN where a value is missing. A column that is no number is refused."""
-    strange = {name: told for name in names for sheet in sheets if (told := _strange(sheet, name))}
+    strange = {name: told for name in names for sheet in reversed(sheets) if (told := _strange(sheet, name))}
     if strange:
         told = ", ".join(f"{name!r} ({value})" for name, value in list(strange.items())[:3])
         raise InvalidInput(
