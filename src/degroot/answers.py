@@ -12,6 +12,7 @@ from degroot.exceptions import InvalidInput
 from degroot.explanations import Explanation, explain, overview
 from degroot.flags import MISSING as MISSING
 from degroot.flags import Flag as Flag
+from degroot.frames import frame
 from degroot.points import Array
 from degroot.reprs import View, Viewed
 
@@ -66,6 +67,24 @@ class Consensus(Viewed):
             class.
         """
         return explain(self, point, output)
+
+    def to_frame(self, library: str = "pandas", fields: Sequence[str] | str | None = None) -> Any:
+        """The answer as a data frame, a row for each point.
+
+        Parameters
+        ----------
+        library : ``"pandas"`` or ``"polars"``
+        fields : names, optional
+            Fields of the answer, ``"missing"`` and ``"flags"``. By default all that it holds but trust, which has a
+            column for every pair of agents.
+
+        Returns
+        -------
+        frame
+            With the columns that ``degroot predict`` writes: ``value``, ``standard_error``, ``weight_north`` ...
+            pandas keeps the index of the points, if they came as a pandas frame.
+        """
+        return frame(self, library, fields)
 
     def __repr__(self) -> str:
         return self._view().text()

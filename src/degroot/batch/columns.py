@@ -1,19 +1,18 @@
 """Columns: an answer as columns of a table."""
 
-import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from degroot.answers import FIELDS, MISSING, Consensus, Flag
 from degroot.exceptions import InvalidInput
+from degroot.frames import FLAGS as FLAGS
+from degroot.frames import column_names, notes
+from degroot.frames import output_names as output_names
 
-FLAGS = "flags"  # beside MISSING, a column of text: who was left out or could not be checked
 ALL = (*FIELDS, FLAGS, MISSING)
-SINGLE = {"weights": "weight", "beliefs": "belief", "sets": "set"}  # what one column of a field is called
 BOUNDS = ("lower", "upper", "sets")  # where a coverage was asked for
 
 
@@ -47,65 +46,20 @@ class Columns:
     def _entries(self, field: str) -> list[tuple[str, pa.DataType]]:
         if field in (FLAGS, MISSING):
             return [(field, pa.string())]
-        names = [SINGLE.get(field, field)]
-        if field == "trust":
-            names = [f"trust_{agent}_{self.agents[j]}" for agent, scored in self._scored() for j in scored]
-        elif field not in ("value", "standard_error", *BOUNDS):
-            names = [f"{name}_{agent}" for name in names for agent in self.agents]
-        if self.outputs is not None and field not in ("weights", "trust"):
-            names = [f"{name}_{output}" for name in names for output in self.outputs]
+        names = column_names(field, self.agents, self.outputs, self.peers)
         return [(name, pa.bool_() if field == "sets" else pa.float64()) for name in names]
-
-    def _scored(self) -> Iterable[tuple[str, Iterable[int]]]:
-        everybody = range(len(self.agents))
-        return zip(self.agents, self.peers or [everybody for _ in everybody], strict=True)
 
     def _arrays(self, field: str, answer: Consensus) -> list[pa.Array]:
         if field in (FLAGS, MISSING):
-            return [_told(field, answer)]
+            return [pa.array(notes(answer, missing=field == MISSING), pa.string())]
         values = np.asarray(getattr(answer, field))
         flat = values.reshape(len(values), -1)
         return [pa.array(np.ascontiguousarray(column)) for column in flat.T]
 
 
-def _told(field: str, answer: Consensus) -> pa.Array:
-    """What is told of each row, joined: ``agent`` for those that were missing, ``agent: reason`` for the others."""
-    M = len(next(np.asarray(values) for values in _given(answer)))
-    rows: list[str] = [""] * M
-    for flag in answer.flags:
-        if (reason_of(flag) == MISSING) == (field == MISSING):
-            text = flag.agent if field == MISSING else f"{flag.agent}: {reason_of(flag)}"
-            for row in flag.points.tolist():
-                rows[row] = f"{rows[row]};{text}" if rows[row] else text
-    return pa.array(rows, pa.string())
-
-
-def _given(answer: Consensus) -> Iterable[Any]:
-    return (values for values in (getattr(answer, field) for field in FIELDS) if values is not None)
-
-
 def reason_of(flag: Flag) -> str:
     """In short, without what is only of interest at one place."""
-    return flag.reason.partition(":")[0]
-
-
-def output_names(outputs: int | None, classes: Iterable[str] = ()) -> tuple[str, ...] | None:
-    """What outputs are called: by the class, which comes as Python writes it, or by the number; None for one output.
-
-    Examples
-    --------
-    >>> output_names(2, ["'cat'", "'dog'"]), output_names(2), output_names(None)
-    (('cat', 'dog'), ('0', '1'), None)
-    """
-    labels = tuple(map(_label, classes))
-    return labels or (None if outputs is None else tuple(str(k) for k in range(outputs)))
-
-
-def _label(written: str) -> str:
-    try:
-        return str(ast.literal_eval(written))
-    except (ValueError, SyntaxError):  # a node may call a class as it likes
-        return written
+    return flag.kind
 
 
 def check_fields(fields: Sequence[str]) -> None:
