@@ -14,7 +14,7 @@ from degroot.saved.tomltext import toml_text
 
 DOCS = ROOT / "docs"
 PICTURE = re.compile("[─│┌└├▶]|──>")
-LOOKS = 60.0  # seconds in which a log comes to say what the page shows
+LOOKS = 240.0  # seconds in which a log comes to say what the page shows
 
 
 def of(page):
