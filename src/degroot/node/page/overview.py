@@ -57,9 +57,16 @@ def _node(circle: Circle, started: float) -> dict[str, Any]:
         "model_version": seat.version, "rule": configuration.collective.rule,
         "neighbours": configuration.collective.neighbours, "guard": seat.guarded, "queries": configuration.queries,
         "needed": configuration.needed, "ready": ready, "answering": ready >= configuration.needed,
-        "features": features(circle), "outputs": seat.agent.outputs, "classes": classes(circle),
-        "rows": len(seat.agent.X), "started": moment(started),
+        "intervals": _calibrated(circle), "features": features(circle), "outputs": seat.agent.outputs,
+        "classes": classes(circle), "rows": len(seat.agent.X), "started": moment(started),
     }  # fmt: skip
+
+
+def _calibrated(circle: Circle) -> bool:
+    """Whether this node and all that answer with it have rehearsed: then intervals can be asked for."""
+    there = [link for link in circle.links.values() if circle.state(link) in ANSWERING]
+    own = circle.rehearsed is not None and circle.rehearsed.summary is not None
+    return own and all(link.description is not None and link.description.calibrated for link in there)
 
 
 def _peer(circle: Circle, link: Link, scored: str | None) -> dict[str, Any]:
