@@ -43,6 +43,7 @@ bench: $(STAMP) ## measure speed, accuracy, intervals, attacks, nodes and scale;
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/intervals.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/nodes.py
+	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/batch.py
 	$(BIN)/python benchmarks/large.py
 	$(BIN)/python benchmarks/scale.py

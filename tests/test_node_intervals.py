@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from degroot import Agent, Collective, InvalidInput, cli
+from degroot.answers import Consensus
+from degroot.cli.answers import columns
 from degroot.intervals import Summary
 from degroot.node import ledger
 from degroot.node.calibrated import Calibrated, Near, decode, encode
+from degroot.node.intervals import calibrated as all_calibrated
+from degroot.node.opinion import Opinion
 from degroot.node.rehearsing import serves
 from degroot.node.scored import Model
 from degroot.node.wire import Malformed
@@ -342,6 +347,38 @@ def test_any_bytes_are_refused_or_make_sense(noise):
     except (DecodeError, Malformed):
         return
     assert found.lacking or found.near is not None
+
+
+def test_the_error_says_who_is_not_ready_and_why():
+    models = told().models
+
+    def opinion(name, calibrated):
+        return Opinion(dict(models)[name], np.zeros((3, 1)), models, np.ones((3, 2)), calibrated=calibrated)
+
+    def ask(**calibrated):
+        return all_calibrated(calibrated, {name: opinion(name, each) for name, each in calibrated.items()})
+
+    assert [each.rows for each in ask(node0=told(), node1=told())] == [5, 5]
+    assert len(ask(node1=told())) == 1  # the other is away
+    older = replace(told(), models=(models[0], Model("node1", "6")))
+    for first, second, why in (
+        (told(), None, "node1: it tells nothing for intervals"),
+        (told(), Calibrated("it is rehearsing"), "node1: it is rehearsing"),
+        (told(ranks=(), scores=()), told(), "node0: it waits for the others to rehearse"),
+        (older, told(), "node0: it has not rehearsed yet with node1 as they are now"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            ask(node0=first, node1=second)
+        assert str(refused.value) == f"Intervals must be calibrated at all nodes that answer; not yet at {why}."
+
+
+def test_sets_are_columns_of_their_own():
+    answer = Consensus(
+        ("north",), np.array([[0.7, 0.3]]), np.array([[0.1, 0.1]]), np.ones((1, 1)), sets=np.array([[True, False]])
+    )
+    table = columns(answer, ["'cat'", "'dog'"])
+    assert (table["set_cat"], table["set_dog"]) == ([True], [False])
+    assert "lower" not in table
 
 
 def test_when_it_is_rehearsed_anew():
