@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from degroot import Collective, InvalidInput, cli
+from degroot import Collective, InvalidInput, cli, datafiles, models
+from degroot.node import configuration
 from degroot.training import comparison, organisations, train
 from degroot.training.models import space
 
@@ -91,7 +92,6 @@ def test_the_order_of_columns_does_not_matter(place):
 
 
 def test_a_column_deals_one_file_as_files_would(place):
-    trained(place)
     shuffled = pd.concat([frame(name).assign(where=name) for name in NAMES])
     shuffled = shuffled.iloc[np.argsort(np.random.default_rng(5).permutation(len(shuffled)) % 60, kind="stable")]
     shuffled.to_csv("all.csv", index=False)
@@ -100,9 +100,9 @@ def test_a_column_deals_one_file_as_files_would(place):
     trained(place, out="files")
     trained(place, ["all.csv"], out="groups", group="where")
     assert contents(place / "groups") == contents(place / "files")
-    assert contents(place / "groups") != contents(place / "out")
 
 
+@pytest.mark.slow
 def test_the_seed_decides_all_that_is_random(place):
     first, again, other = (trained(place, out=f"out{k}", seed=seed) for k, seed in enumerate((0, 0, 1)))
     assert contents(first.folder) == contents(again.folder)
@@ -313,3 +313,42 @@ def test_a_row_that_is_not_there_cannot_be_explained(degroot, place):
         in degroot(*asked, "--collective", "out", "--row", "61")[2]
     )
     assert "Either --collective or a node must say who is asked; got neither" in degroot(*asked)[2]
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_begins_with_what_was_trained(degroot, place):
+    trained(place, rule="stacking")
+    code, out, err = degroot("node", "init", "south", "--trained", "out", "--listen", "127.0.0.1:7442")
+    assert (code, err) == (0, "")
+    assert out.startswith("out/south/south.toml: its keys go beside it")
+    told = configuration.read(place / "out/south/south.toml")
+    assert (told.name, told.collective.rule, told.data.space) == ("south", "stacking", "standardise")
+    rows, agent = datafiles.load(told.data), Collective.load("out").agents[1]
+    assert_array_equal(rows.X, agent.X)
+    assert_array_equal(rows.y, agent.y)
+    assert_array_equal(rows.own, agent.own_predictions)
+    model, _ = models.load(told.model)
+    assert_array_equal(model.predict(rows.X), agent.predict(agent.X))
+    assert "must be one of north, south, west; got 'east'" in degroot("node", "init", "east", "--trained", "out")[2]
+
+
+def test_a_node_of_classes_knows_them_all(degroot, place):
+    for name in NAMES:
+        table = frame(name)
+        table.assign(price=np.where(table["price"] > 2, "high", "low")).to_csv(f"{name}.csv", index=False)
+    trained(place)
+    assert degroot("node", "init", "west", "--trained", "out")[0] == 0
+    told = configuration.read(place / "out/west/west.toml")
+    assert told.data.classes == ("high", "low")
+    assert set(datafiles.load(told.data).y.tolist()) <= {"high", "low"}
+
+
+def test_a_node_does_not_fill_gaps(degroot, place):
+    for name in NAMES:
+        frame(name, gaps=0.2).to_csv(f"{name}.csv", index=False)
+    trained(place)
+    code, _, err = degroot("node", "init", "west", "--trained", "out")
+    assert code == 2
+    assert "The rows of a node must have no gaps; those of 'west' do." in err

@@ -44,21 +44,40 @@ def init(
     client: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A client that may ask; may be repeated.")
     ] = None,
+    trained: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Of `degroot train`: take model and rows from there.")
+    ] = None,
     page: Annotated[
         int | None,
         typer.Option(metavar="PORT", help="Of the node's page; default: 1000 above peers'.", min=1, max=65535),
     ] = None,
 ) -> None:
-    """Write a configuration with comments, to be filled in."""
+    """Write a configuration with comments, to be filled in.
+
+    With --trained it is filled in already, and stands beside the organisation's model and rows.
+    """
     from degroot.node.configuration import LISTEN, template
 
     peers = [(name, address) for name, _, address in (each.partition("@") for each in peer or ())]
-    text = template(name, listen or LISTEN, peers, client or (), page)
-    path = out or Path(f"{name}.toml")
+    text, home = template(name, listen or LISTEN, peers, client or (), page), Path()
+    if trained is not None:
+        home, text = _filled(text, trained, name)
+    path = out or home / f"{name}.toml"
     if path.exists():
         raise InvalidInput(f"A configuration is not overwritten; {path} is there already.")
     save(path, text.encode())
-    typer.echo(f"{path}: fill it in, then: degroot node check {path}")
+    typer.echo(
+        f"{path}: {'fill it in' if trained is None else 'its keys go beside it'}, then: degroot node check {path}"
+    )
+
+
+def _filled(text: str, trained: Path, name: str) -> tuple[Path, str]:
+    """The folder of an organisation that `degroot train` has made, and the configuration with its files filled in."""
+    from degroot.node.configuration.filling import filled
+    from degroot.training import parted
+
+    home, told = parted(trained, name)
+    return home, filled(text, told)
 
 
 @node.command(epilog=examples("degroot node check north.toml"))

@@ -2,6 +2,7 @@
 
 from degroot.training.comparison import Comparison
 from degroot.training.models import MODELS
+from degroot.training.parting import parted
 from degroot.training.run import Trained, train
 
-__all__ = ["MODELS", "Comparison", "Trained", "train"]
+__all__ = ["MODELS", "Comparison", "Trained", "parted", "train"]
