@@ -25,6 +25,7 @@ NAMES = [
     "DeGrootRegressor",
     "InvalidInput",
     "connect",
+    "load_model",
 ]
 
 

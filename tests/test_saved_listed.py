@@ -213,7 +213,7 @@ def test_a_pickle_is_opened_only_if_that_is_asked_for(tmp_path):
         ('name = "agent 1"', 'name = "agent 0"', "two are called 'agent 0'"),
         ('name = "agent 1"', "name = 7", "`agents[2].name` must be a string"),
         ('model = "0.skops"', 'model = "9.skops"', "9.skops: No such file"),
-        ('model = "0.skops"', 'model = "0.txt"', "must be an .onnx or .skops file"),
+        ('model = "0.skops"', 'model = "0.h5"', "must be an .onnx, .skops, .ubj"),
         ('model = "0.skops"', 'model = {file = "0.skops", name = "n"}', "`agents[1].model.name` must stand beside"),
         ('model = "0.skops"', 'model = {address = "localhost:1", name = "n"}', 'must be "grpc://host:port"'),
         ('data = "0.csv"', 'data = "0.xlsx"', ".csv, .parquet, .pq"),

@@ -6,6 +6,7 @@ from degroot.agents import Agent
 from degroot.answers import Consensus
 from degroot.collective import Collective
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
+from degroot.models import load_model
 
 if TYPE_CHECKING:
     from degroot.estimators import DeGrootClassifier, DeGrootRegressor
@@ -21,6 +22,7 @@ __all__ = [
     "DeGrootRegressor",
     "InvalidInput",
     "connect",
+    "load_model",
 ]
 
 

@@ -1,7 +1,22 @@
 """Models from files and addresses: something with ``predict(X)``, and its version."""
 
 from degroot.models.entry import model_source
+from degroot.models.features import check_features
+from degroot.models.named import is_address, load_model, named
 from degroot.models.remote import RemoteModel
-from degroot.models.source import ModelSource, check_features, load, open_transformer
+from degroot.models.source import ModelSource, is_still, load, open_transformer
+from degroot.models.torchmodule import from_torch
 
-__all__ = ["ModelSource", "RemoteModel", "check_features", "load", "model_source", "open_transformer"]
+__all__ = [
+    "ModelSource",
+    "RemoteModel",
+    "check_features",
+    "from_torch",
+    "is_address",
+    "is_still",
+    "load",
+    "load_model",
+    "model_source",
+    "named",
+    "open_transformer",
+]

@@ -51,7 +51,7 @@ class FramedTransformer(Framed):
 
 def from_skops(content: bytes) -> Any:
     """The model in a skops file, if all its types are known to be harmless."""
-    return _predicting(opened(content))
+    return predicting(opened(content))
 
 
 def transformer_from_skops(content: bytes) -> Any:
@@ -81,10 +81,11 @@ def from_pickle(content: bytes) -> Any:
     """The model in a pickle or joblib file. Whatever code it holds runs."""
     import joblib
 
-    return _predicting(joblib.load(BytesIO(content)))
+    return predicting(joblib.load(BytesIO(content)))
 
 
-def _predicting(model: Any) -> Any:
+def predicting(model: Any) -> Any:
+    """The model, if it has answers; one that was trained on named columns gets them again."""
     if not (hasattr(model, "predict") or callable(model)):
         raise InvalidInput(f"the model must have predict(X) or be callable; it is a {type(model).__name__}.")
     if not _takes_frames(model):

@@ -1,4 +1,4 @@
-"""Types of scikit-learn that hold numbers and nothing else, beyond those that skops trusts by itself.
+"""Types of scikit-learn and the like that hold numbers and nothing else, beyond those that skops trusts by itself.
 
 skops leaves out what is written in C and takes its numbers on trust: trees, mostly. No code of a file's own runs with
 them, but a forged tree can lead its reader outside its arrays, and end the process.
@@ -20,11 +20,18 @@ MODULES = (
     "sklearn.tree._tree",
 )
 NAMES = (
+    "collections.OrderedDict",
+    "lightgbm.basic.Booster",  # a text file of LightGBM, and so are those that hold it
+    "lightgbm.sklearn.LGBMClassifier",
+    "lightgbm.sklearn.LGBMRegressor",
     "numpy.dtype",
     "numpy.mean",
     "sklearn.feature_selection._univariate_selection.chi2",
     "sklearn.feature_selection._univariate_selection.f_classif",
     "sklearn.feature_selection._univariate_selection.f_regression",
+    "xgboost.core.Booster",  # a file of XGBoost, and so are those that hold it
+    "xgboost.sklearn.XGBClassifier",
+    "xgboost.sklearn.XGBRegressor",
 )
 
 

@@ -22,6 +22,8 @@ QUIET = 3  # errors only
 class OnnxModel:
     """A model that gives numbers, or labels only."""
 
+    suffix = ".onnx"
+
     def __init__(self, session: Any, content: bytes) -> None:
         self.session = session
         self.content = content  # the file

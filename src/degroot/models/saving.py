@@ -1,4 +1,4 @@
-"""Models and transformers as files that run no code when they are opened: skops, or the ONNX file they came from."""
+"""Models and transformers as files that run no code when they are opened: skops, or the file they came from."""
 
 import json
 from collections.abc import Callable
@@ -13,26 +13,34 @@ from scipy.sparse import issparse
 
 from degroot.exceptions import InvalidInput
 from degroot.models.estimators import Framed, from_skops, opened, transformer_from_skops
+from degroot.models.lightgbmfile import LightGBMModel
 from degroot.models.onnxfile import OnnxModel
+from degroot.models.xgboostfile import XGBoostModel
 from degroot.tables import is_frame, told
 
 SCHEMA, ID, FILE = "schema.json", "__id__", "file"
 TREES, COUNTS = ("KDTree", "BallTree"), range(7, 11)  # which count what they were asked and met, there in their state
-ONNX, SKOPS = ".onnx", ".skops"
-MODELS = "its model must be an estimator of scikit-learn, from an ONNX file, or at an address, to be saved"
+SKOPS = ".skops"
+MODELS = "its model must be an estimator of scikit-learn, from a file, or at an address, to be saved"
 SPACES = "its `space` must be a transformer of scikit-learn, to be saved"
 
 
 def model_file(model: Any, rows: Any) -> tuple[bytes, str]:
     """The file of a model, and how its name ends. Opened again, it says the same of `rows`, bit by bit."""
-    if isinstance(model, OnnxModel):
-        return model.content, ONNX
+    if isinstance(model, OnnxModel | LightGBMModel | XGBoostModel):
+        return model.content, model.suffix
     content = _written(model, MODELS)
     again = from_skops(content)
     for name in ("predict_proba", "predict"):
         if hasattr(model, name):
             _check_same(getattr(model, name), getattr(again, name), rows, MODELS)
     return content, SKOPS
+
+
+def file_labels(model: Any) -> list[Any] | None:
+    """The labels that have to be told beside the model's file, which knows its classes by number only."""
+    given = getattr(model, "classes", None) if isinstance(model, LightGBMModel | XGBoostModel) else None
+    return None if given is None else np.asarray(given).tolist()
 
 
 def transformer_file(space: Any, rows: Any) -> bytes:

@@ -39,7 +39,7 @@ def seated_with(configuration: Configuration, rows: datafiles.Rows, *, unsafe_pi
 
 def is_near_by(configuration: Configuration, agent: Agent) -> bool:
     """Whether its model answers in this process, and a few rows at once; it has been asked before."""
-    if configuration.model.file is None:
+    if configuration.model.address is not None:
         return False
     rows = agent.X[np.arange(FEW) % agent.n_rows]
     return min(_seconds(agent, rows) for _ in range(TRIES)) <= AT_ONCE

@@ -54,6 +54,8 @@ async def _reread(circle: Circle, log: Any) -> None:
 
 
 async def _reload(circle: Circle, unsafe_pickle: bool, log: Any) -> None:
+    if await asked_model(False, models.is_still, circle.configuration.model, circle.scores.seat.version):
+        return
     seat = await asked_model(False, _with_model, circle.scores.seat, circle.configuration, unsafe_pickle)
     if seat.version == circle.scores.seat.version:
         return

@@ -26,7 +26,7 @@ ENTRY = (
     "rows", "labels", "shared_space", "located", "located_features", "residuals", "errors", "scored", "kept",
 )  # fmt: skip
 FILES, WORDS = ("model", "data", "rows", "labels", "own_predictions", "space"), (STANDARDISE, PEERS)
-MODEL = ("file", "address", "name", "version", "ca", "certificate", "key")
+MODEL = ("file", "uri", "tracking", "classes", "address", "name", "version", "ca", "certificate", "key")
 
 
 @dataclass(frozen=True)
@@ -104,18 +104,29 @@ class Document:
         for table in (self.top, *self.agents):
             if isinstance(table.entries.get("model"), dict):
                 model = table.table("model", MODEL)
-                found += [model.file("file")] if "file" in model.entries else []
+                found += _within(model.file("file")) if "file" in model.entries else []
             columns = {"own_predictions"} if "data" in table.entries else set()
             named = [key for key in FILES if key not in columns and isinstance(table.entries.get(key), str)]
-            found += [table.file(key) for key in named if table.text(key) not in WORDS]
+            files = [key for key in named if table.text(key) not in WORDS and not models.is_address(table.text(key))]
+            found += [file for key in files for file in _within(table.file(key))]
         return found
 
     def model(self, agent: Table) -> Any:
-        """The agent's model: a file, or a table with a file or an address."""
-        if not isinstance(agent.entries.get("model"), dict):
-            source = models.ModelSource(file=self.whole(agent, "model"))
-            return models.load(source, unsafe_pickle=self.unsafe_pickle, needed=NEEDED)[0]
-        return models.load(models.model_source(agent.table("model", MODEL)), unsafe_pickle=self.unsafe_pickle)[0]
+        """The agent's model: a file or an address, or a table with one of them."""
+        source = self._source(agent)
+        if source.address is not None:
+            return models.load(source)[0]
+        return models.load(source, unsafe_pickle=self.unsafe_pickle, needed=NEEDED)[0]
+
+    def _source(self, agent: Table) -> models.ModelSource:
+        if isinstance(agent.entries.get("model"), dict):
+            table = agent.table("model", MODEL)
+            if "file" in table.entries:
+                self.whole(table, "file")
+            return models.model_source(table)
+        if models.is_address(agent.text("model")):
+            return models.named(agent.text("model"))
+        return models.ModelSource(file=self.whole(agent, "model"))
 
     def space(self, table: Table, key: str = "space") -> Any:
         """Features of mean 0 and standard deviation 1, the transformer in a file, or nothing."""
@@ -145,6 +156,11 @@ def _digest(file: Path) -> str:
         return sha256(file.read_bytes()).hexdigest()
     except OSError:  # who reads it, says why
         return ""
+
+
+def _within(path: Path) -> list[Path]:
+    """The file, or the files in the folder that it is: MLflow keeps models so."""
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 def _are_alike(labels: Any) -> bool:

@@ -15,7 +15,7 @@ from degroot.judges import Judge
 from degroot.members import feature_names
 from degroot.models.entry import SCHEME
 from degroot.models.remote import RemoteModel
-from degroot.models.saving import model_file, transformer_file
+from degroot.models.saving import file_labels, model_file, transformer_file
 from degroot.sampled import acquaintances
 from degroot.saved.agents import FiledAgent, ScoredAgent
 from degroot.saved.choices import choice_entries
@@ -112,7 +112,8 @@ def _models(kept: Kept, name: str, agent: Agent, judge: Judge) -> dict[str, Any]
 def _model(kept: Kept, name: str, model: Any, tried: Any) -> str | dict[str, Any]:
     if not isinstance(model, RemoteModel):
         content, suffix = model_file(model, tried)
-        return kept.file(f"{name}/model{suffix}", content)
+        file, labels = kept.file(f"{name}/model{suffix}", content), file_labels(model)
+        return file if labels is None else {"file": file, "classes": labels}
     keys = ("ca", "certificate", "key")
     files = {key: str(path.absolute()) for key in keys if (path := getattr(model, key)) is not None}
     return {"address": SCHEME + model.address, "name": model.name, "version": model.version} | files

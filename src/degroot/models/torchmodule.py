@@ -1,0 +1,95 @@
+"""A torch module as an ONNX model."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from degroot.exceptions import InvalidInput
+from degroot.models.onnxfile import OnnxModel, from_onnx
+from degroot.tables import told
+
+NEEDED = "A torch module needs extra packages: pip install torch onnxscript"
+TRIED = (1, 2, 7)  # rows about which both are asked
+ROUNDING = 1e-3  # relative to the largest answer: float32 keeps seven digits, and sums lose some
+
+
+def from_torch(module: Any, n_features: int) -> OnnxModel:
+    """A torch module as a model with ``predict(X)``: exported to ONNX, and run by ONNX Runtime from then on.
+
+    The module takes rows (n, `n_features`) and gives (n,), (n, 1) or (n, Q). For classes it gives the probabilities of
+    all classes of the agent, in their order: let it end with a softmax. What it was trained with (dropout and the like)
+    is switched off. A collective with such a model can be saved, and the model's file, `content`, can be a node's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pytest
+    >>> torch = pytest.importorskip("torch")
+    >>> module = torch.nn.Linear(2, 1)
+    >>> model = from_torch(module, n_features=2)
+    >>> X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> expected = module(torch.tensor(X, dtype=torch.float32)).detach().numpy()[:, 0]
+    >>> bool(np.allclose(model.predict(X), expected, rtol=1e-5))
+    True
+    """
+    try:
+        import onnxscript  # noqa: F401 - the exporter's own need
+        import torch
+    except ImportError as error:
+        raise InvalidInput(f"{NEEDED} ({error}).") from error
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidInput(f"The model must be a torch module; got a {type(module).__name__}.")
+    if not isinstance(n_features, int) or n_features < 1:
+        raise InvalidInput(f"`n_features` must be a whole number of at least 1; got {n_features!r}.")
+    try:
+        resting = deepcopy(module).cpu().eval()
+        kind = next((part.dtype for part in resting.parameters()), torch.float32)
+        model = from_onnx(_exported(torch, resting, n_features, kind))
+        _check_same(torch, resting, model, n_features, kind)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        first = told(error).splitlines()[0].rstrip(".: ")
+        raise InvalidInput(f"A torch module must be one that torch can export to ONNX; {first}.") from error
+    return model
+
+
+def _exported(torch: Any, module: Any, n_features: int, kind: Any) -> bytes:
+    """The module as an ONNX file, for any number of rows."""
+    rows = torch.zeros(2, n_features, dtype=kind)
+    with _quiet():
+        program = torch.onnx.export(module, (rows,), dynamo=True, dynamic_shapes=({0: "rows"},), verbose=False)
+    return bytes(program.model_proto.SerializeToString())
+
+
+def _check_same(torch: Any, module: Any, model: OnnxModel, n_features: int, kind: Any) -> None:
+    """Refuse a model that answers otherwise than the module, for one row or several."""
+    for count in TRIED:
+        X = np.random.default_rng(count).normal(size=(count, n_features))
+        with torch.no_grad():
+            expected = module(torch.tensor(X, dtype=kind)).numpy()
+        if expected.ndim not in (1, 2) or expected.shape[0] != count:
+            raise InvalidInput(
+                f"A torch module must give (n,) or (n, Q) for n rows; for {count} it gave {expected.shape}."
+            )
+        answer = model.predict(X).reshape(expected.shape)
+        if not np.allclose(answer, expected, rtol=ROUNDING, atol=ROUNDING * float(np.abs(expected).max(initial=0.0))):
+            raise InvalidInput("A torch module must answer the same as ONNX; it answers otherwise.")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter has to say of itself."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        log.setLevel(level)
