@@ -130,7 +130,7 @@ def test_from_nothing_to_a_node_that_is_ready(degroot, tmp_path, monkeypatch):
     assert ready.code == 0
     assert ready.complaint == ""
     assert set(outcomes(ready.out).values()) == {"ok"}
-    assert list(outcomes(ready.out)) == ["configuration", "identity", "data", "model", "port", "state"]
+    assert list(outcomes(ready.out)) == ["configuration", "identity", "data", "model", "port", "page port", "state"]
 
 
 def test_nothing_that_is_there_is_overwritten(degroot, tmp_path, monkeypatch):
@@ -234,7 +234,7 @@ def test_check_finds_every_mistake_and_goes_on_with_the_rest(degroot, site, brok
         assert checked.out == ""
         return
     found = outcomes(checked.out)
-    assert list(found) == ["configuration", "identity", "data", "model", "port", "state"]
+    assert list(found) == ["configuration", "identity", "data", "model", "port", "page port", "state"]
     assert [name for name, outcome in found.items() if outcome == "failed"] == [what]
 
 
