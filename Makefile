@@ -1,10 +1,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 
 version = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 
-.PHONY: help demo paper test test-all check build docs docs-links bench clean
+.PHONY: help demo paper test test-all browser check build docs docs-links bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -18,8 +19,15 @@ paper: $(STAMP) ## reproduce the paper; DATA=DIR for data sets that cannot be in
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	$(BIN)/pytest -q -n 2
 
-test-all: $(STAMP) ## run the slow tests too
+test-all: $(STAMP) browser ## run the slow tests too
 	$(BIN)/pytest -q -n 2 -m ""
+
+browser: $(STAMP) ## what the tests of the node's page need: playwright, axe and chromium
+	@$(BIN)/python -c 'import axe_playwright_python, playwright' 2>/dev/null \
+		|| $(BIN)/pip install --disable-pip-version-check -q -e '.[browser]' -c constraints.txt
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+		|| { $(ROOT) apt-get update -qq && $(ROOT) apt-get install -y -qq chromium; } \
+		|| echo "There is no chromium and apt-get cannot install it here: the tests of the node's page will be skipped. Try: apt-get install chromium"
 
 check: $(STAMP) ## style, types and import layers
 	$(BIN)/ruff check

@@ -19,9 +19,9 @@ export function agents({ agents: all, value }, q, about) {
 }
 
 function line(agent, most, value, written, share) {
-  const notes = [agent.missing && `missing: ${agent.missing}`, ...(agent.flags ?? []).map((each) => (typeof each === "string" ? each : each.kind))].filter(Boolean);
   return h("tr", { class: agent.missing ? "absent" : null, "data-agent": agent.name },
-    h("th", { scope: "row" }, h("span", { class: "name" }, swatch(agent.k), agent.name), notes.map((note) => h("small", {}, note))),
+    h("th", { scope: "row" }, h("span", { class: "name" }, swatch(agent.k), agent.name),
+      agent.missing ? h("small", {}, `missing: ${agent.missing}`) : null, agent.flags?.length ? h("div", {}, agent.flags.map((each) => h("span", { class: "tag", title: each.reason }, each.kind))) : null),
     h("td", { "data-label": "Believes", class: "number" }, h("data", { value: agent.belief }, written(agent.belief)), offset(agent.belief, value, share)),
     cell("Weight", agent.missing ? "–" : shared(agent.weight, colour(agent.k))),
     cell("Influence", typeof agent.influence === "number" ? h("span", { class: "barred" }, diverging(agent.influence, most), h("data", { value: agent.influence }, signed(agent.influence, share))) : "–"));

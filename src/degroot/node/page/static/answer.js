@@ -4,8 +4,9 @@ import { announce, byId, fill, h } from "./elements.js";
 import { count, listed, moment, plural, seconds } from "./format.js";
 import { detail } from "./row.js";
 import { list } from "./rows.js";
-import { fetched, get } from "./service.js";
+import { get } from "./service.js";
 
+const UNVERIFIED = "unverified";
 const PAUSE = 300; // ms between looks at a question that is worked on
 let shown = null; // the id that the reader wants to see now
 
@@ -69,17 +70,26 @@ function heading(about) {
     h("div", {}, h("h2", {}, about.source === "form" ? "Answer to a typed row" : `${about.source}: ${plural(about.rows, "row")}`),
       h("p", { class: "muted" }, facts.join(" · "))),
     h("div", { class: "actions" }, h("button", { type: "button", onclick: copy }, "Copy link"),
-      ["csv", "parquet", "json"].map((format) => h("button", { type: "button", "data-format": format, onclick: () => download(about, format) },
+      ["csv", "parquet", "json"].map((format) => h("a", { class: "button", download: true, href: `/api/answers/${encodeURIComponent(about.id)}/download?format=${format}` },
         h("span", { class: "unseen" }, "Download "), format === "parquet" ? "Parquet" : format.toUpperCase()))));
 }
 
-/** Who was missing, and what the guard or the rest of the machinery has to say about the others. */
-function notices({ missing, flags, rows, ignored }) {
+/** What the answer should be read with: faults first; that nobody could check an agent is none. */
+function notices({ missing, flags, rows, ignored, names }) {
   const named = ({ agent, points }) => (points && points < rows ? `${agent} (${plural(points, "row")})` : agent);
-  const gone = alike(missing, "reason").map((of) => h("p", {}, h("strong", {}, `${listed(of.map(named))} ${of.length > 1 ? "were" : "was"} missing: `), of[0].reason));
-  const marked = alike(flags, "kind", "reason").map((of) => h("p", {}, h("strong", {}, `${listed(of.map(named))} ${of[0].kind}`), of[0].reason ? `: ${of[0].reason}` : ""));
-  if (ignored?.length) marked.push(h("p", {}, h("strong", {}, "Columns not used: "), ignored.join(", ")));
-  return gone.length + marked.length ? h("div", { class: "notice", role: "note", "aria-label": "What to know about this answer" }, gone, marked) : null;
+  const say = (of, what) => h("p", {}, h("strong", {}, `${listed(of.map(named))} ${what}`), of[0].reason ? `: ${of[0].reason}` : "");
+  const faults = [...alike(missing, "reason").map((of) => say(of, `${of.length > 1 ? "were" : "was"} missing`)),
+    ...alike(flags.filter((each) => each.kind !== UNVERIFIED), "kind", "reason").map((of) => say(of, of[0].kind))];
+  const calm = alike(flags.filter((each) => each.kind === UNVERIFIED), "reason").map((of) => unverified(of, names.length - missing.length, rows, named));
+  if (ignored?.length) calm.push(h("p", {}, `Columns not used: ${ignored.join(", ")}.`));
+  return [faults.length ? h("div", { class: "notice", role: "note", "aria-label": "Faults" }, faults) : null,
+    calm.length ? h("div", { class: "notice calm", role: "note", "aria-label": "Notes" }, calm) : null];
+}
+
+function unverified(of, present, rows, named) {
+  const why = of[0].reason.replace(/ to check it$/, "");
+  const everywhere = of.length >= present && of.every((each) => each.points >= rows);
+  return h("p", {}, everywhere ? `Nobody could be checked here: ${why}.` : `Could not be checked: ${listed(of.map(named))}: ${why}.`);
 }
 
 /** Entries in groups that say the same. */
@@ -98,11 +108,4 @@ async function copy(event) {
   button.textContent = "Copied";
   announce("The link was copied.");
   setTimeout(() => { button.textContent = "Copy link"; }, 1500);
-}
-
-async function download({ id, source }, format) {
-  const file = URL.createObjectURL(await fetched(`/api/answers/${encodeURIComponent(id)}/download?format=${format}`));
-  const stem = source === "form" ? "answer" : source.replace(/\.[^.]*$/, "");
-  h("a", { href: file, download: `${stem}-${id.slice(0, 6)}.${format}` }).click();
-  setTimeout(() => URL.revokeObjectURL(file), 10000);
 }

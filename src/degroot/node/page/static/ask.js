@@ -2,7 +2,7 @@
 
 import { show } from "./answer.js";
 import { byId, fill, h } from "./elements.js";
-import { begin, busy, complain, lock } from "./form.js";
+import { begin, busy, complain, intervals, lock } from "./form.js";
 import { count, moment } from "./format.js";
 import "./frame.js";
 import { onState } from "./live.js";
@@ -44,7 +44,7 @@ async function earlier() {
   if (!token()) return;
   const { answers } = await get("/api/answers").catch(() => ({ answers: [] }));
   byId("earlier").hidden = answers.length === 0;
-  fill(byId("answers"), answers.slice(0, 12).map(({ id, at, source, rows, status }) => h("li", {},
+  fill(byId("answers"), answers.slice(0, 8).map(({ id, at, source, rows, status }) => h("li", {},
     h("a", { href: `/answers/${encodeURIComponent(id)}`, "aria-current": id === opened() ? "true" : null }, source === "form" ? "typed row" : source),
     h("span", { class: "muted" }, `${count(rows)} ${rows === 1 ? "row" : "rows"}`),
     h("small", {}, status === "done" ? moment(at) : `${moment(at)}, ${status}`))));
@@ -55,6 +55,7 @@ onState(({ node }) => {
   const print = JSON.stringify([node.features, node.rule]);
   if (print !== known) begin(node, asked);
   known = print;
+  intervals(node.intervals ?? true);
 });
 lock(!token());
 addEventListener("popstate", arrive);

@@ -52,9 +52,9 @@ function draw({ total, rows, peers, kinds }, given) {
   fill(byId("pages"), pager(total));
 }
 
-function line({ at, peer, kind, asked_by: who, rows, sent, received }) {
+function line({ at, exchanges, peer, kind, asked_by: who, rows, sent, received }) {
   return h("tr", {},
-    h("td", { "data-label": "At", class: "at", title: at }, moment(at)), h("td", { "data-label": "Peer", class: "peer" }, peer), h("td", { "data-label": "Kind", class: "kind" }, kind),
+    h("td", { "data-label": "At", class: "at", title: at }, moment(at), exchanges > 1 ? h("small", {}, `${count(exchanges)} of that day`) : null), h("td", { "data-label": "Peer", class: "peer" }, peer), h("td", { "data-label": "Kind", class: "kind" }, kind),
     h("td", { "data-label": "Asked by" }, who === "we" ? "us" : "them"), figure("Rows", count(rows)), figure("Sent", bytes(sent)), figure("Received", bytes(received)));
 }
 

@@ -9,6 +9,7 @@ const TYPES = { csv: "text/csv", parquet: "application/vnd.apache.parquet", pq: 
 let file = null;
 let features = [];
 let locked = false;
+let able = true; // to give intervals
 
 /** Boxes for the features of this node; `asked` is called with the question on its way. */
 export function begin(node, asked) {
@@ -24,6 +25,14 @@ export function begin(node, asked) {
     const sending = question();
     if (sending) asked(sending);
   };
+}
+
+/** Intervals can be asked for once all nodes have rehearsed. */
+export function intervals(ready) {
+  if (ready === able) return;
+  able = ready;
+  byId("coverage").value = ready ? "0.9" : "";
+  options();
 }
 
 /** Whoever has no token may look, not ask. */
@@ -107,8 +116,9 @@ function take(given) {
 
 function options() {
   const rounds = byId("way").value === "rounds";
-  byId("coverage").disabled = rounds || locked;
+  byId("coverage").disabled = rounds || locked || !able;
   byId("rounds-hint").hidden = !rounds;
+  byId("wait-hint").hidden = rounds || able;
 }
 
 function tabs() {

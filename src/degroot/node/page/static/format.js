@@ -11,6 +11,9 @@ export function number(x) {
   return size !== 0 && (size < 1e-4 || size >= 1e7) ? x.toExponential(3) : significant.format(x);
 }
 
+/** Four digits, where there is little room. */
+export const brief = (x) => number(typeof x === "number" && Number.isFinite(x) ? Number(x.toPrecision(4)) : x);
+
 /** Three digits, for differences. */
 export const rough = (x) => number(typeof x === "number" && Number.isFinite(x) ? Number(x.toPrecision(3)) : x);
 

@@ -16,7 +16,9 @@ const MEANING = {
 
 const total = (rows, name) => rows.reduce((sum, each) => sum + (each[name] ?? 0), 0);
 
-export function leak(entries) {
+export function leak(all, self) {
+  const entries = all.filter((each) => each.peer !== self);
+  const own = all.filter((each) => each.peer === self);
   const [list, nothing] = [byId("leak"), byId("no-leak")];
   nothing.hidden = entries.length > 0;
   list.hidden = entries.length === 0;
@@ -24,8 +26,9 @@ export function leak(entries) {
   const kinds = [...new Set(entries.map((each) => each.kind))].sort();
   const peers = [...new Set(entries.map((each) => each.peer))].map((peer) => group(peer, entries.filter((each) => each.peer === peer), kinds));
   const most = Math.max(1, ...peers.map((each) => each.sent));
-  if (!list.firstChild) fill(list, h("ul", { class: "leaks", "aria-labelledby": "leak-title" }), h("details", { class: "more" }, h("summary", {}, "What these are"), h("dl", { class: "meanings" })));
-  keyed(list.firstChild, peers.sort((a, b) => b.sent - a.sent).map((each) => ({ ...each, most })), (each) => each.peer, item);
+  if (!list.firstChild) fill(list, h("ul", { class: "leaks", "aria-labelledby": "leak-title" }), h("p", { class: "hint own" }), h("details", { class: "more" }, h("summary", {}, "What these are"), h("dl", { class: "meanings" })));
+  keyed(list.querySelector(".leaks"), peers.sort((a, b) => b.sent - a.sent).map((each) => ({ ...each, most })), (each) => each.peer, item);
+  list.querySelector(".own").textContent = own.length ? `Answered to ourselves, and so not counted: ${plural(total(own, "rows"), "row")}, ${bytes(total(own, "sent"))}.` : "";
   keyed(list.querySelector(".meanings"), kinds.filter((kind) => MEANING[kind]), (kind) => kind, (kind) => h("div", {}, h("dt", {}, kind), h("dd", {}, MEANING[kind])));
 }
 

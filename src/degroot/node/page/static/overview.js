@@ -12,7 +12,7 @@ onState((state) => {
   verdict(state);
   figures(state);
   peers(state.peers);
-  leak(state.leak.filter((each) => each.peer !== state.node.name)); // what it asks itself has not left
+  leak(state.leak, state.node.name);
   questions(state.questions);
 });
 
@@ -34,7 +34,7 @@ function figures({ node, questions: asked }) {
   const running = node.started ? span((Date.now() - new Date(node.started).getTime()) / 1000) : "–";
   fill(byId("figures"),
     entry("Questions answered", count(asked.answered), asked.failed ? `${count(asked.failed)} failed` : "none failed"),
-    entry("Time for an answer", milliseconds(asked.median_ms), asked.p95_ms === null ? "median" : `median; 95 % within ${milliseconds(asked.p95_ms)}`),
+    entry("Time for an answer", milliseconds(asked.median_ms), asked.p95_ms === null ? "no question yet" : `median; 95 % within ${milliseconds(asked.p95_ms)}`),
     entry("Rule", node.rule, [node.guard ? "guard on" : "guard off", node.neighbours !== null && node.neighbours !== undefined ? `${near(node.neighbours)} nearest` : ""].filter(Boolean).join(", ")),
     entry("Own rows", count(node.rows), `${plural(node.features?.length ?? 0, "feature")}${node.classes?.length ? `, ${plural(node.classes.length, "class", "classes")}` : ""}`),
     entry("Own model", short(node.model_version), node.queries === "on-demand" ? "scored on demand" : "scored once by every peer", node.model_version),

@@ -13,9 +13,9 @@ export function regions(plane, names, show) {
   const most = Math.max(1e-9, ...plane.cells.flatMap((each) => each.weights));
   const upwards = [...Array(lines).keys()].reverse();
   const table = h("table", { class: "plane", "aria-labelledby": "regions-title" },
-    h("tbody", {}, upwards.map((iy) => h("tr", {}, h("th", { scope: "row", title: range(plane.y_edges, iy) }, number(rounded(plane.y_edges[iy]))),
+    h("tbody", {}, upwards.map((iy) => h("tr", {}, h("th", { scope: "row", title: range(plane.y_edges, iy) }, ticks(plane.y_edges)[iy]),
       [...Array(columns).keys()].map((ix) => entry(cells.get(`${ix} ${iy}`), names, show, plane, ix, iy, most))))),
-    h("tfoot", {}, h("tr", {}, h("td", {}), [...Array(columns).keys()].map((ix) => h("th", { scope: "col", title: range(plane.x_edges, ix) }, number(rounded(plane.x_edges[ix])))))));
+    h("tfoot", {}, h("tr", {}, h("td", {}), [...Array(columns).keys()].map((ix) => h("th", { scope: "col", title: range(plane.x_edges, ix) }, ticks(plane.x_edges)[ix])))));
   return [h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "regions-title" }, table),
     h("p", { class: "hint" }, `Across: ${plane.x}; up: ${plane.y}. Each cell begins at the number below, or left of, it.`), show === "top" ? legend(names, plane) : null];
 }
@@ -42,6 +42,12 @@ function legend(names, plane) {
   return h("ul", { class: "legend" }, names.map((name, k) => seen.has(k) ? h("li", {}, swatch(k), `${k + 1} ${name}`) : null));
 }
 
-const rounded = (x) => Number(x.toPrecision(3));
+/** Edges with as many decimals as tell them apart. */
+function ticks(edges) {
+  const gaps = edges.slice(1).map((each, i) => each - edges[i]).filter((gap) => gap > 0);
+  const decimals = gaps.length ? Math.min(8, Math.max(0, Math.ceil(-Math.log10(Math.min(...gaps))))) : 3;
+  return edges.map((each) => number(Number(each.toFixed(decimals)) || 0));
+}
 
-const range = (edges, i) => `${number(rounded(edges[i]))} to ${number(rounded(edges[i + 1]))}`;
+
+const range = (edges, i) => `${number(edges[i])} to ${number(edges[i + 1])}`;

@@ -1,7 +1,7 @@
 // The rows of an answer, a page at a time.
 
 import { fill, h } from "./elements.js";
-import { count, listed, number, percent } from "./format.js";
+import { brief, count, listed, percent, rough } from "./format.js";
 import { get } from "./service.js";
 
 const PAGE = 50;
@@ -47,8 +47,8 @@ function line(about, row, chosen) {
   const notes = [...row.missing.map((name) => `without ${name}`), ...row.flags.map((each) => (typeof each === "string" ? each : `${each.agent}: ${each.kind}`))];
   return h("tr", { "data-row": row.i, class: notes.length ? "noted" : null },
     h("td", {}, h("a", { href: `/answers/${encodeURIComponent(about.id)}?row=${row.i}`, onclick: pick }, count(row.i + 1))),
-    row.point.slice(0, FEATURES).map((value) => h("td", { class: "number feature" }, number(value))),
-    value(about, row), h("td", { class: "number" }, number(top(row.standard_error, row.value))), within(about, row),
+    row.point.slice(0, FEATURES).map((value) => h("td", { class: "number feature" }, brief(value))),
+    value(about, row), h("td", { class: "number" }, rough(top(row.standard_error, row.value))), within(about, row),
     h("td", { class: "muted" }, notes.join("; ")));
 }
 
@@ -62,14 +62,14 @@ export const best = (chances) => (Array.isArray(chances) ? chances.indexOf(Math.
 function value(about, row) {
   if (about.classes?.length) return h("td", { class: "number" }, `${about.classes[best(row.value)]} `, h("span", { class: "muted" }, percent(Math.max(...row.value))));
   const shown = Array.isArray(row.value) ? row.value : [row.value];
-  return h("td", { class: "number" }, shown.slice(0, 3).map((each, k) => [k ? ", " : "", h("data", { value: each }, number(each))]), shown.length > 3 ? " …" : "");
+  return h("td", { class: "number" }, shown.slice(0, 3).map((each, k) => [k ? ", " : "", h("data", { value: each }, brief(each))]), shown.length > 3 ? " …" : "");
 }
 
 function within(about, row) {
   if (!about.coverage) return null;
   if (about.classes?.length) return h("td", { class: "number" }, listed(members(row.set ?? row.sets, about.classes)));
   const [lower, upper] = [row.lower, row.upper].map((each) => (Array.isArray(each) ? each[0] : each));
-  return h("td", { class: "number" }, `${number(lower)} to ${number(upper)}`);
+  return h("td", { class: "number" }, `${brief(lower)} to ${brief(upper)}`);
 }
 
 /** The classes of a set, given as truths or as labels. */

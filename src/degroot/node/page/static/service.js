@@ -18,13 +18,6 @@ export async function post(path, body, type) {
   return answered(await sent(path, { method: "POST", body, headers: { "Content-Type": type, ...authority() } }));
 }
 
-/** A file, made by the node; a link could not say who asks. */
-export async function fetched(path) {
-  const response = await sent(path, { headers: authority() });
-  if (!response.ok) await answered(response);
-  return response.blob();
-}
-
 const authority = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
 
 async function sent(path, options) {
