@@ -245,7 +245,7 @@ def test_every_mistake_names_its_place_the_requirement_and_what_came(tmp_path, p
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("", ["`model.file` or `model.address`", "both are missing"]),
+        ("", ["`model.file`, `model.uri` or `model.address`", "all are missing"]),
         ('address = "http://h:1"\nname = "m"', ["`model.address`", '"grpc://host:port"']),
         ('address = "grpc://h"\nname = "m"', ["`model.address`", '"host:port"']),
         ('address = "grpc://h:1"', ["`model.name`", "it is missing"]),

@@ -20,8 +20,8 @@ def model_source(table: Table) -> ModelSource:
     """A file, a model in MLflow, or a model that is served at an address."""
     places = [place for place in PLACES if place in table.entries]
     if len(places) != 1:
-        came = "all are missing" if not places else f"got {' and '.join(f'`model.{each}`' for each in places)}"
-        raise InvalidInput(f"{table.path}: one of `model.file`, `model.uri` and `model.address` must be given; {came}.")
+        came = "all are missing" if not places else f"got both {' and '.join(f'`model.{each}`' for each in places)}"
+        raise InvalidInput(f"{table.path}: `model.file`, `model.uri` or `model.address` must be given; {came}.")
     for key in table.entries:
         if key not in (places[0], *PLACES[places[0]]):
             fitting = " or ".join(f"`model.{place}`" for place, keys in PLACES.items() if key in keys)

@@ -1,6 +1,7 @@
 """A model by the name that a person types: a file, a folder, or an address."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def load_model(source: str | Path, *, classes: Sequence[Any] | None = None, unsa
     """
     where = named(source)
     if classes is not None:
-        where = ModelSource(where.file, where.uri, where.tracking, tuple(classes))
+        where = replace(where, classes=tuple(classes))
     return load(where, unsafe_pickle, NEEDED if where.address is None else NEEDED_AT_ADDRESS)[0]
 
 

@@ -18,15 +18,15 @@ class ModelSource:
     """Where the model is: a file, an address in MLflow, or the name of a model that is served at an address."""
 
     file: Path | None = None  # or a folder that MLflow wrote
-    uri: str | None = None  # "models:/…" or "runs:/…"
-    tracking: str | None = None  # where MLflow is; by default as MLflow is told
-    classes: tuple[Any, ...] | None = None  # labels of classes 0, 1, …, where a file knows numbers only
     address: str | None = None  # "host:port"
     name: str | None = None
     version: str | None = None
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    uri: str | None = None  # "models:/…" or "runs:/…"
+    tracking: str | None = None  # where MLflow is; by default as MLflow is told
+    classes: tuple[Any, ...] | None = None  # labels of classes 0, 1, …, where a file knows numbers only
 
 
 def load(source: ModelSource, unsafe_pickle: bool = False, needed: str = NEEDED) -> tuple[Any, str]:
