@@ -234,7 +234,7 @@ def test_check_finds_every_mistake_and_goes_on_with_the_rest(degroot, site, brok
         assert checked.out == ""
         return
     found = outcomes(checked.out)
-    assert list(found) == ["configuration", "identity", "data", "model", "port", "page port", "state"]
+    assert list(found) == ["configuration", "identity", "data", "model", "port", "state"]
     assert [name for name, outcome in found.items() if outcome == "failed"] == [what]
 
 
