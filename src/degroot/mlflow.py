@@ -1,0 +1,190 @@
+"""A collective as an MLflow model: logged, registered, loaded, served.
+
+The folder that MLflow keeps holds what `Collective.save` writes: rows, labels and models of all agents, and no pickle.
+Whoever may read it may see them all.
+"""
+
+import platform
+import warnings
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from degroot.answers import FIELDS
+from degroot.collective import Collective
+from degroot.exceptions import InvalidInput
+
+NEEDED = "A collective in MLflow needs extra packages: pip install 'degroot[mlflow]'"
+FLAVOUR = "degroot"
+FOLDER = "collective"
+PINNED = ("numpy", "scikit-learn", "skops", "onnxruntime")  # with which the models were saved
+BOOSTERS = {"lightgbm": "lightgbm", "xgboost": "xgboost-cpu"}  # modules, and what brings them
+
+
+def log_model(collective: Collective, name: str = FOLDER, **about: Any) -> Any:
+    """Log a collective as a model of the active run, or of a new one.
+
+    Parameters
+    ----------
+    collective : Collective
+    name : str
+        What the run calls it.
+    about
+        As MLflow takes it: ``registered_model_name``, ``input_example``, ``metadata``, ``tags``, ….
+
+    Returns
+    -------
+    mlflow.models.model.ModelInfo
+        Its ``model_uri`` leads to it.
+
+    Examples
+    --------
+    >>> info = log_model(collective, "prices", registered_model_name="prices")  # doctest: +SKIP
+    >>> load_model("models:/prices/1").predict(X)  # doctest: +SKIP
+    """
+    from degroot import mlflow as flavour
+
+    model = _mlflow("mlflow.models").Model
+    return model.log(artifact_path=None, name=name, flavor=flavour, collective=collective, **about)
+
+
+def save_model(
+    collective: Collective,
+    path: str | Path,
+    mlflow_model: Any = None,
+    signature: Any = None,
+    input_example: Any = None,
+    metadata: dict[str, Any] | None = None,
+    pip_requirements: list[str] | None = None,
+) -> None:
+    """Put a collective into a new folder, as an MLflow model. Its signature is made of its features and outputs."""
+    models, pyfunc = _mlflow("mlflow.models"), _mlflow("mlflow.pyfunc")
+    if not isinstance(collective, Collective):
+        raise InvalidInput(f"The model must be a Collective; got a {type(collective).__name__}.")
+    folder = Path(path)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput(f"An MLflow model must go to a new folder; {folder} is there already.")
+    collective.save(folder / FOLDER)
+    model = models.Model() if mlflow_model is None else mlflow_model
+    model.signature = signature_of(collective) if signature is None else signature
+    if metadata is not None:
+        model.metadata = metadata
+    if input_example is not None:
+        with warnings.catch_warnings(action="ignore"):  # MLflow and pandas differ on what is old
+            _mlflow("mlflow.models.utils")._save_example(model, input_example, str(folder))
+    needed = requirements(collective) if pip_requirements is None else pip_requirements
+    pyfunc.add_to_model(model, loader_module=__name__, data=FOLDER, **_environment(folder, needed))
+    model.add_flavor(FLAVOUR, data=FOLDER, degroot_version=version("degroot"))
+    model.save(str(folder / "MLmodel"))
+
+
+def load_model(model_uri: str, dst_path: str | Path | None = None, **options: Any) -> Collective:
+    """The collective at ``models:/…``, ``runs:/…``, or in a folder. What `save` wrote is mapped, so it has to stay.
+
+    `dst_path` is where a copy goes, if MLflow has to fetch it; `options` are those of `Collective.load`.
+    """
+    download = _mlflow("mlflow.artifacts").download_artifacts
+    if Path(model_uri).is_dir():
+        return _opened(Path(model_uri), **options)
+    try:
+        found = download(artifact_uri=str(model_uri), dst_path=None if dst_path is None else str(dst_path))
+    except Exception as error:
+        first = f"{error}".splitlines()[0].rstrip(".: ") if str(error) else type(error).__name__
+        raise InvalidInput(f"The collective must be one that MLflow has; {model_uri}: {first}.") from error
+    return _opened(Path(found), **options)
+
+
+def signature_of(collective: Collective) -> Any:
+    """What goes in, a column of numbers for each feature, what comes out, and what else may be asked for."""
+    models, types = _mlflow("mlflow.models"), _mlflow("mlflow.types")
+    schema = _mlflow("mlflow.types.schema")
+    width, outputs = collective.agents[0].n_features, collective.outputs
+    names = collective.feature_names or [f"x{k}" for k in range(width)]
+    shape = (-1,) if outputs is None else (-1, outputs)
+    return models.ModelSignature(
+        inputs=types.Schema([types.ColSpec("double", name) for name in names]),
+        outputs=types.Schema([types.TensorSpec(np.dtype(np.float64), shape)]),
+        params=schema.ParamSchema([
+            schema.ParamSpec("fields", "string", default=[], shape=(-1,)),
+            schema.ParamSpec("coverage", "double", default=None),
+        ]),
+    )  # fmt: skip
+
+
+def requirements(collective: Collective) -> list[str]:
+    """The packages with which it can be opened again, in the versions that are here."""
+    used = {type(agent.model).__module__.partition(".")[0] for agent in collective.agents}
+    used |= {word for agent in collective.agents for word in BOOSTERS if word in type(agent.model).__name__.lower()}
+    packages = [*PINNED, *(package for module, package in BOOSTERS.items() if module in used)]
+    here = [package for package in packages if _version(package) is not None]
+    return [f"degroot[mlflow]=={version('degroot')}", *(f"{package}=={_version(package)}" for package in here)]
+
+
+class Answers:
+    """What MLflow asks: ``predict(frame)``."""
+
+    def __init__(self, collective: Collective) -> None:
+        self.collective = collective
+        self.calibrated = False
+
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+        """The collective prediction; or a frame with the fields that ``params`` asks for, and an interval."""
+        asked = params or {}
+        fields, coverage = list(asked.get("fields") or ()), asked.get("coverage")
+        if not fields and coverage is None:
+            return self.collective.predict(model_input)
+        for field in fields:
+            if field not in FIELDS:
+                raise InvalidInput(f"`fields` must be among {', '.join(FIELDS)}; got {field!r}.")
+        if coverage is not None and not self.calibrated:
+            self.collective.calibrate()
+            self.calibrated = True
+        return self.collective.consult(model_input, fields or ("value",), coverage=coverage).to_frame()
+
+
+def _load_pyfunc(path: str) -> Answers:
+    """What MLflow calls to open the model."""
+    return Answers(Collective.load(path))
+
+
+def _opened(folder: Path, **options: Any) -> Collective:
+    if not (folder / FOLDER).is_dir():
+        raise InvalidInput(f"The MLflow model must be a collective, with a folder {FOLDER!r}; {folder} has none.")
+    return Collective.load(folder / FOLDER, **options)
+
+
+def _environment(folder: Path, needed: list[str]) -> dict[str, Any]:
+    """What MLflow has to install to serve the model elsewhere, as files."""
+    from yaml import safe_dump
+
+    python, pip = platform.python_version(), ["pip"]
+    conda = {"name": "mlflow-env", "channels": ["conda-forge"]}
+    files = {
+        "requirements.txt": "".join(f"{each}\n" for each in needed),
+        "python_env.yaml": safe_dump(
+            {"python": python, "build_dependencies": pip, "dependencies": ["-r requirements.txt"]}
+        ),
+        "conda.yaml": safe_dump(conda | {"dependencies": [f"python={python}", *pip, {"pip": needed}]}),
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return {"conda_env": "conda.yaml", "python_env": "python_env.yaml"}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _mlflow(module: str) -> Any:
+    """A module of MLflow, which has something to say when it is imported."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return import_module(module)
+    except ImportError as error:
+        raise InvalidInput(f"{NEEDED} ({error}).") from error
