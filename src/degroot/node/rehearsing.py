@@ -36,6 +36,7 @@ MOST, WITHIN = 60, 600.0  # tries in so many seconds, at most: rows leave at eac
 APART = 10.0  # seconds for which it is done without a peer that failed
 PAUSE, TRIES = 0.2, 50  # seconds before a question that was over a limit is put again, and how often
 ON_DEMAND = 'with `queries = "on-demand"` its rows are not sent to everybody'
+FAILED = "it could not rehearse, and its log says why"
 WAITING = "it waits until enough nodes have scored each other"
 
 
@@ -54,9 +55,10 @@ async def keep_rehearsed(circle: Circle, log: Any) -> None:
         try:
             await rehearsals.look()
         except DeGrootError as error:
-            circle.lacking = "it could not rehearse, and its log says why"
+            circle.lacking = FAILED
             log.warning("not rehearsed", reason=str(error))
         except Exception:  # a mistake of ours: it is tried again all the same
+            circle.lacking = FAILED
             log.exception("not rehearsed")
 
 
@@ -99,7 +101,9 @@ class Rehearsals:
         """Whether enough take part, and everybody who is there does, or others have been waited for."""
         self._circle.lacking = WAITING
         there = len(set(self._circle.names) - set(away))
-        return len(models) >= self._circle.configuration.needed and (len(models) == there or self._calm >= CALM)
+        least = 2 if self._circle.scores.seat.agent.scored_by_peers else 1  # somebody has to score its model
+        enough = len(models) >= max(least, self._circle.configuration.needed)
+        return enough and (len(models) == there or self._calm >= CALM)
 
     def _may(self) -> bool:
         """Whether it may be tried now, which then counts."""
