@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,13 +17,14 @@ from degroot.answers import Consensus
 from degroot.collective import Collective
 from degroot.estimators.folds import SELF_SCORING, Trained, trained
 from degroot.exceptions import InvalidInput
+from degroot.frames import output_names
 from degroot.settings import PEERS, check_choice
 from degroot.tables import is_frame, take
 
 Self = TypeVar("Self", bound="Dealing")
 
 
-class Dealing(BaseEstimator):  # type: ignore[misc]
+class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator that deals rows to agents, trains a model for each, and lets them pool."""
 
     def __init__(
@@ -75,6 +76,31 @@ class Dealing(BaseEstimator):  # type: ignore[misc]
     def agents_(self) -> tuple[Agent, ...]:
         """The agents, in order."""
         return self.collective_.agents
+
+    def transform(self, X: Any) -> Any:
+        """What every agent predicts on its own: a column for each agent, or for each agent and output or class.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from degroot import DeGrootRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = DeGrootRegressor(n_agents=2, random_state=0).fit(X, y).set_output(transform="pandas")
+        >>> model.transform(X[:2]).round(0)
+           degrootregressor_agent 1  degrootregressor_agent 2
+        0                     176.0                     174.0
+        1                     107.0                      99.0
+        """
+        beliefs = np.asarray(self._consulted(X, "beliefs").beliefs)
+        return beliefs.reshape(len(beliefs), -1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """What the columns of `transform` are called; the names of the features make no difference."""
+        check_is_fitted(self, "collective_")
+        outputs = output_names(self.collective_.outputs, self.collective_.classes)
+        agents = [f"{type(self).__name__.lower()}_{name}" for name in self.collective_.names]
+        names = agents if outputs is None else [f"{agent}_{output}" for agent in agents for output in outputs]
+        return np.asarray(names, dtype=object)
 
     def _default(self) -> Any:
         """What is trained when no estimator is given."""
