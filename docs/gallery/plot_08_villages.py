@@ -85,7 +85,7 @@ for k, (_, row) in enumerate(errors.iterrows()):
 ax.set_yticks(range(len(errors)), [f"{rule}, {'guarded' if guard else 'no guard'}" for rule, guard in errors.index])
 ax.invert_yaxis()
 ax.set_xlabel("mean squared error of the log harvest")
-ax.legend()
+ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
 plt.show()
 
 # %%

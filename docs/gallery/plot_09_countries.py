@@ -27,8 +27,9 @@ test = np.random.default_rng(0).random(len(y)) < 0.25
 print(pd.Series(y).groupby(country).agg(["size", "median"]).round(0).to_string())
 
 # %%
-# Without the country: the paper's rule is *worse* than the average. Near every point each country finds its own model
-# best by far, so trust says who asks, not who is right.
+# Without the country: the paper's rule is *worse* than the average. Trust says whose rows vote, not where somebody
+# works: India's rows find all models but India's far off at every point, India's vote goes to India, and so its low
+# salaries get a say everywhere.
 
 
 def errors(X, space):
@@ -57,7 +58,8 @@ with_country, collectives = errors(X, scale)
 print(pd.DataFrame({"country not told": without, "country told": with_country}).round(0).to_string())
 
 # %%
-# Who trusts whom, on average: every country itself, above all. That is what the paper's rule has to work with.
+# Who trusts whom, on average: India itself alone, the United States themselves above all, the other three each other.
+# It is the same at every point, so it cannot tell one point from another.
 
 fig, ax = plt.subplots(figsize=(5.4, 4), layout="constrained")
 plot.trust(collectives["degroot"].consult(X[test]), ax=ax)
