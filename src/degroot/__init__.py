@@ -4,8 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from degroot.agents import Agent
 from degroot.answers import Consensus
+from degroot.audit import Audit
+from degroot.choice import Choice
 from degroot.collective import Collective
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
+from degroot.explanations import Explanation
+from degroot.flags import Flag
 from degroot.models import load_model
 
 if TYPE_CHECKING:
@@ -15,11 +19,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentError",
+    "Audit",
+    "Choice",
     "Collective",
     "Consensus",
     "DeGrootClassifier",
     "DeGrootError",
     "DeGrootRegressor",
+    "Explanation",
+    "Flag",
     "InvalidInput",
     "connect",
     "load_model",
