@@ -16,6 +16,7 @@ release = metadata.version("degroot")
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
@@ -36,10 +37,13 @@ nitpick_ignore_regex = [(r"py:class", r".*")]  # docstrings say types in words, 
 
 # -- docstrings --------------------------------------------------------------------------------------------------------
 
+autosummary_generate = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it in words
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False  # types are words, not names to look up
+napoleon_use_ivar = False
 
 # -- the gallery -------------------------------------------------------------------------------------------------------
 
