@@ -782,6 +782,9 @@ def test_the_page_follows_peers_that_stop_change_refuse_and_die(tmp_path):
         failed = browser.told(browser.ask(json={"rows": [[0, 0, 0]]}))
         assert failed["status"] == "failed"
         assert "quorum" in failed["error"]
+        assert set(failed) == set(told)
+        assert browser.get("/api/answers").json()["answers"][0]["status"] == "failed"
+        assert browser.told(failed["id"]) == failed
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from fastapi.responses import StreamingResponse
 from degroot.node.page import downloads, rows
 from degroot.node.page.answer import Answer
 from degroot.node.page.archive import Archive
-from degroot.node.page.desk import Desk, Work
+from degroot.node.page.desk import Desk
 from degroot.node.page.encoding import KIND, reply, reply_of
 from degroot.node.page.gate import check_token
 from degroot.node.page.inquiries import FILE_BYTES, FORM_BYTES, Inquiry, Terms, TooMuch, filed, typed
@@ -52,8 +52,8 @@ def ask_routes(desk: Desk, archive: Archive, token: str, features: list[str]) ->
 
     @router.get("/answers/{id}")
     async def answer(id: str) -> Response:
-        work: Work | None = desk.find(id)
-        return reply((work or await found(id)).summary())
+        work = desk.find(id)
+        return reply((await found(id)).summary() if work is None else desk.summary(work))
 
     @router.get("/answers/{id}/rows")
     async def page(

@@ -18,7 +18,7 @@ from degroot.node.page.answer import FAILED, WORKING, Answer
 from degroot.node.page.archive import KEPT, Archive, new_id
 from degroot.node.page.encoding import moment
 from degroot.node.page.inquiries import Inquiry, TooMuch
-from degroot.node.page.overview import features
+from degroot.node.page.overview import classes, features
 from degroot.node.pooling import Until
 from degroot.node.questions import Asked
 from degroot.node.replies import Replies
@@ -42,6 +42,7 @@ class Work:
     inquiry: Inquiry
     done: int = 0
     error: str | None = None
+    ended: float | None = None
 
     @property
     def status(self) -> str:
@@ -53,8 +54,8 @@ class Work:
         terms, total = self.inquiry.terms, len(self.inquiry.points)
         return self.entry() | {
             "done": self.done, "total": total, "error": self.error, "guard": terms.guard, "coverage": terms.coverage,
-            "ignored": list(self.inquiry.ignored), "seconds": round(time.time() - self.at, 3), "rounds": None,
-            "missing": [], "flags": [],
+            "ignored": list(self.inquiry.ignored), "seconds": round((self.ended or time.time()) - self.at, 3),
+            "rounds": None, "missing": [], "flags": [],
         }  # fmt: skip
 
     def entry(self) -> dict[str, Any]:
@@ -91,6 +92,14 @@ class Desk:
         """The question with this id, unless it is answered."""
         return self._works.get(id_)
 
+    def summary(self, work: Work) -> dict[str, Any]:
+        """What there is to say of a question that is not answered."""
+        circle = self._circle
+        return work.summary() | {
+            "rule": circle.configuration.collective.rule, "features": features(circle), "names": list(circle.names),
+            "outputs": circle.scores.seat.agent.outputs, "classes": classes(circle),
+        }  # fmt: skip
+
     def entries(self) -> list[dict[str, Any]]:
         """A line for each question that is not answered, the newest first."""
         return [work.entry() for work in reversed(self._works.values())]
@@ -114,6 +123,8 @@ class Desk:
         except Exception as error:  # a mistake of ours: the node goes on
             work.error = f"The page has failed ({type(error).__name__}); the node's log says why."
             self._log.exception("a question through the page has failed")
+        finally:
+            work.ended = time.time()
 
     async def _answer(self, work: Work) -> Answer:
         begun, inquiry, rule = time.perf_counter(), work.inquiry, self._circle.configuration.collective.rule
