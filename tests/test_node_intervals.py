@@ -279,6 +279,18 @@ def _until_close(nodes, X, expected, patience=60.0):
 
 
 @pytest.mark.slow
+def test_a_peer_that_gives_no_opinions_is_done_without(tmp_path):
+    with Consortium(tmp_path, 3, agents=list(unlike(13))) as made:
+        made.write("node2", may=["query", "ask"])
+        made.fork().ready()
+        X = np.random.default_rng(14).normal(size=(30, 2))
+        with made.connect() as nodes:
+            found = calibrated(nodes, ["node0", "node1"], X)
+    expected = made.collective(without=["node2"]).calibrate().consult(X, coverage=0.9)
+    assert_allclose(found.upper, expected.upper, **CLOSE)
+
+
+@pytest.mark.slow
 def test_on_demand_nodes_say_that_they_do_not_rehearse(tmp_path):
     agents = list(unlike(12, (60, 70)))
     top, settings = 'queries = "on-demand"', "guard = false"
