@@ -8,6 +8,7 @@ import { get } from "./service.js";
 
 const PAGE = 50;
 const WAIT = 200; // ms after the last key
+const USUAL = { kind: "-describe" }; // nodes describe themselves to each other every second or so
 const NAMES = ["q", "peer", "kind", "asked_by", "since", "until"];
 
 let offset = 0;
@@ -16,7 +17,7 @@ let exchanges = null; // how many there were when the log was fetched
 let latest = null;
 
 function asked() {
-  const given = Object.fromEntries(NAMES.map((name) => [name, byId(name).value.trim()]).filter(([, value]) => value));
+  const given = Object.fromEntries(NAMES.map((name) => [name, byId(name).value.trim()]).filter(([name, value]) => value && !(name === "kind" && value === "all")));
   for (const name of ["since", "until"]) if (given[name]) given[name] = new Date(given[name]).toISOString();
   return given;
 }
@@ -44,7 +45,7 @@ function draw({ total, rows, peers, kinds }, given) {
   choices("peer", peers);
   choices("kind", kinds);
   const none = total === 0;
-  const filtered = Object.keys(given).length > 0;
+  const filtered = Object.entries(given).some(([name, value]) => value !== USUAL[name]);
   byId("none").hidden = !(none && filtered);
   byId("log").parentElement.hidden = none;
   byId("count").textContent = none && !filtered ? "No exchange yet." : plural(total, "exchange");
@@ -59,10 +60,10 @@ function line({ at, exchanges, peer, kind, asked_by: who, rows, sent, received }
 }
 
 function choices(id, values) {
-  const [select, all] = [byId(id), byId(id).options[0]];
-  const chosen = select.value || new URLSearchParams(location.search).get(id) || "";
-  fill(select, all, values.map((value) => h("option", { value }, value)));
-  select.value = values.includes(chosen) ? chosen : "";
+  const select = byId(id);
+  const [chosen, fixed] = [select.value, [...select.options].filter((each) => each.dataset.fixed)];
+  fill(select, fixed, values.map((value) => h("option", { value }, value)));
+  select.value = [...select.options].some((each) => each.value === chosen) ? chosen : fixed[0].value;
 }
 
 function pager(total) {
@@ -74,7 +75,7 @@ function pager(total) {
 
 /** The address says what is looked for, so that it can be sent or kept. */
 function remember() {
-  const kept = Object.fromEntries(NAMES.map((name) => [name, byId(name).value]).filter(([, value]) => value));
+  const kept = Object.fromEntries(NAMES.map((name) => [name, byId(name).value]).filter(([name, value]) => value && value !== USUAL[name]));
   const query = new URLSearchParams(kept).toString();
   history.replaceState(null, "", query ? `/audit?${query}` : "/audit");
 }
@@ -83,7 +84,7 @@ function restore() {
   const kept = new URLSearchParams(location.search);
   for (const [name, value] of kept) {
     if (!NAMES.includes(name)) continue;
-    if (name === "peer" || name === "kind") byId(name).append(h("option", { value }, value));
+    if ((name === "peer" || name === "kind") && value !== "all") byId(name).append(h("option", { value }, value));
     byId(name).value = value;
   }
 }
@@ -95,7 +96,7 @@ byId("filters").addEventListener("reset", () => setTimeout(() => { offset = 0; l
 byId("clear").addEventListener("click", () => byId("filters").reset());
 byId("newer").addEventListener("click", () => { offset = 0; look(); byId("q").focus(); });
 onState((state) => {
-  latest = state.leak.reduce((sum, each) => sum + each.exchanges, 0);
+  latest = state.leak.filter((each) => each.kind !== "describe").reduce((sum, each) => sum + each.exchanges, 0);
   exchanges ??= latest;
   byId("newer").hidden = latest <= exchanges;
 });

@@ -30,6 +30,7 @@ function pulse(status, text) {
 
 onPresence((gone) => {
   byId("gone").hidden = !gone;
+  document.body.classList.toggle("gone", gone);
   if (!gone) return;
   pulse("gone", "no answer");
   byId("gone-ago").textContent = live.heard ? `${span((Date.now() - live.heard) / 1000)} ago` : "never since this page was opened";

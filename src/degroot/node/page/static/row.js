@@ -3,7 +3,7 @@
 import { agents } from "./agents.js";
 import { bar } from "./bars.js";
 import { announce, fill, h } from "./elements.js";
-import { count, listed, number, percent, pick } from "./format.js";
+import { count, listed, number, percent, pick, rough } from "./format.js";
 import { heat } from "./heat.js";
 import { rounds } from "./rounds.js";
 import { best, members } from "./rows.js";
@@ -68,7 +68,7 @@ function hero(about, row, one, q) {
   const set = classes ? members(row.set ?? row.sets, about.classes) : [];
   if (set.length) facts.push([`${percent(one.coverage)} set`, listed(set)]);
   else if (typeof one.lower === "number") facts.push([`${percent(one.coverage)} interval`, [h("data", { value: one.lower }, number(one.lower)), " to ", h("data", { value: one.upper }, number(one.upper))]]);
-  facts.push(["Stability", typeof one.standard_error === "number" ? [`± `, h("data", { value: one.standard_error }, classes ? percent(one.standard_error) : number(one.standard_error)), " standard error over agents"] : "not known from one agent"]);
+  facts.push(["Stability", typeof one.standard_error === "number" ? [`± `, h("data", { value: one.standard_error }, classes ? percent(one.standard_error) : rough(one.standard_error)), " standard error over agents"] : "not known from one agent"]);
   const value = classes ? String(about.classes[best(row.value)]) : h("data", { value: one.value, id: "value" }, number(one.value));
   return h("div", { class: "hero" },
     h("div", {}, h("p", { class: "value" }, value), classes ? h("p", { class: "muted" }, `with probability ${percent(Math.max(...row.value))}`) : null,

@@ -44,7 +44,8 @@ function panel(about, body, pages, sort) {
 
 function line(about, row, chosen) {
   const pick = (event) => { event.preventDefault(); chosen(row.i); };
-  const notes = [...row.missing.map((name) => `without ${name}`), ...row.flags.map((each) => (typeof each === "string" ? each : `${each.agent}: ${each.kind}`))];
+  const kinds = [...new Set(row.flags.map((each) => each.kind))];
+  const notes = [...(row.missing.length ? [`without ${listed(row.missing)}`] : []), ...kinds.map((kind) => `${kind}: ${row.flags.filter((each) => each.kind === kind).map((each) => each.agent).join(", ")}`)];
   return h("tr", { "data-row": row.i, class: notes.length ? "noted" : null },
     h("td", {}, h("a", { href: `/answers/${encodeURIComponent(about.id)}?row=${row.i}`, onclick: pick }, count(row.i + 1))),
     row.point.slice(0, FEATURES).map((value) => h("td", { class: "number feature" }, brief(value))),
