@@ -62,8 +62,10 @@ print(pd.DataFrame({"country not told": without, "country told": with_country}).
 # It is the same at every point, so it cannot tell one point from another.
 
 fig, ax = plt.subplots(figsize=(5.4, 4), layout="constrained")
-plot.trust(collectives["degroot"].consult(X[test]), ax=ax)
+answer = collectives["degroot"].consult(X[test])
+plot.trust(answer, ax=ax)
 plt.show()
+print("mean weights:", dict(zip(answer.names, answer.weights.mean(axis=0).round(2).tolist(), strict=True)))
 
 # %%
 # **Takeaway.** If owners differ in something that the features do not tell, no rule finds it. Put the owner into the
