@@ -124,18 +124,39 @@ class Agent(Viewed):
         return self
 
     def error(self, message: str) -> AgentError:
-        """An error that names this agent."""
+        """An error that names this agent.
+
+        Examples
+        --------
+        >>> Agent(lambda X: 2 * X[:, 0], X=[[0.0], [1.0]], y=[0.0, 2.0], name="north").error("it must not fall asleep.")
+        AgentError('north', 'it must not fall asleep.')
+        """
         return AgentError(self.name, message)
 
     def predict(self, X: Any) -> Array:
-        """This agent's own prediction for each row of `X`, (M,) or (M, Q)."""
+        """This agent's own prediction for each row of `X`, (M,) or (M, Q).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Agent(lambda X: 2 * X[:, 0], X=[[0.0], [1.0]], y=[0.0, 2.0], name="north").predict(np.array([[5.0]]))
+        array([10.])
+        """
         if self.classes is not None:
             return probabilities(self.model, X, self.classes, self.error)
         answer = answered(self.model.predict if hasattr(self.model, "predict") else self.model, X, self.error)
         return to_outputs(answer, X.shape[0], self.error, "predict(X)", self.outputs)
 
     def judge(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Judge:
-        """This agent as the judge of all `predictors`, with `space` if it has none of its own."""
+        """This agent as the judge of all `predictors`, with `space` if it has none of its own.
+
+        Examples
+        --------
+        >>> north = Agent(lambda X: 2 * X[:, 0], X=[[0.0], [1.0]], y=[0.0, 2.5], name="north")
+        >>> north.judge([north], "euclidean", None).errors  # squared, of every model on each of its rows
+        array([[0.  ],
+               [0.25]])
+        """
         return Judge.appoint(self, predictors, metric, space)
 
     def _labels(self, y: ArrayLike) -> Array:

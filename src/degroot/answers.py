@@ -24,6 +24,23 @@ class Consensus(Viewed):
     For Q outputs, `value`, `standard_error`, `beliefs`, `influence`, `lower` and `upper` have one more axis, the last.
     The standard error says how much the answer depends on single agents: stability, not a prediction interval. With one
     agent there is nobody to leave out: standard error and influence are NaN.
+
+    Examples
+    --------
+    >>> from degroot import Agent, Collective
+    >>> rows = np.arange(10.0)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+    >>> answer = Collective(agents).consult([[3.0], [5.0]])
+    >>> answer
+    Consensus of 3 agents on 2 points
+    agents: times 1, times 2 and times 3
+    point  value  standard error  largest weight
+    0       4.13            1.85  times 1 0.664
+    1       6.89            3.08  times 1 0.664
+    fields: value, standard_error, weights, beliefs, trust, influence
+    >>> answer.beliefs
+    array([[ 3.,  6.,  9.],
+           [ 5., 10., 15.]])
     """
 
     names: tuple[str, ...]
@@ -65,6 +82,24 @@ class Consensus(Viewed):
         output : int or str, optional
             Of several outputs, which; of classes, which, by its name. By default the first output, or the most likely
             class.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> print(Collective(agents[:2]).consult([[3.0], [5.0]]).explain(1))
+        The collective says 6.54 for point 1.
+        It hangs on times 1: without it the answer would be 10.00 (3.46 higher); leaving out times 2 moves it by 1.54.
+        The standard error over agents is 2.50, which is no interval for the outcome.
+        <BLANKLINE>
+        times 1 carries it, with a weight of 0.692; next is times 2 (0.308).
+        On their own the agents would say from 5.00 (times 1) to 10.00 (times 2).
+        times 1 gives 0.308 of its trust to the model of times 2, which gives 0.692 to that of times 1.
+        <BLANKLINE>
+        agent     says  weight  without it  trusted
+        times 1   5.00   0.692       10.00    0.692
+        times 2  10.00   0.308        5.00    0.308
         """
         return explain(self, point, output)
 
@@ -83,6 +118,16 @@ class Consensus(Viewed):
         frame
             With the columns that ``degroot predict`` writes: ``value``, ``standard_error``, ``weight_north`` ...
             pandas keeps the index of the points, if they came as a pandas frame.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> Collective(agents).consult([[3.0], [5.0]], fields=["value", "weights"]).to_frame().round(3)
+           value  weight_times 1  weight_times 2  weight_times 3
+        0  4.134           0.664           0.295           0.041
+        1  6.889           0.664           0.295           0.041
         """
         return frame(self, library, fields)
 

@@ -19,39 +19,87 @@ from degroot.evidence import Reach
 from degroot.judges import Judge, squared_errors
 from degroot.points import Array
 from degroot.rules import leaving_out
-from degroot.tables import as_table, same_columns
+from degroot.tables import as_table, row_labels, same_columns
 from degroot.trust import from_errors
 
 FIELDS = tuple(field for field in ALL_FIELDS if field != "trust")
 
 
 def average(agents: Iterable[Agent]) -> Collective:
-    """M-avg: the plain mean of all models."""
+    """M-avg: the plain mean of all models.
+
+    Examples
+    --------
+    >>> rows = np.arange(10.0)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+    >>> average(agents).predict([[3.0]])
+    array([6.])
+    """
     return Collective(agents, rule="average")
 
 
 def trust_average(agents: Iterable[Agent], neighbours: float | None = None, **settings: Any) -> Collective:
-    """tau-avg: weights are the mean of the agents' trust; one round of pooling."""
+    """tau-avg: weights are the mean of the agents' trust; one round of pooling.
+
+    Examples
+    --------
+    >>> rows = np.arange(10.0)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+    >>> trust_average(agents).predict([[3.0]]).round(3)
+    array([4.134])
+    """
     return Collective(agents, neighbours, rule="trust-average", **settings)
 
 
 def error_average(agents: Iterable[Agent], neighbours: float | None = None, **settings: Any) -> Collective:
-    """MSE-avg: weights in inverse proportion to the mean of the agents' local errors."""
+    """MSE-avg: weights in inverse proportion to the mean of the agents' local errors.
+
+    Examples
+    --------
+    >>> rows = np.arange(10.0)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+    >>> error_average(agents).predict([[3.0]]).round(3)
+    array([4.134])
+    """
     return Collective(agents, neighbours, rule="error-average", **settings)
 
 
 def cv_static(agents: Iterable[Agent], X: Any, y: ArrayLike) -> "HeldOut":
-    """CV-static: weights in inverse proportion to the error on all held-out rows, the same everywhere."""
+    """CV-static: weights in inverse proportion to the error on all held-out rows, the same everywhere.
+
+    Examples
+    --------
+    >>> rows = np.arange(10.0)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+    >>> cv_static(agents, rows, 1.4 * rows[:, 0]).predict([[3.0]]).round(3)
+    array([4.134])
+    """
     return HeldOut(agents, X, y, from_errors)
 
 
 def cv_adaptive(agents: Iterable[Agent], X: Any, y: ArrayLike, neighbours: float = 0.01, **settings: Any) -> "HeldOut":
-    """CV-adaptive: weights in inverse proportion to the error on the held-out rows near the point."""
+    """CV-adaptive: weights in inverse proportion to the error on the held-out rows near the point.
+
+    Examples
+    --------
+    >>> rows = np.arange(10.0)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+    >>> cv_adaptive(agents, rows, 1.4 * rows[:, 0], neighbours=3).predict([[3.0]]).round(3)
+    array([4.134])
+    """
     return HeldOut(agents, X, y, from_errors, neighbours, **settings)
 
 
 def best_single(agents: Iterable[Agent], X: Any, y: ArrayLike) -> "HeldOut":
-    """The one model with the least error on the held-out rows."""
+    """The one model with the least error on the held-out rows.
+
+    Examples
+    --------
+    >>> rows = np.arange(10.0)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+    >>> best_single(agents, rows, 1.4 * rows[:, 0]).predict([[3.0]])
+    array([3.])
+    """
     return HeldOut(agents, X, y, _winner)
 
 
@@ -117,11 +165,27 @@ class HeldOut:
         return self._models.names
 
     def predict(self, X: Any) -> Array:
-        """The weighted prediction for each row of `X`, (M,)."""
+        """The weighted prediction for each row of `X`, (M,).
+
+        Examples
+        --------
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> cv_static(agents, rows, 1.4 * rows[:, 0]).predict([[3.0]]).round(3)
+        array([4.134])
+        """
         return np.asarray(self.consult(X, fields="value").value)
 
     def consult(self, X: Any, fields: Sequence[str] | str = FIELDS) -> Consensus:
-        """The prediction with what lies behind it; there is no trust between agents here."""
+        """The prediction with what lies behind it; there is no trust between agents here.
+
+        Examples
+        --------
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> cv_static(agents, rows, 1.4 * rows[:, 0]).consult([[3.0]]).weights.round(3)
+        array([[0.664, 0.295, 0.041]])
+        """
         names, X = asked(fields, FIELDS), as_table(X)
         beliefs = np.asarray(self._models.consult(X, fields="beliefs").beliefs)
         errors, several = self._near(X), beliefs.ndim == 3
@@ -130,7 +194,8 @@ class HeldOut:
             lambda apart: self._values_without(errors, apart),
         )  # fmt: skip
         answer: dict[str, Any] = {name: known[name] for name in names}
-        return Consensus(self.names, **(answer if several else single(answer)))
+        told = answer if several else single(answer)
+        return Consensus(self.names, **told, classes=self._models.classes, index=row_labels(X))
 
     def _near(self, X: Any) -> Array:
         """Errors (M, K) on the held-out rows near each point."""

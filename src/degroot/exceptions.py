@@ -20,11 +20,31 @@ A message is one line: the requirement, then what came instead.
 
 
 class DeGrootError(Exception):
-    """Whatever this package raises on purpose."""
+    """Whatever this package raises on purpose.
+
+    Examples
+    --------
+    >>> from degroot import Collective
+    >>> try:
+    ...     Collective([])
+    ... except DeGrootError as error:
+    ...     print(error)
+    A collective must have at least one agent; it has none.
+    """
 
 
 class InvalidInput(DeGrootError, ValueError):
-    """Data or settings do not meet a requirement."""
+    """Data or settings do not meet a requirement.
+
+    Examples
+    --------
+    >>> from degroot import Collective
+    >>> Collective([], neighbours=0)
+    Traceback (most recent call last):
+    degroot.exceptions.InvalidInput: `neighbours` must be at least 1 when it is a whole number; got 0.
+    >>> issubclass(InvalidInput, ValueError)
+    True
+    """
 
     def __str__(self) -> str:
         return " ".join(super().__str__().split())  # one line, whatever was quoted in it

@@ -105,7 +105,17 @@ class Gathering:
 
     @property
     def approximation(self) -> Approximation | None:
-        """With an approximate search, what it loses: its recall and its effect on the weights, on some of the rows."""
+        """With an approximate search, what it loses: its recall and its effect on the weights, on some of the rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> print(Collective(agents, search="approximate").approximation)
+        recall 1.000 to 1.000, weights change by 0 on average and 0 at most (30 points)
+        """
         if self._approximation is None and self.search == APPROXIMATE:
             judges = prepared(self.judges, self.option.reach)
             points = own_rows(judges, self.agents)
@@ -118,7 +128,18 @@ class Gathering:
         return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
 
     def replace(self, agent: Agent) -> Self:
-        """Put `agent` in the place of the one with its name, and score anew only what it changes."""
+        """Put `agent` in the place of the one with its name, and score anew only what it changes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> better = Agent(lambda X: 1.5 * X[:, 0], rows, 1.4 * rows[:, 0], "times 3")
+        >>> Collective(agents).replace(better).predict([[5.0]]).round(3)
+        array([7.42])
+        """
         place = self._place(an_agent(agent).name)
         agents = agreeing([*self.agents[:place], agent, *self.agents[place + 1 :]])
         scored = self._judges
@@ -128,6 +149,15 @@ class Gathering:
         """Add `agent`, and score only its model on others' rows and all models on its rows.
 
         With a degree, who scores whom is drawn anew, and so are all scores.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> Collective(agents[:2]).join(agents[2])
+        Collective(times 1, times 2, times 3; neighbours=0.01, rule='degroot')
         """
         agents = agreeing([*self.agents, agent])
         judges = None
@@ -136,7 +166,17 @@ class Gathering:
         return self._settle(agents, judges)
 
     def leave(self, name: str) -> Self:
-        """Remove the agent called `name`; nothing has to be scored, but with a degree, as for `join`."""
+        """Remove the agent called `name`; nothing has to be scored, but with a degree, as for `join`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> Collective(agents).leave("times 2")
+        Collective(times 1, times 3; neighbours=0.01, rule='degroot')
+        """
         place = self._place(name)
         agents = agreeing([*self.agents[:place], *self.agents[place + 1 :]])
         judges = None

@@ -59,6 +59,15 @@ class Audit:
 
     For several outputs, the influence and the jackknife error at a point are the root of the sum of their squares. What
     takes leaving an agent out is NaN where nobody would be left.
+
+    Examples
+    --------
+    >>> from degroot import Agent, Collective
+    >>> rows = np.arange(10.0)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+    >>> audit = Collective(agents).audit(rows)
+    >>> audit.weight.round(2), audit.droppable
+    (array([0.66, 0.29, 0.04]), array([False, False, False]))
     """
 
     names: tuple[str, ...]
@@ -94,7 +103,16 @@ class Audit:
         return np.asarray(self.loss <= self.loss_error)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each agent, to make a data frame of."""
+        """One row for each agent, to make a data frame of.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> Collective(agents).audit(rows).rows()[0]["agent"]
+        'times 1'
+        """
         columns: dict[str, Any] = {
             "agent": np.array(self.names, object), "weight": self.weight, "leads": self.leads,
             "influence": self.influence, "relative_influence": self.relative_influence, "trusted": self.trusted,
@@ -104,7 +122,16 @@ class Audit:
         return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
 
     def draw(self) -> "Figure":
-        """A picture of weights, trust, losses and dependence; ``audit.draw().savefig(file)`` keeps it."""
+        """A picture of weights, trust, losses and dependence; ``audit.draw().savefig(file)`` keeps it.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> len(Collective(agents).audit(rows).draw().axes)  # four panels, and a scale of colours
+        5
+        """
         return draw(self.rows(), self.trust, self.points, self.error)
 
     def __str__(self) -> str:

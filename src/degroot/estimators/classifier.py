@@ -50,18 +50,42 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "DeGrootClassifier":
-        """Deal the rows to agents, one for each group where `groups` are given, and train a model for each."""
+        """Deal the rows to agents, one for each group where `groups` are given, and train a model for each.
+
+        Examples
+        --------
+        >>> X = np.arange(20.0)[:, None]
+        >>> model = DeGrootClassifier().fit(X, ["low"] * 10 + ["high"] * 10, groups=["north", "south"] * 10)
+        >>> model.classes_, model.collective_.names
+        (array(['high', 'low'], dtype='<U4'), ('north', 'south'))
+        """
         X, labels = self._training(X, y)
         self.classes_: NDArray[Any] = np.unique(labels)
         self._deal(X, labels, groups, self.classes_)
         return self
 
     def predict_proba(self, X: Any) -> Array:
-        """The collective's probability of every class, (M, Q)."""
+        """The collective's probability of every class, (M, Q).
+
+        Examples
+        --------
+        >>> X = np.arange(20.0)[:, None]
+        >>> model = DeGrootClassifier(n_agents=2, random_state=0).fit(X, ["low"] * 10 + ["high"] * 10)
+        >>> model.predict_proba([[3.0]]).shape
+        (1, 2)
+        """
         return np.asarray(self._consulted(X, "value").value)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest probability, (M,)."""
+        """The class with the largest probability, (M,).
+
+        Examples
+        --------
+        >>> X = np.arange(20.0)[:, None]
+        >>> model = DeGrootClassifier(n_agents=2, random_state=0).fit(X, ["low"] * 10 + ["high"] * 10)
+        >>> model.predict([[3.0], [18.0]])
+        array(['low', 'high'], dtype='<U4')
+        """
         likeliest = self.predict_proba(X).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[likeliest]
         return labels

@@ -64,7 +64,16 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_agents(cls: type[Self], agents: Iterable[Agent], **settings: Any) -> Self:
-        """A fitted estimator from agents that have trained models; `settings` are those of `Collective`."""
+        """A fitted estimator from agents that have trained models; `settings` are those of `Collective`.
+
+        Examples
+        --------
+        >>> from degroot import Agent, DeGrootRegressor
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> DeGrootRegressor.from_agents(agents).predict([[3.0]]).round(2)
+        array([4.13])
+        """
         model = cls(agents=agents, **settings)
         model._pooled(agents)
         model.n_features_in_ = model.agents_[0].n_features
@@ -95,7 +104,15 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return beliefs.reshape(len(beliefs), -1)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """What the columns of `transform` are called; the names of the features make no difference."""
+        """What the columns of `transform` are called; the names of the features make no difference.
+
+        Examples
+        --------
+        >>> from degroot import DeGrootRegressor
+        >>> X = np.arange(20.0).reshape(10, 2)
+        >>> DeGrootRegressor(n_agents=2).fit(X, X[:, 0]).get_feature_names_out().tolist()
+        ['degrootregressor_agent 1', 'degrootregressor_agent 2']
+        """
         check_is_fitted(self, "collective_")
         outputs = output_names(self.collective_.outputs, self.collective_.classes)
         agents = [f"{type(self).__name__.lower()}_{name}" for name in self.collective_.names]

@@ -63,13 +63,28 @@ class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
         """Deal the rows to agents, one for each group where `groups` are given, and train a model for each.
 
         `y` is (n,), or (n, Q) for several outputs, which share the weights.
+
+        Examples
+        --------
+        >>> X = np.arange(20.0)[:, None]
+        >>> DeGrootRegressor().fit(X, X[:, 0], groups=["north", "south"] * 10).agents_
+        (Agent('north', Ridge, 10 rows x 1 features), Agent('south', Ridge, 10 rows x 1 features))
         """
         X, labels = self._training(X, y)
         self._deal(X, labels, groups)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The collective prediction; with `return_std`, also its standard error, the jackknife over agents."""
+        """The collective prediction; with `return_std`, also its standard error, the jackknife over agents.
+
+        Examples
+        --------
+        >>> X = np.arange(40.0)[:, None]
+        >>> model = DeGrootRegressor(Ridge(1e-6), n_agents=2, random_state=0).fit(X, 2 * X[:, 0])
+        >>> model.predict([[3.0], [5.0]]).round(3)
+        array([ 6., 10.])
+        >>> value, error = model.predict([[3.0], [5.0]], return_std=True)
+        """
         answer = self._consulted(X, "value", *(["standard_error"] if return_std else []))
         return (answer.value, answer.standard_error) if return_std else answer.value
 
