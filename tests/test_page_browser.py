@@ -11,6 +11,9 @@ import pyarrow.csv
 import pytest
 from browser import PHONE, WIDE, Paged, Watched, chromium
 from consortium import made_rows, save_linear
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from degroot import Agent
 
 pytestmark = pytest.mark.slow
 
@@ -187,6 +190,72 @@ def test_a_link_opens_the_same_row_again_without_a_token(tab, browser, nodes, tm
         other.page.goto(f"http://{nodes.host()}/answers/none-such")
         other.page.get_by_text("This answer is not here.", exact=True).wait_for()
         other.check(nodes.host(), refusals=True)
+
+
+def unlike_agents(make, seed=7, K=3, n=90):
+    """Agents with unlike rows; `make` gives labels, a fitted model and settings of the agent."""
+    rng, found = np.random.default_rng(seed), []
+    for k in range(K):
+        X = rng.normal(rng.normal(0.0, 1.0, len(FEATURES)), 1.0, size=(n, len(FEATURES)))
+        y, model, settings = make(X, X + rng.normal(size=X.shape))
+        found.append((Agent(model, X, y, f"node{k}", **settings), y))
+    return found
+
+
+def test_classes_are_told_by_their_names(browser, tmp_path):
+    classes = ["benign", "malignant", "<b>unclear"]
+
+    def make(X, noisy):
+        y = np.array(classes)[np.argmax(noisy, axis=1)]
+        return y, LogisticRegression().fit(X, y), {"classes": classes}
+
+    with Paged(tmp_path, 3, agents=unlike_agents(make), data=f"classes = {json.dumps(classes)}") as three:
+        three.fork().whole()
+        (tmp_path / "point.csv").write_text(f"{','.join(FEATURES)}\n{','.join(map(str, POINT))}\n")
+        right = exactly(three.ask(tmp_path / "point.csv", tmp_path / "out.csv", "--coverage=0.8"))
+        chances = [right[f"value_{name}"][0] for name in classes]
+        with Watched(browser) as watched:
+            page = watched.page
+            page.goto(three.address("/ask"))
+            type_row(page)
+            page.get_by_label("Interval").select_option("0.8")
+            page.get_by_role("button", name="Ask", exact=True).click()
+            page.locator(".chances data").first.wait_for()
+            values = "all => all.map(each => Number(each.value))"
+            assert page.locator(".chances data").evaluate_all(values) == chances
+            assert page.locator(".hero .value").inner_text() == classes[int(np.argmax(chances))]
+            assert page.get_by_text("80 % set").is_visible()
+            for size, scheme in looks():
+                look(page, "classes", size, scheme)
+            send_file(page, written(tmp_path / "points.csv", 70))
+            page.get_by_role("heading", name="Row 1", exact=True).wait_for()
+            page.get_by_label("Class").select_option(label=classes[1])
+            page.get_by_role("button", name="Row after").click()
+            page.get_by_role("heading", name="Row 2", exact=True).wait_for()
+            unhurt(page)
+            watched.check(three.host())
+
+
+def test_several_outputs_are_shown_one_at_a_time(browser, tmp_path):
+    def make(X, noisy):
+        y = np.c_[np.sin(noisy).sum(axis=1), noisy[:, 0] * noisy[:, 1]]
+        return y, LinearRegression().fit(X, y), {}
+
+    with Paged(tmp_path, 3, agents=unlike_agents(make), data='target = ["y0", "y1"]') as three:
+        three.fork().whole()
+        (tmp_path / "point.csv").write_text(f"{','.join(FEATURES)}\n{','.join(map(str, POINT))}\n")
+        right = exactly(three.ask(tmp_path / "point.csv", tmp_path / "out.csv", "--coverage=0.9"))
+        with Watched(browser) as watched:
+            page = watched.page
+            page.goto(three.address("/ask"))
+            type_row(page)
+            page.get_by_role("button", name="Ask", exact=True).click()
+            shown = []
+            for output in (0, 1):
+                page.get_by_label("Output").select_option(str(output))
+                shown.append(float(page.locator("#value").get_attribute("value")))
+            assert shown == [right["value_0"][0], right["value_1"][0]]
+            watched.check(three.host())
 
 
 @pytest.mark.parametrize("token", ["", "#token=wrong"])

@@ -82,7 +82,7 @@ function chances(classes, values, q) {
 
 /** The explanation: sentences to read, and its table for those who copy it. */
 function words(text) {
-  const parts = text.trim().replace(/ for point \d+/, "") // the row is named above
+  const parts = text.trim().replace(/ (for|at) point \d+/, "") // the row is named above
     .split(/\n\s*\n/);
   const aligned = (part) => part.split("\n").filter((line) => /\S {2,}\S/.test(line)).length > 1;
   const tables = parts.filter(aligned);
