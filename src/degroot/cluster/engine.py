@@ -78,7 +78,14 @@ class Ray:
         return Assembly(actors, sources, names, agents[0].outputs, hearing, bool(judges))
 
     def connect(self) -> None:
-        """Join the cluster, or start a Ray on this machine, unless that has been done."""
+        """Join the cluster, or start a Ray on this machine, unless that has been done.
+
+        Examples
+        --------
+        >>> Ray("127.0.0.1:1").connect()  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        degroot.exceptions.InvalidInput: There must be a Ray cluster at 127.0.0.1:1; ...
+        """
         ray = _ray()
         if self.started and ray.is_initialized():
             return
@@ -115,7 +122,15 @@ class Ray:
         self.close()
 
     def close(self) -> None:
-        """Leave the cluster, or end the Ray on this machine, if this engine joined or started it."""
+        """Leave the cluster, or end the Ray on this machine, if this engine joined or started it.
+
+        Examples
+        --------
+        >>> engine = Ray()
+        >>> engine.close()  # nothing was started
+        >>> engine.started
+        False
+        """
         if self.started:
             _ray().shutdown()
             self.started = False

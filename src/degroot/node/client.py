@@ -232,6 +232,12 @@ def connect(
         The name of whoever asks, where nodes run with ``--insecure-loopback``, without certificates.
     settings
         Of `RemoteCollective`: `way`, `tolerance`, `rounds`, `guard`, `timeout`.
+
+    Examples
+    --------
+    >>> connect("127.0.0.1:7441", ca="keys/ca.pem")
+    Traceback (most recent call last):
+    degroot.exceptions.InvalidInput: A node must be asked with `ca`, `certificate` and `key`; some are missing.
     """
     options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     if insecure_loopback is not None:
