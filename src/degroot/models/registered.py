@@ -30,11 +30,11 @@ def from_mlflow(
     uri: str, tracking: str | None = None, classes: Sequence[Any] | None = None, unsafe_pickle: bool = False
 ) -> tuple[Any, str]:
     """The model at ``models:/…`` or ``runs:/…``, and its version: what MLflow calls it, and a digest of its file."""
+    number, settled = version_of(uri, tracking)
     try:
         from mlflow.artifacts import download_artifacts
     except ImportError as error:
         raise InvalidInput(f"{NEEDED} ({error}).") from error
-    number, settled = version_of(uri, tracking)
     with TemporaryDirectory() as place:
         try:
             folder = download_artifacts(artifact_uri=settled, dst_path=place, tracking_uri=tracking)
