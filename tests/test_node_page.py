@@ -723,6 +723,12 @@ def test_a_port_in_use_is_one_clear_line():
             bound(Page(port))
 
 
+def test_replies_are_sent_at_once():
+    (port,) = free_ports(1)
+    with bound(Page(port)) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # else asyncio lets the system wait for more, 40 ms a reply
+
+
 def test_the_command_prints_the_address_with_the_token(three, browser, degroot, tmp_path):
     code, out, _ = degroot("node", "page", three.folder / "node0" / "node.toml")
     token = browser.headers["authorization"].removeprefix("Bearer ")

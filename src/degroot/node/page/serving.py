@@ -30,7 +30,8 @@ BACKLOG = 128
 
 def bound(page: Page) -> socket.socket:
     """A socket for the page, on a port that is free."""
-    listening = socket.socket(socket.AF_INET6 if ":" in page.host else socket.AF_INET)
+    family = socket.AF_INET6 if ":" in page.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # said so, asyncio sends at once
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((page.host, page.port))
