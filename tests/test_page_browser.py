@@ -152,6 +152,18 @@ def test_a_file_is_answered_as_degroot_ask_answers_it(tab, nodes, tmp_path):
         pd.testing.assert_frame_equal(told[FEATURES], exactly(points), check_exact=True)
 
 
+def test_a_file_is_dropped_anywhere_on_the_page(tab, nodes):
+    tab.goto(nodes.address("/ask"))
+    tab.get_by_label("x0", exact=True).wait_for()
+    drop = "() => { const data = new DataTransfer();"
+    drop += " data.items.add(new File(['x0,x1,x2\\n1,2,3\\n4,5,6\\n'], 'dropped.csv'));"
+    drop += " return dispatchEvent(new DragEvent('drop', {dataTransfer: data, cancelable: true})); }"
+    assert not tab.evaluate(drop)  # the browser stays where it is
+    assert tab.locator("#file-name").inner_text() == "dropped.csv"
+    tab.get_by_role("button", name="Ask", exact=True).click()
+    tab.get_by_role("heading", name="dropped.csv: 2 rows").wait_for()
+
+
 def test_a_file_of_ten_thousand_rows(tab, nodes, tmp_path):
     points = written(tmp_path / "many.csv", 10_000)
     right = exactly(nodes.ask(points, tmp_path / "out.csv", "--coverage=0.9"))

@@ -114,6 +114,15 @@ function take(given) {
   complain("");
 }
 
+function dropped(event) {
+  event.preventDefault();
+  byId("drop").classList.remove("over");
+  if (locked || !event.dataTransfer.files.length) return;
+  byId("form").elements.by.value = "file";
+  tabs();
+  take(event.dataTransfer.files[0]);
+}
+
 function options() {
   const rounds = byId("way").value === "rounds";
   byId("coverage").disabled = rounds || locked || !able;
@@ -131,8 +140,7 @@ function tabs() {
 for (const each of byId("form").elements.by) each.addEventListener("change", tabs);
 byId("way").addEventListener("change", options);
 byId("file").addEventListener("change", (event) => take(event.target.files[0]));
-const drop = byId("drop");
-for (const name of ["dragenter", "dragover"]) drop.addEventListener(name, (event) => { event.preventDefault(); drop.classList.add("over"); });
-for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop.classList.remove("over"));
-drop.addEventListener("drop", (event) => { event.preventDefault(); if (!locked) take(event.dataTransfer.files[0]); });
+addEventListener("dragover", (event) => { event.preventDefault(); byId("drop").classList.add("over"); }); // anywhere: the browser would leave the page
+addEventListener("dragleave", () => byId("drop").classList.remove("over"));
+addEventListener("drop", dropped);
 tabs();
