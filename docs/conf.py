@@ -39,6 +39,7 @@ nitpick_ignore_regex = [(r"py:class", r".*")]  # docstrings say types in words, 
 
 autosummary_generate = False
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings say it in words
 napoleon_google_docstring = False
 napoleon_use_rtype = False

@@ -31,6 +31,7 @@ def rehung(text: str, source: str, page: str) -> str:
     >>> rehung("[how](docs/guard.md)", "SECURITY.md", "docs/reporting.md")
     '[how](guard.md)'
     """
+    text = re.sub(r"\n\n( *```\n)", r"\n\1", text)  # the empty line that ends a doctest
     text = LINK.sub(partial(_link, PurePosixPath(source).parent, PurePosixPath(page).parent), text)
     return re.sub(r'^<a id="([\w-]+)"></a>$', r"(\1)=", text, flags=re.MULTILINE)
 
