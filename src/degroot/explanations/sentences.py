@@ -34,7 +34,8 @@ def present(facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _value(facts: dict[str, Any], digits: Digits) -> list[str]:
     if facts["value"] is None:
-        return [f"The collective's value for point {facts['point']} is not known here."]
+        unknown = f"The collective's value for point {facts['point']} is not known here."
+        return [unknown, *_interval(facts, digits)]
     told = _class(facts) if facts["classes"] else _number(facts, digits)
     return [*told, *_interval(facts, digits), *_way(facts)]
 
