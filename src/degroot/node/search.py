@@ -33,7 +33,7 @@ class Wanted:
 
     text: str | None = None  # a part of the peer's name or of the kind
     peer: str | None = None
-    kind: str | None = None
+    kind: str | None = None  # with a minus: all but this one
     direction: str | None = None
     since: float | None = None  # seconds since 1970
     until: float | None = None
@@ -41,7 +41,9 @@ class Wanted:
     def condition(self, table: str) -> tuple[str, list[Any]]:
         """What SQL calls it, with what stands for the marks."""
         last, first = TIMES[table]
-        parts: list[tuple[str, Any]] = [("peer = ?", self.peer), ("kind = ?", self.kind)]
+        but = (self.kind or "").startswith("-")
+        kind = ("kind != ?", (self.kind or "")[1:]) if but else ("kind = ?", self.kind)
+        parts: list[tuple[str, Any]] = [("peer = ?", self.peer), kind]
         parts += [("direction = ?", self.direction), (f"{last} >= ?", self.since), (f"{first} <= ?", self.until)]
         parts.append((r"(peer || ' ' || kind) LIKE ? ESCAPE '\'", None if self.text is None else _like(self.text)))
         known = [(clause, value) for clause, value in parts if value is not None]
