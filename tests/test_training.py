@@ -1,5 +1,6 @@
 """`degroot train`: what the files say is what is trained on, and what is printed is what can be computed from it."""
 
+import csv
 import shutil
 import sys
 
@@ -269,8 +270,10 @@ def test_labels_that_are_no_classes_are_refused(place):
 
 
 def test_groups_that_are_too_small_are_left_out_and_told(place):
-    pd.concat([frame(name, n).assign(where=name) for name, n in zip(NAMES, (20, 9, 30), strict=True)]).to_csv("all.csv")
-    done = trained(place, ["all.csv"], group="where", ignore=["Unnamed: 0", ""][1:])
+    pd.concat([frame(name, n).assign(where=name) for name, n in zip(NAMES, (20, 9, 30), strict=True)]).to_csv(
+        "all.csv", index=False
+    )
+    done = trained(place, ["all.csv"], group="where")
     assert [each.name for each in done.gathered.organisations] == ["north", "west"]
     assert done.gathered.notes == ["left out, with fewer than 10 rows: south (9)"]
 
@@ -284,7 +287,7 @@ def test_from_files_to_answers_by_the_commands_that_are_printed(degroot, place):
     assert (code, err) == (0, "")
     found = train([place / f"{name}.csv" for name in NAMES], "price", place / "again", model="linear").comparison
     for number in (*found.own, *found.pooled, *found.alone, found.average, found.collective):
-        assert f"{number:.4g}" in out
+        assert f"{number:#.4g}" in out
     (line,) = [line.strip() for line in out.splitlines() if line.startswith("  degroot predict")]
     code, _, err = degroot(*line.split()[1:])
     assert (code, err) == (0, "")
@@ -352,3 +355,52 @@ def test_a_node_does_not_fill_gaps(degroot, place):
     code, _, err = degroot("node", "init", "west", "--trained", "out")
     assert code == 2
     assert "The rows of a node must have no gaps; those of 'west' do." in err
+
+
+# -- files as people have them -----------------------------------------------------------------------------------------
+
+
+def test_files_of_a_spreadsheet_are_read(place):
+    expected = trained(place)
+    for name in NAMES:
+        text = frame(name).to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+        (place / f"{name}.csv").write_bytes(text.encode("utf-8-sig"))
+    assert contents(trained(place, out="again").folder) == contents(expected.folder)
+
+
+def test_a_column_without_a_name_is_no_feature(place):
+    expected = trained(place)
+    for name in NAMES:
+        frame(name).to_csv(f"{name}.csv")  # with the index that pandas writes
+    done = trained(place, out="again")
+    assert done.gathered.notes == ["a column without a name is left out"]
+    assert contents(done.folder) == contents(expected.folder)
+
+
+def test_a_column_that_numbers_the_rows_is_told(place):
+    for name in NAMES:
+        frame(name).assign(id=range(7, 67)).to_csv(f"{name}.csv", index=False)
+    assert trained(place).gathered.notes == ["'id' numbers the rows, and is taken as a feature; --ignore leaves it out"]
+
+
+@pytest.mark.parametrize(("mark", "told"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_other_marks_between_fields_are_refused_in_plain_words(mark, told, degroot, place):
+    trained(place)
+    frame("west").to_csv("west.csv", index=False, sep=mark, decimal="," if mark == ";" else ".")
+    for command in (
+        ("train", "north.csv", "west.csv", "--target", "price", "--out", "again"),
+        ("predict", "--collective", "out", "--input", "west.csv", "--output", "answers.csv"),
+        ("explain", "--collective", "out", "--input", "west.csv"),
+    ):
+        code, _, err = degroot(*command)
+        assert code == 2
+        assert f"west.csv must have commas between its fields; its first line has {told}." in err
+
+
+def test_text_that_is_not_utf_8_is_refused_in_plain_words(degroot, place):
+    (place / "west.csv").write_bytes(
+        frame("west").rename(columns={"size": "größe"}).to_csv(index=False).encode("latin-1")
+    )
+    code, _, err = degroot("train", "north.csv", "west.csv", "--target", "price")
+    assert code == 2
+    assert "west.csv must be UTF-8 text; its first line is not. Save it anew as CSV, UTF-8." in err

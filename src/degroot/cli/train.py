@@ -83,4 +83,4 @@ def _verdict(found: "Comparison") -> str:
 
 
 def _told(done: "Trained") -> Callable[[float], str]:
-    return (lambda share: f"{share:.1%}") if done.gathered.classes is not None else (lambda error: f"{error:.4g}")
+    return (lambda share: f"{share:.1%}") if done.gathered.classes is not None else (lambda error: f"{error:#.4g}")

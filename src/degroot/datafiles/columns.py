@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from degroot.datafiles.lines import row_ends
+from degroot.datafiles.lines import check_header, row_ends
 from degroot.exceptions import InvalidInput
 from degroot.points import Array
 from degroot.tables import told
@@ -51,6 +51,7 @@ def read_columns(path: Path, labels: str | None) -> Columns:
 def _from_csv(file: BinaryIO, path: Path, labels: str | None) -> Columns:
     if not path.stat().st_size:
         raise InvalidInput(f"{path} must hold at least one row; it is empty.")
+    check_header(path)
     deque(row_ends(path), 0)  # which refuses a quote that is never closed
     options = pyarrow.csv.ConvertOptions(column_types={} if labels is None else {labels: pa.string()})
     return _from_table(pyarrow.csv.read_csv(file, convert_options=options), path)

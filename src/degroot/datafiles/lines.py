@@ -1,18 +1,37 @@
 """Lines: where the rows of a CSV file end. A line break inside quotes ends no row, and an empty line is none."""
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.exceptions import InvalidInput
 from degroot.points import compiled
 
 BLOCK = 1 << 23  # bytes that are looked at at once
 MANY = 1 << 62
 FRESH, PLAIN, QUOTED, CLOSED = range(4)  # before a field, inside one, inside quotes, after a quote inside quotes
 MODE, HELD, ROWS = range(3)  # what is remembered from block to block: the mode, whether the line holds anything, rows
+OTHERS = {";": "semicolons", "\t": "tabs", "|": "bars"}  # what else stands between fields, in other files
 QUOTE, COMMA, LF, CR = (ord(mark) for mark in '",\n\r')
+
+
+def check_header(path: Path) -> None:
+    """Refuse a first line that is not UTF-8, or has other marks than commas between its fields."""
+    with path.open("rb") as file:
+        line = file.readline(BLOCK)
+    try:
+        header = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} must be UTF-8 text; its first line is not. Save it anew as CSV, UTF-8.") from error
+    for mark, name in OTHERS.items():
+        if mark in header and len(next(csv.reader([header]), [])) == 1 and not header.startswith('"'):
+            raise InvalidInput(
+                f"{path} must have commas between its fields; its first line has {name}. Save it anew with commas, and "
+                "with points in numbers."
+            )
 
 
 def row_ends(path: Path, size: int = MANY, start: int = 0, long: int = MANY) -> Iterator[tuple[int, int]]:

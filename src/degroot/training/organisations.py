@@ -54,13 +54,16 @@ def gather(
     known = {name for sheet in sheets for name in sheet.columns} | ({group} if group else set())
     ignored = _ignored(ignore, known)
     found = read_target(sheets, target, classes)
-    features = feature_names(sheets, (target, *ignored))
+    unnamed = sorted({name for sheet in sheets for name in sheet.columns if not name.strip()})
+    features = feature_names(sheets, (target, *ignored, *unnamed))
     tables = read_features(sheets, features)
     whole = [
         Organisation(sheet.name, X[known], y[known])
         for sheet, X, y, known in zip(sheets, tables, found.values, found.known, strict=True)
     ]
     kept, notes = _large_enough(whole, sheets, grouped=group is not None)
+    notes += ["a column without a name is left out"] if unnamed else []
+    notes += _counting(features, tables)
     return Gathered(kept, features, target, found.classes, [*_gaps(sheets, found), *notes, *_maybe(target, found)])
 
 
@@ -94,6 +97,13 @@ def _gaps(sheets: Sequence[Sheet], target: Target) -> list[str]:
     missing = {sheet.name: int((~known).sum()) for sheet, known in zip(sheets, target.known, strict=True)}
     told = ", ".join(f"{number} of {name}" for name, number in missing.items() if number)
     return [f"rows without a target, left out: {told}"] if told else []
+
+
+def _counting(features: Sequence[str], tables: Sequence[Array]) -> list[str]:
+    """Features that number the rows: hardly meant."""
+    steps = [np.diff(table, axis=0) for table in tables]
+    found = [name for k, name in enumerate(features) if all((step[:, k] == 1).all() for step in steps)]
+    return [f"{name!r} numbers the rows, and is taken as a feature; --ignore leaves it out" for name in found]
 
 
 def _maybe(name: str, target: Target) -> list[str]:

@@ -10,7 +10,7 @@ import pyarrow.csv
 
 from degroot.batch import shards
 from degroot.batch.shards import Shard
-from degroot.datafiles.lines import row_ends
+from degroot.datafiles.lines import check_header, row_ends
 from degroot.exceptions import InvalidInput
 
 
@@ -19,6 +19,7 @@ class CsvFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        check_header(path)
         self._body = next(row_ends(path, 1), (0, 0))[1]  # where the header ends
         with path.open("rb") as file:
             header = file.read(self._body)
