@@ -9,7 +9,6 @@ const MEANING = {
   opinion: "points asked about, predictions at them and average errors near them",
   rehearsal: "own rows put as questions, so that intervals can be given",
   pool: "beliefs, round by round",
-  ask: "questions of others, and the answers",
   consult: "questions of others, and the answers",
   describe: "names, versions and settings",
 };
@@ -23,13 +22,13 @@ export function leak(all, self) {
   nothing.hidden = entries.length > 0;
   list.hidden = entries.length === 0;
   byId("leak-total").textContent = entries.length ? `${bytes(total(entries, "sent"))} sent, ${bytes(total(entries, "received"))} received` : "";
-  const kinds = [...new Set(entries.map((each) => each.kind))].sort();
+  const kinds = [...new Set([...Object.keys(MEANING), ...entries.map((each) => each.kind)])];
   const peers = [...new Set(entries.map((each) => each.peer))].map((peer) => group(peer, entries.filter((each) => each.peer === peer), kinds));
   const most = Math.max(1, ...peers.map((each) => each.sent));
   if (!list.firstChild) fill(list, h("ul", { class: "leaks", "aria-labelledby": "leak-title" }), h("p", { class: "hint own" }), h("details", { class: "more" }, h("summary", {}, "What these are"), h("dl", { class: "meanings" })));
   keyed(list.querySelector(".leaks"), peers.sort((a, b) => b.sent - a.sent).map((each) => ({ ...each, most })), (each) => each.peer, item);
   list.querySelector(".own").textContent = own.length ? `Answered to ourselves, and so not counted: ${plural(total(own, "rows"), "row")}, ${bytes(total(own, "sent"))}.` : "";
-  keyed(list.querySelector(".meanings"), kinds.filter((kind) => MEANING[kind]), (kind) => kind, (kind) => h("div", {}, h("dt", {}, kind), h("dd", {}, MEANING[kind])));
+  keyed(list.querySelector(".meanings"), kinds.filter((kind) => MEANING[kind] && entries.some((each) => each.kind === kind)), (kind) => kind, (kind) => h("div", {}, h("dt", {}, kind), h("dd", {}, MEANING[kind])));
 }
 
 function group(peer, entries, kinds) {
