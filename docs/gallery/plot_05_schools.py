@@ -51,9 +51,9 @@ print(summary.round(3).to_string(), "\n\nagainst the average, in percent")
 print(change.round(1).to_string())
 
 # %%
-# Weighing models locally gains nothing. The fourteen lines are close to each other where most pupils are, as the
-# picture shows, and the weights follow the noise. What sets schools apart is how high the line is, and nothing in a
-# pupil's two figures says which school it is.
+# Weighing models locally gains nothing to speak of. The fourteen lines are close to each other where most pupils are,
+# as the picture shows, and the weights follow the noise. What sets schools apart is how high the line is, and nothing
+# in a pupil's two figures says which school it is.
 
 fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
 reading = np.linspace(-2, 2, 50)
