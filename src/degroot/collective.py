@@ -17,7 +17,7 @@ from degroot.gathering import Gathering
 from degroot.members import SHOWN, listed, roster
 from degroot.panel import Panel, question
 from degroot.points import Array
-from degroot.reprs import View, Viewed, counted
+from degroot.reprs import View, Viewed, counted, one_line
 from degroot.scoring import prepared
 from degroot.tables import as_table, column_names, row_labels, same_columns
 
@@ -132,7 +132,7 @@ class Collective(Gathering, Viewed):
     def __repr__(self) -> str:
         degree = "" if self.degree is None else f", degree={self.degree}"
         settings = f"neighbours={self.option.reach.neighbours}, rule={self.rule!r}{degree}"
-        return f"Collective({listed(self.names)}; {settings})"
+        return f"Collective({listed(map(one_line, self.names))}; {settings})"
 
     def _view(self) -> View:
         agents = getattr(self, "agents", ())  # nodes keep theirs

@@ -19,7 +19,7 @@ DOWN, ACROSS = 40, 32  # names on an axis, at most
 def axes(ax: "Axes | None", width: float = 7.0, height: float = 4.0) -> "Axes":
     """The axes that were given, or those of a new figure."""
     if ax is not None:
-        if not hasattr(ax, "get_figure"):
+        if not hasattr(ax, "imshow"):
             raise InvalidInput(f"`ax` must be axes of matplotlib; got {type(ax).__name__}.")
         return ax
     try:
