@@ -14,15 +14,24 @@ let shown = null; // the id that the reader wants to see now
 export async function show(id, row) {
   shown = id;
   const place = byId("answer");
-  if (place.dataset.id !== id) fill(place, h("div", { class: "panel working" }, h("p", { class: "loading" }, "Fetching the answer …")));
+  if (place.dataset.id !== id)
+    fill(place, h("div", { class: "panel working" }, h("p", { class: "loading" }, "Fetching the answer …")));
   try {
     const about = await finished(id, place);
     if (shown !== id) return;
     if (about.status === "failed") fill(place, failure("The question could not be answered.", about.error));
     else draw(place, about, row ?? 0);
   } catch (error) {
-    if (shown === id) fill(place, failure(error.status === 404 ? "This answer is not here." : "The answer cannot be shown.",
-      error.status === 404 ? "A node keeps its last 100 answers; another node, or an older question, has another link." : error.message));
+    if (shown === id)
+      fill(
+        place,
+        failure(
+          error.status === 404 ? "This answer is not here." : "The answer cannot be shown.",
+          error.status === 404
+            ? "A node keeps its last 100 answers; another node, or an older question, has another link."
+            : error.message,
+        ),
+      );
   }
   place.dataset.id = id;
 }
@@ -39,7 +48,16 @@ async function finished(id, place) {
 function progress(place, { done, total }) {
   const text = total > 1 ? `${count(done)} of ${plural(total, "row")} answered` : "Asking all nodes …";
   const old = place.querySelector("progress");
-  if (!old) fill(place, h("div", { class: "panel working" }, h("p", { id: "working" }, text), h("progress", { max: 1, "aria-labelledby": "working" })));
+  if (!old)
+    fill(
+      place,
+      h(
+        "div",
+        { class: "panel working" },
+        h("p", { id: "working" }, text),
+        h("progress", { max: 1, "aria-labelledby": "working" }),
+      ),
+    );
   place.querySelector("#working").textContent = text;
   if (total > 1) place.querySelector("progress").value = done / total;
 }
@@ -51,8 +69,18 @@ function failure(title, why) {
 
 function draw(place, about, row) {
   const one = h("div", { id: "row" });
-  const open = (i) => detail(one, about, i, (next) => { point(next); open(next); });
-  const rows = about.rows > 1 ? list(about, row, (i) => { point(i); open(i); }) : null;
+  const open = (i) =>
+    detail(one, about, i, (next) => {
+      point(next);
+      open(next);
+    });
+  const rows =
+    about.rows > 1
+      ? list(about, row, (i) => {
+          point(i);
+          open(i);
+        })
+      : null;
   const point = (i) => {
     history.replaceState(null, "", `/answers/${encodeURIComponent(about.id)}?row=${i}`);
     rows?.mark(i);
@@ -64,32 +92,73 @@ function draw(place, about, row) {
 
 function heading(about) {
   const away = new Set(about.missing.map((each) => each.agent));
-  const facts = [about.way === "rounds" ? `pooled in ${plural(about.rounds ?? 0, "round")}` : "solved here", seconds(about.seconds), moment(about.at),
-    `${about.names.length - away.size} of ${plural(about.names.length, "agent")}`];
-  return h("div", { class: "about" },
-    h("div", {}, h("h2", {}, about.source === "form" ? "Answer to a typed row" : `${about.source}: ${plural(about.rows, "row")}`),
-      h("p", { class: "muted" }, facts.join(" · "))),
-    h("div", { class: "actions" }, h("button", { type: "button", onclick: copy }, "Copy link"),
-      ["csv", "parquet", "json"].map((format) => h("a", { class: "button", download: true, href: `/api/answers/${encodeURIComponent(about.id)}/download?format=${format}` },
-        h("span", { class: "unseen" }, "Download "), format === "parquet" ? "Parquet" : format.toUpperCase()))));
+  const facts = [
+    about.way === "rounds" ? `pooled in ${plural(about.rounds ?? 0, "round")}` : "solved here",
+    seconds(about.seconds),
+    moment(about.at),
+    `${about.names.length - away.size} of ${plural(about.names.length, "agent")}`,
+  ];
+  return h(
+    "div",
+    { class: "about" },
+    h(
+      "div",
+      {},
+      h("h2", {}, about.source === "form" ? "Answer to a typed row" : `${about.source}: ${plural(about.rows, "row")}`),
+      h("p", { class: "muted" }, facts.join(" · ")),
+    ),
+    h(
+      "div",
+      { class: "actions" },
+      h("button", { type: "button", onclick: copy }, "Copy link"),
+      ["csv", "parquet", "json"].map((format) =>
+        h(
+          "a",
+          {
+            class: "button",
+            download: true,
+            href: `/api/answers/${encodeURIComponent(about.id)}/download?format=${format}`,
+          },
+          h("span", { class: "unseen" }, "Download "),
+          format === "parquet" ? "Parquet" : format.toUpperCase(),
+        ),
+      ),
+    ),
+  );
 }
 
 /** What the answer should be read with: faults first; that nobody could check an agent is none. */
 function notices({ missing, flags, rows, ignored, names }) {
   const named = ({ agent, points }) => (points && points < rows ? `${agent} (${plural(points, "row")})` : agent);
-  const say = (of, what) => h("p", {}, h("strong", {}, `${listed(of.map(named))} ${what}`), of[0].reason ? `: ${of[0].reason}` : "");
-  const faults = [...alike(missing, "reason").map((of) => say(of, `${of.length > 1 ? "were" : "was"} missing`)),
-    ...alike(flags.filter((each) => each.kind !== UNVERIFIED), "kind", "reason").map((of) => say(of, of[0].kind))];
-  const calm = alike(flags.filter((each) => each.kind === UNVERIFIED), "reason").map((of) => unverified(of, names.length - missing.length, rows, named));
+  const say = (of, what) =>
+    h("p", {}, h("strong", {}, `${listed(of.map(named))} ${what}`), of[0].reason ? `: ${of[0].reason}` : "");
+  const faults = [
+    ...alike(missing, "reason").map((of) => say(of, `${of.length > 1 ? "were" : "was"} missing`)),
+    ...alike(
+      flags.filter((each) => each.kind !== UNVERIFIED),
+      "kind",
+      "reason",
+    ).map((of) => say(of, of[0].kind)),
+  ];
+  const calm = alike(
+    flags.filter((each) => each.kind === UNVERIFIED),
+    "reason",
+  ).map((of) => unverified(of, names.length - missing.length, rows, named));
   if (ignored?.length) calm.push(h("p", {}, `Columns not used: ${ignored.join(", ")}.`));
-  return [faults.length ? h("div", { class: "notice", role: "note", "aria-label": "Faults" }, faults) : null,
-    calm.length ? h("div", { class: "notice calm", role: "note", "aria-label": "Notes" }, calm) : null];
+  return [
+    faults.length ? h("div", { class: "notice", role: "note", "aria-label": "Faults" }, faults) : null,
+    calm.length ? h("div", { class: "notice calm", role: "note", "aria-label": "Notes" }, calm) : null,
+  ];
 }
 
 function unverified(of, present, rows, named) {
   const why = of[0].reason.replace(/ to check it$/, "");
   const everywhere = of.length >= present && of.every((each) => each.points >= rows);
-  return h("p", {}, everywhere ? `Nobody could be checked here: ${why}.` : `Could not be checked: ${listed(of.map(named))}: ${why}.`);
+  return h(
+    "p",
+    {},
+    everywhere ? `Nobody could be checked here: ${why}.` : `Could not be checked: ${listed(of.map(named))}: ${why}.`,
+  );
 }
 
 /** Entries in groups that say the same. */
@@ -107,5 +176,7 @@ async function copy(event) {
   await navigator.clipboard.writeText(location.href).catch(() => null);
   button.textContent = "Copied";
   announce("The link was copied.");
-  setTimeout(() => { button.textContent = "Copy link"; }, 1500);
+  setTimeout(() => {
+    button.textContent = "Copy link";
+  }, 1500);
 }

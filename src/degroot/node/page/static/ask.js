@@ -32,7 +32,10 @@ async function asked(sending) {
     history.pushState(null, "", url);
     await arrive();
   } catch (error) {
-    if (error.status === 401 || error.status === 403) { forget(); lock(true); }
+    if (error.status === 401 || error.status === 403) {
+      forget();
+      lock(true);
+    }
     complain(error.message);
   } finally {
     busy(false);
@@ -44,10 +47,24 @@ async function earlier() {
   if (!token()) return;
   const { answers } = await get("/api/answers").catch(() => ({ answers: [] }));
   byId("earlier").hidden = answers.length === 0;
-  fill(byId("answers"), answers.slice(0, 8).map(({ id, at, source, rows, status }) => h("li", {},
-    h("a", { href: `/answers/${encodeURIComponent(id)}`, "aria-current": id === opened() ? "true" : null }, source === "form" ? "typed row" : source),
-    h("span", { class: "muted" }, `${count(rows)} ${rows === 1 ? "row" : "rows"}`),
-    h("small", {}, status === "done" ? moment(at) : `${moment(at)}, ${status}`))));
+  fill(
+    byId("answers"),
+    answers
+      .slice(0, 8)
+      .map(({ id, at, source, rows, status }) =>
+        h(
+          "li",
+          {},
+          h(
+            "a",
+            { href: `/answers/${encodeURIComponent(id)}`, "aria-current": id === opened() ? "true" : null },
+            source === "form" ? "typed row" : source,
+          ),
+          h("span", { class: "muted" }, `${count(rows)} ${rows === 1 ? "row" : "rows"}`),
+          h("small", {}, status === "done" ? moment(at) : `${moment(at)}, ${status}`),
+        ),
+      ),
+  );
 }
 
 let known = null;

@@ -17,7 +17,11 @@ let exchanges = null; // how many there were when the log was fetched
 let latest = null;
 
 function asked() {
-  const given = Object.fromEntries(NAMES.map((name) => [name, byId(name).value.trim()]).filter(([name, value]) => value && !(name === "kind" && value === "all")));
+  const given = Object.fromEntries(
+    NAMES.map((name) => [name, byId(name).value.trim()]).filter(
+      ([name, value]) => value && !(name === "kind" && value === "all"),
+    ),
+  );
   for (const name of ["since", "until"]) if (given[name]) given[name] = new Date(given[name]).toISOString();
   return given;
 }
@@ -31,7 +35,10 @@ async function look() {
   byId("newer").hidden = true;
   exchanges = latest;
   try {
-    draw(await get(`/api/audit?${new URLSearchParams({ ...given, offset, limit: PAGE })}`, { signal: looking.signal }), given);
+    draw(
+      await get(`/api/audit?${new URLSearchParams({ ...given, offset, limit: PAGE })}`, { signal: looking.signal }),
+      given,
+    );
     byId("complaint").textContent = "";
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -54,28 +61,58 @@ function draw({ total, rows, peers, kinds }, given) {
 }
 
 function line({ at, exchanges, peer, kind, asked_by: who, rows, sent, received }) {
-  return h("tr", {},
-    h("td", { "data-label": "At", class: "at", title: at }, moment(at), exchanges > 1 ? h("small", {}, `${count(exchanges)} of that day`) : null), h("td", { "data-label": "Peer", class: "peer" }, peer), h("td", { "data-label": "Kind", class: "kind" }, kind),
-    h("td", { "data-label": "Asked by" }, who === "we" ? "us" : "them"), figure("Rows", count(rows)), figure("Sent", bytes(sent)), figure("Received", bytes(received)));
+  return h(
+    "tr",
+    {},
+    h(
+      "td",
+      { "data-label": "At", class: "at", title: at },
+      moment(at),
+      exchanges > 1 ? h("small", {}, `${count(exchanges)} of that day`) : null,
+    ),
+    h("td", { "data-label": "Peer", class: "peer" }, peer),
+    h("td", { "data-label": "Kind", class: "kind" }, kind),
+    h("td", { "data-label": "Asked by" }, who === "we" ? "us" : "them"),
+    figure("Rows", count(rows)),
+    figure("Sent", bytes(sent)),
+    figure("Received", bytes(received)),
+  );
 }
 
 function choices(id, values) {
   const select = byId(id);
   const [chosen, fixed] = [select.value, [...select.options].filter((each) => each.dataset.fixed)];
-  fill(select, fixed, values.map((value) => h("option", { value }, value)));
+  fill(
+    select,
+    fixed,
+    values.map((value) => h("option", { value }, value)),
+  );
   select.value = [...select.options].some((each) => each.value === chosen) ? chosen : fixed[0].value;
 }
 
 function pager(total) {
   if (total <= PAGE) return null;
-  const turn = (by) => () => { offset += by; look(); scrollTo({ top: 0 }); };
-  return [h("span", {}, `${count(offset + 1)}–${count(Math.min(total, offset + PAGE))} of ${count(total)}`),
-    h("div", {}, h("button", { type: "button", disabled: offset === 0, onclick: turn(-PAGE) }, "Later"), h("button", { type: "button", disabled: offset + PAGE >= total, onclick: turn(PAGE) }, "Earlier"))];
+  const turn = (by) => () => {
+    offset += by;
+    look();
+    scrollTo({ top: 0 });
+  };
+  return [
+    h("span", {}, `${count(offset + 1)}–${count(Math.min(total, offset + PAGE))} of ${count(total)}`),
+    h(
+      "div",
+      {},
+      h("button", { type: "button", disabled: offset === 0, onclick: turn(-PAGE) }, "Later"),
+      h("button", { type: "button", disabled: offset + PAGE >= total, onclick: turn(PAGE) }, "Earlier"),
+    ),
+  ];
 }
 
 /** The address says what is looked for, so that it can be sent or kept. */
 function remember() {
-  const kept = Object.fromEntries(NAMES.map((name) => [name, byId(name).value]).filter(([name, value]) => value && value !== USUAL[name]));
+  const kept = Object.fromEntries(
+    NAMES.map((name) => [name, byId(name).value]).filter(([name, value]) => value && value !== USUAL[name]),
+  );
   const query = new URLSearchParams(kept).toString();
   history.replaceState(null, "", query ? `/audit?${query}` : "/audit");
 }
@@ -90,11 +127,26 @@ function restore() {
 }
 
 let soon = null;
-byId("filters").addEventListener("input", () => { clearTimeout(soon); soon = setTimeout(() => { offset = 0; look(); }, WAIT); });
+byId("filters").addEventListener("input", () => {
+  clearTimeout(soon);
+  soon = setTimeout(() => {
+    offset = 0;
+    look();
+  }, WAIT);
+});
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
-byId("filters").addEventListener("reset", () => setTimeout(() => { offset = 0; look(); }));
+byId("filters").addEventListener("reset", () =>
+  setTimeout(() => {
+    offset = 0;
+    look();
+  }),
+);
 byId("clear").addEventListener("click", () => byId("filters").reset());
-byId("newer").addEventListener("click", () => { offset = 0; look(); byId("q").focus(); });
+byId("newer").addEventListener("click", () => {
+  offset = 0;
+  look();
+  byId("q").focus();
+});
 onState((state) => {
   latest = state.leak.filter((each) => each.kind !== "describe").reduce((sum, each) => sum + each.exchanges, 0);
   exchanges ??= latest;

@@ -23,5 +23,9 @@ export function shared(share, tint = null) {
 /** A bar to either side of nought; `most` is as far as any goes. */
 export function diverging(value, most) {
   const share = most > 0 && typeof value === "number" ? Math.min(1, Math.abs(value) / most) : 0;
-  return h("span", { class: "diverging", "aria-hidden": "true" }, h("i", { class: value < 0 ? "minus" : "plus", vars: { share } }));
+  return h(
+    "span",
+    { class: "diverging", "aria-hidden": "true" },
+    h("i", { class: value < 0 ? "minus" : "plus", vars: { share } }),
+  );
 }

@@ -15,11 +15,13 @@ export function svg(tag, given = {}, ...children) {
 function furnished(element, given, children) {
   for (const [name, value] of Object.entries(given)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name === "vars") for (const [key, each] of Object.entries(value)) element.style.setProperty(`--${key}`, String(each));
+    if (name === "vars")
+      for (const [key, each] of Object.entries(value)) element.style.setProperty(`--${key}`, String(each));
     else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined && child !== false) element.append(child);
+  for (const child of children.flat(Infinity))
+    if (child !== null && child !== undefined && child !== false) element.append(child);
   return element;
 }
 
@@ -27,7 +29,9 @@ export const byId = (id) => document.getElementById(id);
 
 /** Put `children` in place of what is there. */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
+  element.replaceChildren(
+    ...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false),
+  );
   return element;
 }
 
@@ -36,7 +40,7 @@ export function announce(text) {
   byId("announcer").textContent = text;
 }
 
-/** Children of `parent` for `items`, by key: what has not changed stays, so that a live table neither flickers nor loses a selection. */
+/** Children of `parent` for `items`, by key. What has not changed stays, so that a live table does not flicker. */
 export function keyed(parent, items, key, made) {
   const old = new Map([...parent.children].map((each) => [each.dataset.key, each]));
   const wanted = items.map((item, i) => {

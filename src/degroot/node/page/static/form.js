@@ -4,7 +4,12 @@ import { byId, fill, h } from "./elements.js";
 import { bytes } from "./format.js";
 import { post } from "./service.js";
 
-const TYPES = { csv: "text/csv", parquet: "application/vnd.apache.parquet", pq: "application/vnd.apache.parquet", arrow: "application/vnd.apache.arrow.file" };
+const TYPES = {
+  csv: "text/csv",
+  parquet: "application/vnd.apache.parquet",
+  pq: "application/vnd.apache.parquet",
+  arrow: "application/vnd.apache.arrow.file",
+};
 
 let file = null;
 let features = [];
@@ -14,8 +19,24 @@ let able = true; // to give intervals
 /** Boxes for the features of this node; `asked` is called with the question on its way. */
 export function begin(node, asked) {
   features = node.features ?? [];
-  fill(byId("features"), features.map((name, k) => h("label", { class: "field" }, name,
-    h("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", name: `feature-${k}`, onpaste: pasted }))));
+  fill(
+    byId("features"),
+    features.map((name, k) =>
+      h(
+        "label",
+        { class: "field" },
+        name,
+        h("input", {
+          type: "text",
+          inputmode: "decimal",
+          autocomplete: "off",
+          spellcheck: "false",
+          name: `feature-${k}`,
+          onpaste: pasted,
+        }),
+      ),
+    ),
+  );
   byId("paste-hint").hidden = features.length < 2;
   const byRounds = byId("way").querySelector('[value="rounds"]');
   byRounds.disabled = node.rule !== "degroot";
@@ -68,7 +89,11 @@ function rowQuestion() {
   });
   if (wrong.length) {
     const name = features[boxes().indexOf(wrong[0])];
-    complain(wrong[0].value.trim() === "" ? `Every feature must have a number; ${name} is empty.` : `Every feature must have a number; ${name} is “${wrong[0].value}”.`);
+    complain(
+      wrong[0].value.trim() === ""
+        ? `Every feature must have a number; ${name} is empty.`
+        : `Every feature must have a number; ${name} is “${wrong[0].value}”.`,
+    );
     wrong[0].focus();
     return null;
   }
@@ -83,7 +108,12 @@ function fileQuestion() {
     return null;
   }
   const { way, guard, coverage } = chosen();
-  const told = new URLSearchParams({ filename: file.name, way, guard: String(guard), ...(coverage === null ? {} : { coverage: String(coverage) }) });
+  const told = new URLSearchParams({
+    filename: file.name,
+    way,
+    guard: String(guard),
+    ...(coverage === null ? {} : { coverage: String(coverage) }),
+  });
   return post(`/api/ask?${told}`, file, TYPES[file.name.split(".").at(-1).toLowerCase()] ?? "application/octet-stream");
 }
 
@@ -95,7 +125,11 @@ function chosen() {
 
 /** A row, or names and a row, copied from a spreadsheet or a file: spread over the boxes. */
 function pasted(event) {
-  const lines = event.clipboardData.getData("text").trim().split(/\r?\n/).map((line) => line.split(/[\t,;]/).map((each) => each.trim()));
+  const lines = event.clipboardData
+    .getData("text")
+    .trim()
+    .split(/\r?\n/)
+    .map((line) => line.split(/[\t,;]/).map((each) => each.trim()));
   if (lines[0].length < 2) return;
   event.preventDefault();
   const start = boxes().indexOf(event.target);
@@ -110,7 +144,9 @@ function pasted(event) {
 function take(given) {
   file = given ?? null;
   byId("file-name").textContent = file ? file.name : "Choose a file, or drop one here";
-  byId("file-size").textContent = file ? bytes(file.size) : ".csv, .parquet, .arrow, .feather or .npz, a column for each feature";
+  byId("file-size").textContent = file
+    ? bytes(file.size)
+    : ".csv, .parquet, .arrow, .feather or .npz, a column for each feature";
   complain("");
 }
 
@@ -140,7 +176,10 @@ function tabs() {
 for (const each of byId("form").elements.by) each.addEventListener("change", tabs);
 byId("way").addEventListener("change", options);
 byId("file").addEventListener("change", (event) => take(event.target.files[0]));
-addEventListener("dragover", (event) => { event.preventDefault(); byId("drop").classList.add("over"); }); // anywhere: the browser would leave the page
+addEventListener("dragover", (event) => {
+  event.preventDefault();
+  byId("drop").classList.add("over");
+}); // anywhere: the browser would leave the page
 addEventListener("dragleave", () => byId("drop").classList.remove("over"));
 addEventListener("drop", dropped);
 tabs();

@@ -33,7 +33,10 @@ export function bytes(n) {
   if (typeof n !== "number") return NOTHING;
   const units = ["B", "kB", "MB", "GB", "TB"];
   let k = 0;
-  while (n >= 1000 && k < units.length - 1) { n /= 1000; k += 1; }
+  while (n >= 1000 && k < units.length - 1) {
+    n /= 1000;
+    k += 1;
+  }
   return `${k === 0 || n >= 100 ? Math.round(n) : n.toFixed(1)} ${units[k]}`;
 }
 

@@ -14,7 +14,11 @@ function chosen() {
 function choose(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  try { localStorage.setItem("degroot-theme", theme); } catch { /* for this page only */ }
+  try {
+    localStorage.setItem("degroot-theme", theme);
+  } catch {
+    /* for this page only */
+  }
   byId("theme-name").textContent = theme;
   dispatchEvent(new Event("degroot-theme"));
 }
@@ -33,7 +37,9 @@ onPresence((gone) => {
   document.body.classList.toggle("gone", gone);
   if (!gone) return;
   pulse("gone", "no answer");
-  byId("gone-ago").textContent = live.heard ? `${span((Date.now() - live.heard) / 1000)} ago` : "never since this page was opened";
+  byId("gone-ago").textContent = live.heard
+    ? `${span((Date.now() - live.heard) / 1000)} ago`
+    : "never since this page was opened";
 });
 byId("retry").addEventListener("click", open);
 
@@ -42,7 +48,8 @@ onState((state) => {
   pulse(state.node.answering ? "live" : "short", state.node.answering ? "answering" : "cannot answer");
   const now = new Map(state.peers.map((peer) => [peer.name, peer.state]));
   const news = before && state.peers.filter((peer) => before.get(peer.name) !== peer.state);
-  if (news?.length) announce(news.map((peer) => `${peer.name} is ${peer.state}${peer.reason ? `: ${peer.reason}` : ""}`).join(". "));
+  if (news?.length)
+    announce(news.map((peer) => `${peer.name} is ${peer.state}${peer.reason ? `: ${peer.reason}` : ""}`).join(". "));
   before = now;
 });
 

@@ -21,29 +21,81 @@ export function leak(all, self) {
   const [list, nothing] = [byId("leak"), byId("no-leak")];
   nothing.hidden = entries.length > 0;
   list.hidden = entries.length === 0;
-  byId("leak-total").textContent = entries.length ? `${bytes(total(entries, "sent"))} sent, ${bytes(total(entries, "received"))} received` : "";
+  byId("leak-total").textContent = entries.length
+    ? `${bytes(total(entries, "sent"))} sent, ${bytes(total(entries, "received"))} received`
+    : "";
   const kinds = [...new Set([...Object.keys(MEANING), ...entries.map((each) => each.kind)])];
-  const peers = [...new Set(entries.map((each) => each.peer))].map((peer) => group(peer, entries.filter((each) => each.peer === peer), kinds));
+  const peers = [...new Set(entries.map((each) => each.peer))].map((peer) =>
+    group(
+      peer,
+      entries.filter((each) => each.peer === peer),
+      kinds,
+    ),
+  );
   const most = Math.max(1, ...peers.map((each) => each.sent));
-  if (!list.firstChild) fill(list, h("ul", { class: "leaks", "aria-labelledby": "leak-title" }), h("p", { class: "hint own" }), h("details", { class: "more" }, h("summary", {}, "What these are"), h("dl", { class: "meanings" })));
-  keyed(list.querySelector(".leaks"), peers.sort((a, b) => b.sent - a.sent).map((each) => ({ ...each, most })), (each) => each.peer, item);
-  list.querySelector(".own").textContent = own.length ? `Answered to ourselves, and so not counted: ${plural(total(own, "rows"), "row")}, ${bytes(total(own, "sent"))}.` : "";
-  keyed(list.querySelector(".meanings"), kinds.filter((kind) => MEANING[kind] && entries.some((each) => each.kind === kind)), (kind) => kind, (kind) => h("div", {}, h("dt", {}, kind), h("dd", {}, MEANING[kind])));
+  if (!list.firstChild)
+    fill(
+      list,
+      h("ul", { class: "leaks", "aria-labelledby": "leak-title" }),
+      h("p", { class: "hint own" }),
+      h("details", { class: "more" }, h("summary", {}, "What these are"), h("dl", { class: "meanings" })),
+    );
+  keyed(
+    list.querySelector(".leaks"),
+    peers.sort((a, b) => b.sent - a.sent).map((each) => ({ ...each, most })),
+    (each) => each.peer,
+    item,
+  );
+  list.querySelector(".own").textContent = own.length
+    ? `Answered to ourselves, and so not counted: ${plural(total(own, "rows"), "row")}, ${bytes(total(own, "sent"))}.`
+    : "";
+  keyed(
+    list.querySelector(".meanings"),
+    kinds.filter((kind) => MEANING[kind] && entries.some((each) => each.kind === kind)),
+    (kind) => kind,
+    (kind) => h("div", {}, h("dt", {}, kind), h("dd", {}, MEANING[kind])),
+  );
 }
 
 function group(peer, entries, kinds) {
-  const parts = kinds.map((kind, k) => ({ kind, k, of: entries.filter((each) => each.kind === kind) })).filter((each) => each.of.length);
+  const parts = kinds
+    .map((kind, k) => ({ kind, k, of: entries.filter((each) => each.kind === kind) }))
+    .filter((each) => each.of.length);
   return {
     peer,
     sent: total(entries, "sent"),
-    parts: parts.map(({ kind, k, of }) => ({ kind, k, sent: total(of, "sent"), rows: total(of, "rows"), exchanges: total(of, "exchanges") })),
+    parts: parts.map(({ kind, k, of }) => ({
+      kind,
+      k,
+      sent: total(of, "sent"),
+      rows: total(of, "rows"),
+      exchanges: total(of, "exchanges"),
+    })),
   };
 }
 
 function item({ peer, sent, parts, most }) {
-  return h("li", {},
+  return h(
+    "li",
+    {},
     h("div", { class: "line" }, h("h3", {}, peer), h("span", {}, bytes(sent))),
-    h("div", { class: "stackbar", "aria-hidden": "true" }, parts.map(({ k, sent: part }) => h("i", { vars: { share: part / most, colour: colour(k) } }))),
-    h("ul", { class: "kinds" }, parts.map((part) => h("li", {},
-      swatch(part.k), h("b", {}, part.kind), h("span", {}, `${bytes(part.sent)}, ${plural(part.rows, "row")}, ${count(part.exchanges)} ×`)))));
+    h(
+      "div",
+      { class: "stackbar", "aria-hidden": "true" },
+      parts.map(({ k, sent: part }) => h("i", { vars: { share: part / most, colour: colour(k) } })),
+    ),
+    h(
+      "ul",
+      { class: "kinds" },
+      parts.map((part) =>
+        h(
+          "li",
+          {},
+          swatch(part.k),
+          h("b", {}, part.kind),
+          h("span", {}, `${bytes(part.sent)}, ${plural(part.rows, "row")}, ${count(part.exchanges)} ×`),
+        ),
+      ),
+    ),
+  );
 }

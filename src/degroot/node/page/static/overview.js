@@ -16,7 +16,7 @@ onState((state) => {
   questions(state.questions);
 });
 
-const ready = (peer) => peer.ready ?? (peer.state === "up" || peer.state === "stale");
+const ready = (peer) => peer.ready;
 
 function verdict({ node, peers: all }) {
   const able = 1 + all.filter(ready).length;
@@ -26,19 +26,42 @@ function verdict({ node, peers: all }) {
   if (heading.textContent !== text) heading.textContent = text;
   heading.parentElement.dataset.state = !node.answering ? "down" : able <= all.length ? "late" : "up";
   const absent = all.filter((peer) => !ready(peer)).map((peer) => `${peer.name} (${peer.state})`);
-  why.textContent = `${able} of ${plural(all.length + 1, "node")} can take part; ${node.needed ?? "more than half"} ${node.needed === 1 ? "is" : "are"} needed.`
-    + (absent.length ? ` Not with us: ${listed(absent)}.` : "");
+  why.textContent =
+    `${able} of ${plural(all.length + 1, "node")} can take part; ` +
+    `${node.needed} ${node.needed === 1 ? "is" : "are"} needed.` +
+    (absent.length ? ` Not with us: ${listed(absent)}.` : "");
 }
 
 function figures({ node, questions: asked }) {
+  const classes = node.classes.length ? [plural(node.classes.length, "class", "classes")] : [];
   const running = node.started ? span((Date.now() - new Date(node.started).getTime()) / 1000) : "–";
-  fill(byId("figures"),
+  fill(
+    byId("figures"),
     entry("Questions answered", count(asked.answered), asked.failed ? `${count(asked.failed)} failed` : "none failed"),
-    entry("Time for an answer", milliseconds(asked.median_ms), asked.p95_ms === null ? "no question yet" : `median; 95 % within ${milliseconds(asked.p95_ms)}`),
-    entry("Rule", node.rule, [node.guard ? "guard on" : "guard off", node.neighbours !== null && node.neighbours !== undefined ? `${near(node.neighbours)} nearest` : ""].filter(Boolean).join(", ")),
-    entry("Own rows", count(node.rows), `${plural(node.features?.length ?? 0, "feature")}${node.classes?.length ? `, ${plural(node.classes.length, "class", "classes")}` : ""}`),
-    entry("Own model", short(node.model_version), node.queries === "on-demand" ? "scored on demand" : "scored once by every peer", node.model_version),
-    entry("Running for", running, `at ${node.listen}`));
+    entry(
+      "Time for an answer",
+      milliseconds(asked.median_ms),
+      asked.p95_ms === null ? "no question yet" : `median; 95 % within ${milliseconds(asked.p95_ms)}`,
+    ),
+    entry(
+      "Rule",
+      node.rule,
+      [
+        node.guard ? "guard on" : "guard off",
+        node.neighbours !== null && node.neighbours !== undefined ? `${near(node.neighbours)} nearest` : "",
+      ]
+        .filter(Boolean)
+        .join(", "),
+    ),
+    entry("Own rows", count(node.rows), [plural(node.features.length, "feature"), ...classes].join(", ")),
+    entry(
+      "Own model",
+      short(node.model_version),
+      node.queries === "on-demand" ? "scored on demand" : "scored once by every peer",
+      node.model_version,
+    ),
+    entry("Running for", running, `at ${node.listen}`),
+  );
 }
 
 const near = (n) => (n > 0 && n < 1 ? `${+(100 * n).toPrecision(3)} %` : n);

@@ -10,18 +10,35 @@ export function questions({ answered, failed, recent }) {
   byId("questions-count").textContent = answered + failed > recent.length ? `the last ${count(recent.length)}` : "";
   const most = Math.max(1e-9, ...recent.map((each) => each.ms ?? 0));
   const inOrder = [...recent].sort((a, b) => (a.at < b.at ? -1 : 1));
-  keyed(byId("questions-strip"), inOrder.map((each) => ({ ...each, most })), (each, i) => `${each.at} ${i}`, mark);
+  keyed(
+    byId("questions-strip"),
+    inOrder.map((each) => ({ ...each, most })),
+    (each, i) => `${each.at} ${i}`,
+    mark,
+  );
   keyed(byId("questions"), inOrder.reverse(), (each, i) => `${each.at} ${i}`, row);
 }
 
 function mark({ ms, most, error, missing, at }) {
   const kind = error ? "failed" : missing.length ? "partial" : null;
-  return h("i", { class: kind, title: `${moment(at)}: ${error ?? milliseconds(ms)}`, vars: { share: (ms ?? 0) / most } });
+  return h("i", {
+    class: kind,
+    title: `${moment(at)}: ${error ?? milliseconds(ms)}`,
+    vars: { share: (ms ?? 0) / most },
+  });
 }
 
 function row({ at, who, rows, way, ms, missing, error }) {
-  return h("tr", {},
-    h("td", { title: at }, moment(at)), h("td", {}, who), h("td", { class: "number" }, count(rows)), h("td", {}, way),
+  return h(
+    "tr",
+    {},
+    h("td", { title: at }, moment(at)),
+    h("td", {}, who),
+    h("td", { class: "number" }, count(rows)),
+    h("td", {}, way),
     h("td", { class: "number" }, milliseconds(ms)),
-    error ? h("td", { class: "failed" }, error) : h("td", { class: missing.length ? null : "muted nobody" }, missing.length ? listed(missing) : "nobody"));
+    error
+      ? h("td", { class: "failed" }, error)
+      : h("td", { class: missing.length ? null : "muted nobody" }, missing.length ? listed(missing) : "nobody"),
+  );
 }

@@ -12,22 +12,59 @@ export function regions(plane, names, show) {
   const cells = new Map(plane.cells.map((each) => [`${each.ix} ${each.iy}`, each]));
   const most = Math.max(1e-9, ...plane.cells.flatMap((each) => each.weights));
   const upwards = [...Array(lines).keys()].reverse();
-  const table = h("table", { class: "plane", "aria-labelledby": "regions-title" },
-    h("tbody", {}, upwards.map((iy) => h("tr", {}, h("th", { scope: "row", title: range(plane.y_edges, iy) }, ticks(plane.y_edges)[iy]),
-      [...Array(columns).keys()].map((ix) => entry(cells.get(`${ix} ${iy}`), names, show, plane, ix, iy, most))))),
-    h("tfoot", {}, h("tr", {}, h("td", {}), [...Array(columns).keys()].map((ix) => h("th", { scope: "col", title: range(plane.x_edges, ix) }, ticks(plane.x_edges)[ix])))));
-  return [h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "regions-title" }, table),
-    h("p", { class: "hint" }, `Across: ${plane.x}; up: ${plane.y}. Each cell begins at the number below, or left of, it.`), show === "top" ? legend(names, plane) : null];
+  const table = h(
+    "table",
+    { class: "plane", "aria-labelledby": "regions-title" },
+    h(
+      "tbody",
+      {},
+      upwards.map((iy) =>
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row", title: range(plane.y_edges, iy) }, ticks(plane.y_edges)[iy]),
+          [...Array(columns).keys()].map((ix) => entry(cells.get(`${ix} ${iy}`), names, show, plane, ix, iy, most)),
+        ),
+      ),
+    ),
+    h(
+      "tfoot",
+      {},
+      h(
+        "tr",
+        {},
+        h("td", {}),
+        [...Array(columns).keys()].map((ix) =>
+          h("th", { scope: "col", title: range(plane.x_edges, ix) }, ticks(plane.x_edges)[ix]),
+        ),
+      ),
+    ),
+  );
+  return [
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "regions-title" }, table),
+    h(
+      "p",
+      { class: "hint" },
+      `Across: ${plane.x}; up: ${plane.y}. Each cell begins at the number below, or left of, it.`,
+    ),
+    show === "top" ? legend(names, plane) : null,
+  ];
 }
 
 function entry(found, names, show, plane, ix, iy, most) {
   if (!found || !found.points) return h("td", { class: "none" }, h("span", { class: "unseen" }, "no points"));
   const k = show === "top" ? leader(found, names) : Number(show);
   const weight = found.weights[k];
-  const title = `${names[k]} ${percent(weight)}; ${plural(found.points, "point")}; ${plane.x} ${range(plane.x_edges, ix)}, ${plane.y} ${range(plane.y_edges, iy)}`;
-  return h("td", { title, vars: { share: (weight ?? 0) / most, colour: colour(k) } },
-    show === "top" ? [h("span", { class: "unseen" }, `${names[k]} `), h("span", { "aria-hidden": "true" }, k + 1), " "] : null,
-    show === "top" ? h("small", {}, percent(weight)) : percent(weight));
+  const where = `${plane.x} ${range(plane.x_edges, ix)}, ${plane.y} ${range(plane.y_edges, iy)}`;
+  const title = `${names[k]} ${percent(weight)}; ${plural(found.points, "point")}; ${where}`;
+  return h(
+    "td",
+    { title, vars: { share: (weight ?? 0) / most, colour: colour(k) } },
+    show === "top"
+      ? [h("span", { class: "unseen" }, `${names[k]} `), h("span", { "aria-hidden": "true" }, k + 1), " "]
+      : null,
+    show === "top" ? h("small", {}, percent(weight)) : percent(weight),
+  );
 }
 
 /** The agent with the most weight, whether it is told by name or by number. */
@@ -39,15 +76,21 @@ function leader({ top, weights }, names) {
 
 function legend(names, plane) {
   const seen = new Set(plane.cells.filter((each) => each.points).map((each) => leader(each, names)));
-  return h("ul", { class: "legend" }, names.map((name, k) => seen.has(k) ? h("li", {}, swatch(k), `${k + 1} ${name}`) : null));
+  return h(
+    "ul",
+    { class: "legend" },
+    names.map((name, k) => (seen.has(k) ? h("li", {}, swatch(k), `${k + 1} ${name}`) : null)),
+  );
 }
 
 /** Edges with as many decimals as tell them apart. */
 function ticks(edges) {
-  const gaps = edges.slice(1).map((each, i) => each - edges[i]).filter((gap) => gap > 0);
+  const gaps = edges
+    .slice(1)
+    .map((each, i) => each - edges[i])
+    .filter((gap) => gap > 0);
   const decimals = gaps.length ? Math.min(8, Math.max(0, Math.ceil(-Math.log10(Math.min(...gaps))))) : 3;
   return edges.map((each) => number(Number(each.toFixed(decimals)) || 0));
 }
-
 
 const range = (edges, i) => `${number(edges[i])} to ${number(edges[i + 1])}`;

@@ -20,46 +20,113 @@ export async function detail(place, about, i, turn) {
     const row = await get(`/api/answers/${encodeURIComponent(about.id)}/rows/${i}`);
     if (mine === wanted) draw(place, about, row, turn);
   } catch (error) {
-    if (mine === wanted) fill(place, h("div", { class: "notice bad", role: "alert" }, h("p", {}, h("strong", {}, "This row cannot be shown."), ` ${error.message}`)));
+    if (mine === wanted)
+      fill(
+        place,
+        h(
+          "div",
+          { class: "notice bad", role: "alert" },
+          h("p", {}, h("strong", {}, "This row cannot be shown."), ` ${error.message}`),
+        ),
+      );
   }
 }
 
 function draw(place, about, row, turn) {
   const several = Array.isArray(row.value) ? row.value.length : 0;
   const q = several ? Math.min(output ?? (about.classes?.length ? best(row.value) : 0), several - 1) : 0;
-  const again = (k) => { output = k; draw(place, about, row, turn); };
+  const again = (k) => {
+    output = k;
+    draw(place, about, row, turn);
+  };
   const one = single(row, q);
-  fill(place, h("div", { class: "findings-all" },
-    h("section", { class: "panel", "aria-labelledby": "row-title" }, title(about, row, turn, several ? select(about, several, q, again) : null), hero(about, row, one, q)),
-    h("div", { class: "findings" },
-      h("div", {}, agents(one, q, about), row.text ? words(row.text) : null, point(row, about.features)),
-      h("div", {}, heat({ names: one.agents.map((each) => each.name), trust: one.trust, way: about.way }), rounds(one)))));
+  fill(
+    place,
+    h(
+      "div",
+      { class: "findings-all" },
+      h(
+        "section",
+        { class: "panel", "aria-labelledby": "row-title" },
+        title(about, row, turn, several ? select(about, several, q, again) : null),
+        hero(about, row, one, q),
+      ),
+      h(
+        "div",
+        { class: "findings" },
+        h("div", {}, agents(one, q, about), row.text ? words(row.text) : null, point(row, about.features)),
+        h(
+          "div",
+          {},
+          heat({ names: one.agents.map((each) => each.name), trust: one.trust, way: about.way }),
+          rounds(one),
+        ),
+      ),
+    ),
+  );
   announce(`Row ${row.i + 1}: ${worded(about, row, one)}`);
 }
 
 /** The row with one output only. */
 function single(row, q) {
-  const agents = row.agents.map((each) => ({ ...each, belief: pick(each.belief, q), weight: pick(each.weight, q), influence: pick(each.influence, q) }));
+  const agents = row.agents.map((each) => ({
+    ...each,
+    belief: pick(each.belief, q),
+    weight: pick(each.weight, q),
+    influence: pick(each.influence, q),
+  }));
   const trust = row.trust?.map((line) => line.map((each) => pick(each, q))) ?? null;
   const told = row.rounds?.map((line) => line.map((each) => pick(each, q))) ?? null;
-  return { value: pick(row.value, q), standard_error: pick(row.standard_error, q), lower: pick(row.lower, q), upper: pick(row.upper, q), coverage: row.coverage, agents, trust, rounds: told };
+  return {
+    value: pick(row.value, q),
+    standard_error: pick(row.standard_error, q),
+    lower: pick(row.lower, q),
+    upper: pick(row.upper, q),
+    coverage: row.coverage,
+    agents,
+    trust,
+    rounds: told,
+  };
 }
 
 function title(about, row, turn, picker) {
-  const step = (by, label) => h("button", { type: "button", class: "quiet", disabled: row.i + by < 0 || row.i + by >= about.rows, onclick: () => turn(row.i + by) }, label);
-  return h("div", { class: "rowhead" },
+  const step = (by, label) =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        disabled: row.i + by < 0 || row.i + by >= about.rows,
+        onclick: () => turn(row.i + by),
+      },
+      label,
+    );
+  return h(
+    "div",
+    { class: "rowhead" },
     h("h2", { id: "row-title" }, about.rows > 1 ? `Row ${count(row.i + 1)}` : "The collective says"),
-    h("div", { class: "actions" }, picker, about.rows > 1 ? [step(-1, "Row before"), step(1, "Row after")] : null));
+    h("div", { class: "actions" }, picker, about.rows > 1 ? [step(-1, "Row before"), step(1, "Row after")] : null),
+  );
 }
 
 function select(about, several, q, again) {
   const label = (k) => (about.classes?.length ? String(about.classes[k]) : `${k + 1} of ${several}`);
-  return h("label", { class: "field" }, about.classes?.length ? "Class" : "Output",
-    h("select", { onchange: (event) => again(Number(event.target.value)) }, [...Array(several).keys()].map((k) => h("option", { value: k, selected: k === q }, label(k)))));
+  return h(
+    "label",
+    { class: "field" },
+    about.classes?.length ? "Class" : "Output",
+    h(
+      "select",
+      { onchange: (event) => again(Number(event.target.value)) },
+      [...Array(several).keys()].map((k) => h("option", { value: k, selected: k === q }, label(k))),
+    ),
+  );
 }
 
 function worded(about, row, one) {
-  return about.classes?.length ? `${about.classes[best(row.value)]}, ${percent(Math.max(...row.value))}` : number(one.value);
+  return about.classes?.length
+    ? `${about.classes[best(row.value)]}, ${percent(Math.max(...row.value))}`
+    : number(one.value);
 }
 
 function hero(about, row, one, q) {
@@ -67,31 +134,97 @@ function hero(about, row, one, q) {
   const facts = [];
   const set = classes ? members(row.set ?? row.sets, about.classes) : [];
   if (set.length) facts.push([`${percent(one.coverage)} set`, listed(set)]);
-  else if (typeof one.lower === "number") facts.push([`${percent(one.coverage)} interval`, [h("data", { value: one.lower }, number(one.lower)), " to ", h("data", { value: one.upper }, number(one.upper))]]);
-  facts.push(["Stability", typeof one.standard_error === "number" ? [`± `, h("data", { value: one.standard_error }, classes ? percent(one.standard_error) : rough(one.standard_error)), " standard error over agents"] : "not known from one agent"]);
-  const value = classes ? String(about.classes[best(row.value)]) : h("data", { value: one.value, id: "value" }, number(one.value));
-  return h("div", { class: "hero" },
-    h("div", {}, h("p", { class: "value" }, value), classes ? h("p", { class: "muted" }, `with probability ${percent(Math.max(...row.value))}`) : null,
-      h("dl", {}, facts.map(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]))),
-    classes ? chances(about.classes, row.value, q) : ruler(one));
+  else if (typeof one.lower === "number")
+    facts.push([
+      `${percent(one.coverage)} interval`,
+      [h("data", { value: one.lower }, number(one.lower)), " to ", h("data", { value: one.upper }, number(one.upper))],
+    ]);
+  facts.push([
+    "Stability",
+    typeof one.standard_error === "number"
+      ? [
+          `± `,
+          h("data", { value: one.standard_error }, classes ? percent(one.standard_error) : rough(one.standard_error)),
+          " standard error over agents",
+        ]
+      : "not known from one agent",
+  ]);
+  const value = classes
+    ? String(about.classes[best(row.value)])
+    : h("data", { value: one.value, id: "value" }, number(one.value));
+  return h(
+    "div",
+    { class: "hero" },
+    h(
+      "div",
+      {},
+      h("p", { class: "value" }, value),
+      classes ? h("p", { class: "muted" }, `with probability ${percent(Math.max(...row.value))}`) : null,
+      h(
+        "dl",
+        {},
+        facts.map(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]),
+      ),
+    ),
+    classes ? chances(about.classes, row.value, q) : ruler(one),
+  );
 }
 
 function chances(classes, values, q) {
-  return h("ul", { class: "chances", "aria-label": "Probabilities" }, classes.map((label, k) => h("li", { class: k === q ? "top-class" : null }, h("span", {}, String(label)), bar(values[k]), h("data", { value: values[k], class: "number" }, percent(values[k])))));
+  return h(
+    "ul",
+    { class: "chances", "aria-label": "Probabilities" },
+    classes.map((label, k) =>
+      h(
+        "li",
+        { class: k === q ? "top-class" : null },
+        h("span", {}, String(label)),
+        bar(values[k]),
+        h("data", { value: values[k], class: "number" }, percent(values[k])),
+      ),
+    ),
+  );
 }
 
 /** The explanation: sentences to read, and its table for those who copy it. */
 function words(text) {
-  const parts = text.trim().replace(/ (for|at) point \d+/, "") // the row is named above
+  const parts = text
+    .trim()
+    .replace(/ (for|at) point \d+/, "") // the row is named above
     .split(/\n\s*\n/);
   const aligned = (part) => part.split("\n").filter((line) => /\S {2,}\S/.test(line)).length > 1;
   const tables = parts.filter(aligned);
-  return h("section", { class: "panel", "aria-labelledby": "text-title" }, h("div", { class: "head" }, h("h2", { id: "text-title" }, "In words")),
-    h("div", { class: "words" }, parts.filter((part) => !aligned(part)).map((part) => h("p", {}, part.replace(/\n/g, " ")))),
-    tables.length ? h("details", { class: "more" }, h("summary", {}, "As a table"), h("pre", { class: "text", tabindex: 0, "aria-label": "The answer as a table" }, tables.join("\n\n"))) : null);
+  return h(
+    "section",
+    { class: "panel", "aria-labelledby": "text-title" },
+    h("div", { class: "head" }, h("h2", { id: "text-title" }, "In words")),
+    h(
+      "div",
+      { class: "words" },
+      parts.filter((part) => !aligned(part)).map((part) => h("p", {}, part.replace(/\n/g, " "))),
+    ),
+    tables.length
+      ? h(
+          "details",
+          { class: "more" },
+          h("summary", {}, "As a table"),
+          h("pre", { class: "text", tabindex: 0, "aria-label": "The answer as a table" }, tables.join("\n\n")),
+        )
+      : null,
+  );
 }
 
 function point(row, features) {
-  return h("section", { class: "panel", "aria-labelledby": "point-title" }, h("div", { class: "head" }, h("h2", { id: "point-title" }, "The point")),
-    h("dl", { class: "point" }, features.map((name) => [name, row.point[name]]).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, number(value))))));
+  return h(
+    "section",
+    { class: "panel", "aria-labelledby": "point-title" },
+    h("div", { class: "head" }, h("h2", { id: "point-title" }, "The point")),
+    h(
+      "dl",
+      { class: "point" },
+      features
+        .map((name) => [name, row.point[name]])
+        .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, number(value)))),
+    ),
+  );
 }

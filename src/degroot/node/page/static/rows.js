@@ -6,13 +6,23 @@ import { get } from "./service.js";
 
 const PAGE = 50;
 const FEATURES = 4; // that fit beside the numbers
-const ORDERS = [["i", "as they came"], ["-value", "highest first"], ["value", "lowest first"], ["-standard_error", "least stable first"], ["flags", "flagged first"]];
+const ORDERS = [
+  ["i", "as they came"],
+  ["-value", "highest first"],
+  ["value", "lowest first"],
+  ["-standard_error", "least stable first"],
+  ["flags", "flagged first"],
+];
 
 /** A panel with the rows of `about`; `chosen` is called with the number of a row that was picked. */
 export function list(about, row, chosen) {
   const body = h("tbody");
   const pages = h("nav", { class: "pages", "aria-label": "Pages of rows" });
-  const sort = h("select", {}, orders(about).map(([value, label]) => h("option", { value }, label)));
+  const sort = h(
+    "select",
+    {},
+    orders(about).map(([value, label]) => h("option", { value }, label)),
+  );
   const here = { current: row, offset: PAGE * Math.floor(row / PAGE) };
   const mark = (i) => {
     here.current = i;
@@ -21,36 +31,85 @@ export function list(about, row, chosen) {
   const load = async () => {
     const query = new URLSearchParams({ offset: here.offset, limit: PAGE, sort: sort.value });
     const told = await get(`/api/answers/${encodeURIComponent(about.id)}/rows?${query}`);
-    fill(body, told.rows.map((each) => line(about, each, chosen)));
+    fill(
+      body,
+      told.rows.map((each) => line(about, each, chosen)),
+    );
     body.parentElement.parentElement.scrollTop = 0;
     mark(here.current);
     fill(pages, pager(told.total, here, load));
   };
-  sort.addEventListener("change", () => { here.offset = 0; load(); });
+  sort.addEventListener("change", () => {
+    here.offset = 0;
+    load();
+  });
   load();
   return { mark, panel: panel(about, body, pages, sort) };
 }
 
-const orders = (about) => (about.coverage ? [...ORDERS.slice(0, 4), ["-width", "widest interval first"], ORDERS[4]] : ORDERS);
+const orders = (about) =>
+  about.coverage ? [...ORDERS.slice(0, 4), ["-width", "widest interval first"], ORDERS[4]] : ORDERS;
 
 function panel(about, body, pages, sort) {
-  const head = h("tr", {}, h("th", { scope: "col" }, "Row"), about.features.slice(0, FEATURES).map((name) => h("th", { scope: "col", class: "number feature" }, name)),
-    h("th", { scope: "col", class: "number" }, about.classes?.length ? "Class" : "Value"), h("th", { scope: "col", class: "number" }, "±"),
-    about.coverage ? h("th", { scope: "col", class: "number" }, about.classes?.length ? "Set" : `Interval ${percent(about.coverage)}`) : null, h("th", { scope: "col" }, "Notes"));
-  return h("section", { class: "panel rows", "aria-labelledby": "rows-title" },
+  const head = h(
+    "tr",
+    {},
+    h("th", { scope: "col" }, "Row"),
+    about.features.slice(0, FEATURES).map((name) => h("th", { scope: "col", class: "number feature" }, name)),
+    h("th", { scope: "col", class: "number" }, about.classes?.length ? "Class" : "Value"),
+    h("th", { scope: "col", class: "number" }, "±"),
+    about.coverage
+      ? h(
+          "th",
+          { scope: "col", class: "number" },
+          about.classes?.length ? "Set" : `Interval ${percent(about.coverage)}`,
+        )
+      : null,
+    h("th", { scope: "col" }, "Notes"),
+  );
+  return h(
+    "section",
+    { class: "panel rows", "aria-labelledby": "rows-title" },
     h("div", { class: "head" }, h("h2", { id: "rows-title" }, "Rows"), h("label", { class: "field" }, "Order", sort)),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "rows-title" }, h("table", { "aria-labelledby": "rows-title" }, h("thead", {}, head), body)), pages);
+    h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "rows-title" },
+      h("table", { "aria-labelledby": "rows-title" }, h("thead", {}, head), body),
+    ),
+    pages,
+  );
 }
 
 function line(about, row, chosen) {
-  const pick = (event) => { event.preventDefault(); chosen(row.i); };
+  const pick = (event) => {
+    event.preventDefault();
+    chosen(row.i);
+  };
   const kinds = [...new Set(row.flags.map((each) => each.kind))];
-  const notes = [...(row.missing.length ? [`without ${listed(row.missing)}`] : []), ...kinds.map((kind) => `${kind}: ${row.flags.filter((each) => each.kind === kind).map((each) => each.agent).join(", ")}`)];
-  return h("tr", { "data-row": row.i, class: notes.length ? "noted" : null },
-    h("td", {}, h("a", { href: `/answers/${encodeURIComponent(about.id)}?row=${row.i}`, onclick: pick }, count(row.i + 1))),
+  const notes = [
+    ...(row.missing.length ? [`without ${listed(row.missing)}`] : []),
+    ...kinds.map(
+      (kind) =>
+        `${kind}: ${row.flags
+          .filter((each) => each.kind === kind)
+          .map((each) => each.agent)
+          .join(", ")}`,
+    ),
+  ];
+  return h(
+    "tr",
+    { "data-row": row.i, class: notes.length ? "noted" : null },
+    h(
+      "td",
+      {},
+      h("a", { href: `/answers/${encodeURIComponent(about.id)}?row=${row.i}`, onclick: pick }, count(row.i + 1)),
+    ),
     row.point.slice(0, FEATURES).map((value) => h("td", { class: "number feature" }, brief(value))),
-    value(about, row), h("td", { class: "number" }, rough(top(row.standard_error, row.value))), within(about, row),
-    h("td", { class: "muted" }, notes.join("; ")));
+    value(about, row),
+    h("td", { class: "number" }, rough(top(row.standard_error, row.value))),
+    within(about, row),
+    h("td", { class: "muted" }, notes.join("; ")),
+  );
 }
 
 /** Of several: that of the first output, or of the most probable class. */
@@ -61,9 +120,20 @@ function top(values, chances, classes = true) {
 export const best = (chances) => (Array.isArray(chances) ? chances.indexOf(Math.max(...chances)) : 0);
 
 function value(about, row) {
-  if (about.classes?.length) return h("td", { class: "number" }, `${about.classes[best(row.value)]} `, h("span", { class: "muted" }, percent(Math.max(...row.value))));
+  if (about.classes?.length)
+    return h(
+      "td",
+      { class: "number" },
+      `${about.classes[best(row.value)]} `,
+      h("span", { class: "muted" }, percent(Math.max(...row.value))),
+    );
   const shown = Array.isArray(row.value) ? row.value : [row.value];
-  return h("td", { class: "number" }, shown.slice(0, 3).map((each, k) => [k ? ", " : "", h("data", { value: each }, brief(each))]), shown.length > 3 ? " …" : "");
+  return h(
+    "td",
+    { class: "number" },
+    shown.slice(0, 3).map((each, k) => [k ? ", " : "", h("data", { value: each }, brief(each))]),
+    shown.length > 3 ? " …" : "",
+  );
 }
 
 function within(about, row) {
@@ -74,12 +144,22 @@ function within(about, row) {
 }
 
 /** The classes of a set, given as truths or as labels. */
-export const members = (set, classes) => (set ?? []).flatMap((each, k) => (each === true ? [classes[k]] : each === false ? [] : [each])).map(String);
+export const members = (set, classes) =>
+  (set ?? []).flatMap((each, k) => (each === true ? [classes[k]] : each === false ? [] : [each])).map(String);
 
 function pager(total, here, load) {
   if (total <= PAGE) return null;
-  const turn = (by) => () => { here.offset += by; load(); };
-  return [h("span", {}, `${count(here.offset + 1)}–${count(Math.min(total, here.offset + PAGE))} of ${count(total)}`),
-    h("div", {}, h("button", { type: "button", disabled: here.offset === 0, onclick: turn(-PAGE) }, "Earlier"),
-      h("button", { type: "button", disabled: here.offset + PAGE >= total, onclick: turn(PAGE) }, "Later"))];
+  const turn = (by) => () => {
+    here.offset += by;
+    load();
+  };
+  return [
+    h("span", {}, `${count(here.offset + 1)}–${count(Math.min(total, here.offset + PAGE))} of ${count(total)}`),
+    h(
+      "div",
+      {},
+      h("button", { type: "button", disabled: here.offset === 0, onclick: turn(-PAGE) }, "Earlier"),
+      h("button", { type: "button", disabled: here.offset + PAGE >= total, onclick: turn(PAGE) }, "Later"),
+    ),
+  ];
 }

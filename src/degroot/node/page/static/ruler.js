@@ -11,13 +11,31 @@ export function ruler({ value, lower, upper, agents }) {
   const at = (x) => (high > low ? (x - low) / (high - low) : 0.5);
   const place = at(value);
   const side = place < 0.12 ? "name first" : place > 0.88 ? "name last" : "name";
-  const said = beliefs.length ? `Agents believe from ${number(Math.min(...beliefs))} to ${number(Math.max(...beliefs))}. Larger dots weigh more.` : "";
-  return h("figure", {},
-    h("div", { class: "ruler", "aria-hidden": "true" },
+  const said = beliefs.length
+    ? `Agents believe from ${number(Math.min(...beliefs))} to ${number(Math.max(...beliefs))}. Larger dots weigh more.`
+    : "";
+  return h(
+    "figure",
+    {},
+    h(
+      "div",
+      { class: "ruler", "aria-hidden": "true" },
       typeof lower === "number" ? h("span", { class: "band", vars: { from: at(lower), to: at(upper) } }) : null,
       h("span", { class: "axis" }),
-      agents.map((each, k) => typeof each.belief === "number" && h("span", { class: "dot", title: `${each.name}: ${number(each.belief)}`, vars: { at: at(each.belief), colour: colour(k), size: `${9 + 15 * Math.sqrt(each.weight || 0)}px` } })),
-      h("span", { class: "mark", vars: { at: place } }), h("span", { class: side, vars: { at: place } }, number(value)),
-      h("small", { class: "tick", vars: { at: 0 } }, number(low)), high > low ? h("small", { class: "tick", vars: { at: 1 } }, number(high)) : null),
-    h("figcaption", { class: "hint" }, said));
+      agents.map(
+        (each, k) =>
+          typeof each.belief === "number" &&
+          h("span", {
+            class: "dot",
+            title: `${each.name}: ${number(each.belief)}`,
+            vars: { at: at(each.belief), colour: colour(k), size: `${9 + 15 * Math.sqrt(each.weight || 0)}px` },
+          }),
+      ),
+      h("span", { class: "mark", vars: { at: place } }),
+      h("span", { class: side, vars: { at: place } }, number(value)),
+      h("small", { class: "tick", vars: { at: 0 } }, number(low)),
+      high > low ? h("small", { class: "tick", vars: { at: 1 } }, number(high)) : null,
+    ),
+    h("figcaption", { class: "hint" }, said),
+  );
 }

@@ -3,5 +3,7 @@
   try {
     const chosen = localStorage.getItem("degroot-theme");
     if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
-  } catch { /* no storage: as the system says */ }
+  } catch {
+    /* no storage: as the system says */
+  }
 })();

@@ -1,4 +1,4 @@
-// The token: comes once in the address, behind #, which no server sees; then it is kept for this tab and taken out of the address.
+// The token: it comes in the address, behind #, which no server sees; then it is kept for this tab and taken out there.
 
 const PLACE = "degroot-token";
 

@@ -32,21 +32,46 @@ function draw() {
   const none = !told.points;
   byId("none").hidden = !none;
   byId("trusts").hidden = none;
-  byId("basis").textContent = none ? "" : `over ${plural(told.points, "point")} of the last ${plural(told.questions, "question")} answered here`;
+  byId("basis").textContent = none
+    ? ""
+    : `over ${plural(told.points, "point")} of the last ${plural(told.questions, "question")} answered here`;
   if (none) return;
-  fill(byId("agents"), told.agents.map((agent, k) => ({ ...agent, k })).sort((a, b) => b.weight - a.weight).map(row));
-  fill(byId("matrix"), told.trust ? matrix(told.names, told.trust, "matrix-title") : h("p", { class: "muted" }, "The last questions were answered without trust: by rounds, or by a rule that needs none."));
+  fill(
+    byId("agents"),
+    told.agents
+      .map((agent, k) => ({ ...agent, k }))
+      .sort((a, b) => b.weight - a.weight)
+      .map(row),
+  );
+  fill(
+    byId("matrix"),
+    told.trust
+      ? matrix(told.names, told.trust, "matrix-title")
+      : h(
+          "p",
+          { class: "muted" },
+          "The last questions were answered without trust: by rounds, or by a rule that needs none.",
+        ),
+  );
   options(byId("show"), [["top", "who carries"], ...told.names.map((name, k) => [String(k), `weight of ${name}`])]);
   area();
 }
 
 function row(agent) {
-  return h("tr", { "data-agent": agent.name },
+  return h(
+    "tr",
+    { "data-agent": agent.name },
     h("th", { scope: "row" }, h("span", { class: "name" }, swatch(agent.k), agent.name)),
     cell("Mean weight", shared(agent.weight, colour(agent.k))),
     cell("Carries alone", shared(agent.carries)),
     h("td", { "data-label": "Moves the answer by", class: "number" }, rough(agent.influence)),
-    h("td", { "data-label": "Could be dropped", class: agent.why ? "whole" : null }, agent.droppable ? h("span", { class: "verdict-droppable" }, "yes") : "no", agent.why ? h("small", {}, agent.why) : null));
+    h(
+      "td",
+      { "data-label": "Could be dropped", class: agent.why ? "whole" : null },
+      agent.droppable ? h("span", { class: "verdict-droppable" }, "yes") : "no",
+      agent.why ? h("small", {}, agent.why) : null,
+    ),
+  );
 }
 
 function area() {
@@ -57,16 +82,29 @@ function area() {
 
 function options(select, pairs) {
   const before = select.value;
-  if (select.options.length === pairs.length && pairs.every(([value, label], k) => select.options[k].value === value && select.options[k].text === label)) return;
-  fill(select, pairs.map(([value, label]) => h("option", { value }, label)));
+  if (
+    select.options.length === pairs.length &&
+    pairs.every(([value, label], k) => select.options[k].value === value && select.options[k].text === label)
+  )
+    return;
+  fill(
+    select,
+    pairs.map(([value, label]) => h("option", { value }, label)),
+  );
   if (pairs.some(([value]) => value === before)) select.value = before;
 }
 
 function pickable({ node }) {
   if (features.length || !node.features?.length) return;
   features = node.features;
-  for (const [id, k] of [["x", 0], ["y", 1]]) {
-    options(byId(id), features.map((name) => [name, name]));
+  for (const [id, k] of [
+    ["x", 0],
+    ["y", 1],
+  ]) {
+    options(
+      byId(id),
+      features.map((name) => [name, name]),
+    );
     byId(id).value = features[Math.min(k, features.length - 1)];
   }
   look();
