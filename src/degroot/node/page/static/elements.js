@@ -1,6 +1,7 @@
 // Elements: the only way in which text gets into the page. Nothing here reads markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+const prints = new WeakMap(); // what an element was made from
 
 /** An element. `given`: attributes; `on…`: listeners; `vars`: custom properties; children: nodes, text, or nothing. */
 export function h(tag, given = {}, ...children) {
@@ -47,10 +48,10 @@ export function keyed(parent, items, key, made) {
     const name = String(key(item, i));
     const print = JSON.stringify(item);
     const known = old.get(name);
-    if (known && known.dataset.print === print) return known;
+    if (known && prints.get(known) === print) return known;
     const fresh = made(item, i);
     fresh.dataset.key = name;
-    fresh.dataset.print = print;
+    prints.set(fresh, print);
     return fresh;
   });
   const same = wanted.length === parent.children.length && wanted.every((each, i) => each === parent.children[i]);
