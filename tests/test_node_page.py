@@ -51,7 +51,7 @@ CSV = POINTS.to_csv(index=False)
 
 def with_page(consortium, name, **settings):
     """Give a node a page; its port."""
-    (port,) = free_ports(1)
+    port = next(each for each in free_ports(4) if each not in consortium.ports.values())
     consortium.write(name, limits=f"[page]\nport = {port}\n", **settings)
     return port
 
@@ -549,7 +549,8 @@ def test_a_search_finds_what_a_look_at_every_exchange_does(tmp_path_factory, exc
         expected = [
             each for each in reversed(exchanges)
             if (wanted.text or "").lower() in f"{each[0]} {each[1]}".lower() and wanted.peer in (None, each[0])
-            and (wanted.kind in (None, each[1]) or (wanted is all_but and each[1] != "describe")) and wanted.direction in (None, each[2])
+            and (wanted.kind in (None, each[1]) or (wanted is all_but and each[1] != "describe"))
+            and wanted.direction in (None, each[2])
         ]  # fmt: skip
         total, found = search(path, wanted, offset, limit)
         assert total == len(expected)
