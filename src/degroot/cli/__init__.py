@@ -112,5 +112,6 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # what the command-line library says of wrong options
             raise
-        code = complain(error.format_message())
+        where = getattr(getattr(error, "ctx", None), "command_path", "degroot")
+        code = complain(f"{error.format_message()} See: {where} --help")
     sys.exit(code)
