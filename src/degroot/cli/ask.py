@@ -19,21 +19,27 @@ SUFFIXES = (".csv", ".parquet")
 
 def ask(
     input_: Annotated[
-        Path, typer.Option("--input", help="The points: .csv, .parquet, .pq, .arrow, .feather, .ipc or .npz.")
+        Path, typer.Option("--input", metavar="FILE", help="The points: .csv, .parquet, .arrow or .npz.")
     ],
     node: Node = None,
     output: Annotated[
-        Path | None, typer.Option(help="The answers, .csv or .parquet; by default the first are printed.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The answers, .csv or .parquet; by default the first are printed."),
     ] = None,
     ca: Ca = None,
     certificate: Certificate = None,
     key: Key = None,
     config: Config = None,
-    way: Annotated[str, typer.Option(help="solve: at the asked node; rounds: the nodes pool.")] = "solve",
-    tolerance: Annotated[float | None, typer.Option(help="Of rounds: how far apart beliefs may stay.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="How many rounds at most.", min=1)] = None,
+    way: Annotated[
+        str, typer.Option(metavar="WAY", help="solve: at the asked node; rounds: the nodes pool.")
+    ] = "solve",
+    tolerance: Annotated[
+        float | None, typer.Option(metavar="X", help="Of rounds: how far apart beliefs may stay.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(metavar="N", help="How many rounds at most.", min=1)] = None,
     coverage: Annotated[
-        float | None, typer.Option(help="With lower and upper bounds that hold the outcome so often, such as 0.9.")
+        float | None,
+        typer.Option(metavar="SHARE", help="With lower and upper bounds that hold the outcome so often, such as 0.9."),
     ] = None,
     no_guard: Annotated[bool, typer.Option("--no-guard", help="Without the guard against liars.")] = False,
     insecure_loopback: InsecureLoopback = None,
