@@ -29,7 +29,7 @@ export function matrix(names, trust, label) {
   const most = Math.max(...trust.flat().filter((each) => typeof each === "number"), 1e-9);
   return h(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": label },
+    { class: "scroll", tabindex: 0, role: "group", "aria-labelledby": label },
     h(
       "table",
       { class: many ? "heat many" : "heat", "aria-labelledby": label },

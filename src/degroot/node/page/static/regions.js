@@ -41,7 +41,7 @@ export function regions(plane, names, show) {
     ),
   );
   return [
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "regions-title" }, table),
+    h("div", { class: "scroll", tabindex: 0, role: "group", "aria-labelledby": "regions-title" }, table),
     h(
       "p",
       { class: "hint" },

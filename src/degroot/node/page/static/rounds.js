@@ -54,7 +54,7 @@ function numbers(told, present) {
   const table = () =>
     h(
       "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Beliefs by round" },
+      { class: "scroll", tabindex: 0, role: "group", "aria-label": "Beliefs by round" },
       h(
         "table",
         {},

@@ -73,7 +73,7 @@ function panel(about, body, pages, sort) {
     h("div", { class: "head" }, h("h2", { id: "rows-title" }, "Rows"), h("label", { class: "field" }, "Order", sort)),
     h(
       "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "rows-title" },
+      { class: "scroll", tabindex: 0, role: "group", "aria-labelledby": "rows-title" },
       h("table", { "aria-labelledby": "rows-title" }, h("thead", {}, head), body),
     ),
     pages,
