@@ -16,6 +16,7 @@ from degroot.exceptions import InvalidInput
 from degroot.judges import Judge
 from degroot.points import Array
 from degroot.progress import progress
+from degroot.reprs import View, Viewed
 from degroot.rules import Option
 from degroot.tables import as_table, column_names, take
 
@@ -53,8 +54,8 @@ class Audited(Protocol):
         """Its answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+@dataclass(frozen=True, slots=True, repr=False)
+class Audit(Viewed):
     """What an audit of K agents over M points found. Print it for a table, draw it for a picture.
 
     For several outputs, the influence and the jackknife error at a point are the root of the sum of their squares. What
@@ -133,6 +134,13 @@ class Audit:
         5
         """
         return draw(self.rows(), self.trust, self.points, self.error)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _view(self) -> View:
+        lines = str(self).split("\n")
+        return View(lines[0], (lines[1],), (tuple(_HEADER), *map(tuple, _cells(self))), tuple(_tell_regions(self)))
 
     def __str__(self) -> str:
         K, stable = len(self.names), f"; stability (jackknife over agents) {self.stability:.3g}"
