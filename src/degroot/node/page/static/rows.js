@@ -1,8 +1,8 @@
 // The rows of an answer, a page at a time.
 
 import { fill, h } from "./elements.js";
-import { brief, count, listed, percent, rough } from "./format.js";
-import { get } from "./service.js";
+import { brief, count, listed, percent, pick, rough } from "./format.js";
+import { get, Refusal } from "./service.js";
 
 const PAGE = 50;
 const FEATURES = 4; // that fit beside the numbers
@@ -26,11 +26,15 @@ export function list(about, row, chosen) {
   const here = { current: row, offset: PAGE * Math.floor(row / PAGE) };
   const mark = (i) => {
     here.current = i;
-    for (const each of body.children) each.toggleAttribute("aria-current", Number(each.dataset.row) === i);
+    for (const each of body.children) {
+      if (Number(each.dataset.row) === i) each.setAttribute("aria-current", "true");
+      else each.removeAttribute("aria-current");
+    }
   };
   const load = async () => {
     const query = new URLSearchParams({ offset: here.offset, limit: PAGE, sort: sort.value });
-    const told = await get(`/api/answers/${encodeURIComponent(about.id)}/rows?${query}`);
+    const told = await get(`/api/answers/${encodeURIComponent(about.id)}/rows?${query}`).catch((error) => error);
+    if (told instanceof Refusal) return fill(pages, h("p", { class: "complaint" }, told.message));
     fill(
       body,
       told.rows.map((each) => line(about, each, chosen)),
@@ -81,7 +85,7 @@ function panel(about, body, pages, sort) {
 }
 
 function line(about, row, chosen) {
-  const pick = (event) => {
+  const open = (event) => {
     event.preventDefault();
     chosen(row.i);
   };
@@ -102,19 +106,19 @@ function line(about, row, chosen) {
     h(
       "td",
       {},
-      h("a", { href: `/answers/${encodeURIComponent(about.id)}?row=${row.i}`, onclick: pick }, count(row.i + 1)),
+      h("a", { href: `/answers/${encodeURIComponent(about.id)}?row=${row.i}`, onclick: open }, count(row.i + 1)),
     ),
     row.point.slice(0, FEATURES).map((value) => h("td", { class: "number feature" }, brief(value))),
     value(about, row),
-    h("td", { class: "number" }, rough(top(row.standard_error, row.value))),
+    h("td", { class: "number" }, rough(top(about, row, row.standard_error))),
     within(about, row),
     h("td", { class: "muted" }, notes.join("; ")),
   );
 }
 
-/** Of several: that of the first output, or of the most probable class. */
-function top(values, chances, classes = true) {
-  return Array.isArray(values) ? values[classes ? best(chances) : 0] : values;
+/** Of several: that of the most probable class, or of the first output. */
+function top(about, row, values) {
+  return pick(values, about.classes.length ? best(row.value) : 0);
 }
 
 export const best = (chances) => (Array.isArray(chances) ? chances.indexOf(Math.max(...chances)) : 0);
@@ -139,7 +143,7 @@ function value(about, row) {
 function within(about, row) {
   if (!about.coverage) return null;
   if (about.classes?.length) return h("td", { class: "number" }, listed(members(row.set ?? row.sets, about.classes)));
-  const [lower, upper] = [row.lower, row.upper].map((each) => (Array.isArray(each) ? each[0] : each));
+  const [lower, upper] = [row.lower, row.upper].map((each) => pick(each, 0));
   return h("td", { class: "number" }, `${brief(lower)} to ${brief(upper)}`);
 }
 
