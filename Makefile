@@ -38,7 +38,8 @@ check: $(STAMP) ## style, types and import layers
 build: $(STAMP) ## make the wheel and the sdist: dist/
 	$(BIN)/python -m build -o dist .
 
-docs: $(STAMP) ## build the documentation: build/docs/index.html
+docs: $(STAMP) ## build the documentation and run its examples: build/docs/index.html
+	rm -rf build/docs docs/examples
 	$(BIN)/sphinx-build -q -W --keep-going docs build/docs
 	$(BIN)/python docs/links.py build/docs
 

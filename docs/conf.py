@@ -25,7 +25,7 @@ extensions = [
     "elsewhere",
     "properties",
 ]
-exclude_patterns = ["gallery"]  # the sources; what was made of them is in `examples`
+exclude_patterns = ["gallery"]  # the sources of the examples; what was made of them is in `examples`
 suppress_warnings = ["config.cache"]  # the gallery's settings hold a function
 
 # -- pages -------------------------------------------------------------------------------------------------------------
