@@ -137,11 +137,15 @@ class Study:
             head: np.mean([np.log(self.ratio(pair, label, to)) for pair in self.found])
             for head, (label, to) in columns.items()
         }
-        return as_markdown([*rows, {"agents, model": "all"} | {h: percent(np.exp(v)) for h, v in logs.items()}])
+        last = {"agents, model": "**all**"} | {head: f"**{percent(np.exp(log))}**" for head, log in logs.items()}
+        return as_markdown([*rows, last])
 
 
 def percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.0f}" if abs(ratio - 1) >= 0.0995 else f"{100 * (ratio - 1):+.1f}"
+    change = 100 * (ratio - 1)
+    if abs(change) < 0.05:
+        return "0.0"
+    return f"{change:+.0f}" if abs(change) >= 9.95 else f"{change:+.1f}"
 
 
 def against(labels: Iterable[str], to: str) -> dict[str, tuple[str, str]]:
