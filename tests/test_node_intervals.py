@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from degroot import Agent, Collective, InvalidInput, cli
 from degroot.answers import Consensus
 from degroot.cli.answers import columns
+from degroot.exceptions import DeGrootError
 from degroot.intervals import Summary
 from degroot.node import ledger
 from degroot.node.calibrated import Calibrated, Near, decode, encode
@@ -26,6 +27,7 @@ from degroot.node.scored import Model
 from degroot.node.wire import Malformed
 from degroot.rehearsal import ROWS
 
+NOT_YET = ("Intervals must be calibrated at all nodes that answer; not yet at node", "At least 2 agents must answer")
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
 
@@ -53,9 +55,9 @@ def calibrated(nodes, names, X, patience=60.0, **settings):
             answer = nodes.consult(X, coverage=0.9, **settings)
             assert not {flag.agent for flag in answer.flags if flag.reason.startswith("missing")} & set(names)
             return answer
-        except InvalidInput as error:
+        except DeGrootError as error:  # a node says that it is ready a moment before it answers with all it has scored
             told = str(error)
-        assert told.startswith("Intervals must be calibrated at all nodes that answer; not yet at node")
+        assert told.startswith(NOT_YET), told
         assert time.monotonic() < until
         time.sleep(0.05)
 
@@ -269,11 +271,11 @@ def _until_close(nodes, X, expected, patience=60.0):
         try:
             found = nodes.consult(X, coverage=0.9)
             told = ""
-        except InvalidInput as error:
+        except DeGrootError as error:
             told = str(error)
         if not told and np.allclose(found.upper, expected.upper, **CLOSE):
             return close(found, expected)
-        assert told.startswith("Intervals must be calibrated") or not told
+        assert told.startswith(NOT_YET) or not told, told
         assert time.monotonic() < until
         time.sleep(0.05)
 
