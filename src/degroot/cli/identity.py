@@ -13,6 +13,7 @@ HINTS = {
     "CERTIFICATE_VERIFY_FAILED": " Its certificate must be of the consortium's CA, and valid now.",
     "Hostname": " Its certificate is for another name: --node NAME@HOST:PORT says which node is meant.",
     "Socket closed": " It may want certificates, or none.",
+    "Handshake read failed": " It may be starting still: try again in a while.",
 }
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # where to reach a node that listens on all addresses
 
