@@ -6,8 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
+from http.client import HTTPConnection
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -147,23 +146,27 @@ def test_mlflow_serves_it(collective, folder):
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        told = asked(f"http://127.0.0.1:{port}/invocations", {"dataframe_split": ASKED.to_dict("split")}, server)
+        told = asked(port, {"dataframe_split": ASKED.to_dict("split")}, server)
         assert_allclose(told["predictions"], collective.predict(ASKED), rtol=1e-12)
     finally:
         server.terminate()
         server.wait(30)
 
 
-def asked(url, question, server):
+def asked(port, question, server):
     """What the server answers, once it is there."""
-    request = urllib.request.Request(url, json.dumps(question).encode(), {"Content-Type": "application/json"})
-    for _ in range(120):
+    for _ in range(300):
         assert server.poll() is None, "the server has ended"
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError:
-            raise
+            connection.request("POST", "/invocations", json.dumps(question), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            text = answer.read()
         except OSError:
             time.sleep(1)
+        else:
+            assert answer.status == 200, text
+            return json.loads(text)
+        finally:
+            connection.close()
     raise AssertionError("the server does not answer")
