@@ -38,7 +38,17 @@ def is_loopback(address: str) -> bool:
     >>> is_loopback("localhost:7443"), is_loopback("127.8.0.1:7443"), is_loopback("10.0.0.1:7443")
     (True, True, False)
     """
-    host = split(address, first_port=0)[0]
+    return is_this_machine(split(address, first_port=0)[0])
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host without a port is this machine for whoever says it.
+
+    Examples
+    --------
+    >>> is_this_machine("::1"), is_this_machine("north.example.org")
+    (True, False)
+    """
     if host.lower() == "localhost":
         return True
     try:

@@ -126,11 +126,11 @@ def audit(file: File) -> None:
     for column in table.columns[3:7]:
         column.justify = "right"
     for line in ledger.summary(configuration.read(file).ledger):
-        asked = "they" if line.direction == ledger.IN else "we"
         numbers = (f"{number:,}" for number in (line.exchanges, line.rows, line.sent, line.received))
         table.add_row(
-            line.peer, line.kind, asked, *numbers, *(f"{at:%Y-%m-%d %H:%M:%S}" for at in (line.first, line.last))
-        )
+            line.peer, line.kind, ledger.ASKED_BY[line.direction], *numbers,
+            *(f"{at:%Y-%m-%d %H:%M:%S}" for at in (line.first, line.last)),
+        )  # fmt: skip
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, WIDE)

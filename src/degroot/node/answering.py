@@ -73,7 +73,7 @@ class Answering:
 
 
 def _missing(answered: Answered) -> list[str]:
-    return [flag.agent for flag in answered.flags if flag.reason.partition(":")[0] == MISSING]
+    return [flag.agent for flag in answered.flags if flag.kind == MISSING]
 
 
 def _without(answered: Answered, extra: Sequence[str]) -> Answered:

@@ -17,7 +17,7 @@ from degroot.node.access import NAME
 from degroot.node.configuration import IdentityFiles
 from degroot.node.faults import from_rpc
 from degroot.node.identity import channel_credentials
-from degroot.node.replies import Replies
+from degroot.node.replies import Replies, bounds
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.v1 import collective_pb2_grpc
 from degroot.node.wire import PROTOCOL, SOLVE, tensor
@@ -129,8 +129,7 @@ class RemoteCollective(Collective):
         if points.shape[1] != expected:
             raise InvalidInput(f"`X` must have {expected} features, as the nodes' rows do; got {points.shape[1]}.")
         same_columns(column_names(X), self.feature_names)
-        bounds = () if coverage is None else ("sets",) if self.classes else ("lower", "upper")
-        replies = Replies([*names, *bounds], self._described.outputs or None)
+        replies = Replies([*names, *bounds(coverage, self.classes)], self._described.outputs or None)
         for answer in self._answers(points, names, column_names(X), coverage):
             replies.add(answer)
         about = {"coverage": None if coverage is None else float(coverage), "classes": self.classes}

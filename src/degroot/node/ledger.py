@@ -2,8 +2,8 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from degroot.exceptions import DeGrootError, InvalidInput
 
 VERSION = 1
 IN, OUT = "in", "out"  # they called us; we called them
+ASKED_BY = {IN: "they", OUT: "we"}  # as people are told
 DAY = 86_400
 DAYS = 30  # how long exchanges are kept one by one, before only the totals of their day are
 KEPT = 1_000_000  # how many of them at most
@@ -169,10 +170,18 @@ def summary(path: Path) -> list[Line]:
     """What the ledger holds, by peer, kind and direction; the node may be running meanwhile."""
     if not path.is_file():
         raise InvalidInput(f"The ledger must be a file that a node has written; {path} is not there.")
+    with opened(path) as connection:
+        _check_version(connection, path)
+        return [_line(*row) for row in connection.execute(SUMMARY)]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """The ledger for reading, as it is at one moment; the node may be running meanwhile."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            _check_version(connection, path)
-            return [_line(*row) for row in connection.execute(SUMMARY)]
+            connection.execute("BEGIN")
+            yield connection
     except sqlite3.Error as error:
         raise InvalidInput(f"The ledger must be a file that a node has written; {path}: {error}.") from error
 

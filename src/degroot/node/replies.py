@@ -12,6 +12,13 @@ from degroot.node.wire import array
 from degroot.points import Array
 
 
+def bounds(coverage: float | None, classes: Sequence[Any]) -> tuple[str, ...]:
+    """The fields that answers have for intervals: of numbers, or of classes if there are any."""
+    if coverage is None:
+        return ()
+    return ("sets",) if classes else ("lower", "upper")
+
+
 class Replies:
     """Collects answers; the roster may have changed between them."""
 

@@ -1,12 +1,10 @@
 """Searching the ledger: single exchanges, the newest first; after those, the totals of days that were folded."""
 
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from degroot.exceptions import InvalidInput
+from degroot.node.ledger import opened
 
 SINGLE = 'SELECT at, peer, kind, direction, 1, "rows", sent, received FROM exchanges'
 DAYS = 'SELECT last AS at, peer, kind, direction, exchanges, "rows", sent, received FROM days'
@@ -39,36 +37,35 @@ class Wanted:
     until: float | None = None
 
     def condition(self, table: str) -> tuple[str, list[Any]]:
-        """What SQL calls it, with what stands for the marks."""
+        """What SQL calls it, with the values of its question marks."""
         last, first = TIMES[table]
-        but = (self.kind or "").startswith("-")
-        kind = ("kind != ?", (self.kind or "")[1:]) if but else ("kind = ?", self.kind)
-        parts: list[tuple[str, Any]] = [("peer = ?", self.peer), kind]
-        parts += [("direction = ?", self.direction), (f"{last} >= ?", self.since), (f"{first} <= ?", self.until)]
-        parts.append((r"(peer || ' ' || kind) LIKE ? ESCAPE '\'", None if self.text is None else _like(self.text)))
-        known = [(clause, value) for clause, value in parts if value is not None]
-        where = " AND ".join(clause for clause, _ in known)
-        return (f" WHERE {where}" if where else ""), [value for _, value in known]
+        sign, kind = ("!=", self.kind[1:]) if self.kind and self.kind.startswith("-") else ("=", self.kind)
+        parts = {
+            "peer = ?": self.peer,
+            f"kind {sign} ?": kind,
+            "direction = ?": self.direction,
+            f"{last} >= ?": self.since,
+            f"{first} <= ?": self.until,
+            r"(peer || ' ' || kind) LIKE ? ESCAPE '\'": None if self.text is None else _like(self.text),
+        }
+        known = {clause: value for clause, value in parts.items() if value is not None}
+        return (f" WHERE {' AND '.join(known)}" if known else ""), list(known.values())
 
 
 def search(path: Path, wanted: Wanted, offset: int, limit: int) -> tuple[int, list[Exchange]]:
     """How many there are, and so many of them from a place on."""
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.execute("BEGIN")  # all that follows is of one moment
-            total = 0
-            found: list[Exchange] = []
-            for table, order in ORDERS.items():
-                where, values = wanted.condition(table)
-                (count,) = connection.execute(f"SELECT count(*) FROM ({table}{where})", values).fetchone()
-                skip, left = max(0, offset - total), limit - len(found)
-                if left > 0 and skip < count:
-                    page = f"{table}{where} ORDER BY {order} LIMIT ? OFFSET ?"
-                    found += [Exchange(*row) for row in connection.execute(page, [*values, left, skip])]
-                total += count
-            return total, found
-    except sqlite3.Error as error:
-        raise InvalidInput(f"The ledger must be a file that a node has written; {path}: {error}.") from error
+    total = 0
+    found: list[Exchange] = []
+    with opened(path) as connection:
+        for table, order in ORDERS.items():
+            where, values = wanted.condition(table)
+            (count,) = connection.execute(f"SELECT count(*) FROM ({table}{where})", values).fetchone()
+            skip, left = max(0, offset - total), limit - len(found)
+            if left > 0 and skip < count:
+                page = f"{table}{where} ORDER BY {order} LIMIT ? OFFSET ?"
+                found += [Exchange(*row) for row in connection.execute(page, [*values, left, skip])]
+            total += count
+    return total, found
 
 
 def _like(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
-from degroot.addresses import LAST_PORT, is_loopback, split
+from degroot.addresses import LAST_PORT, is_this_machine, split
 from degroot.datafiles import DataSource, data_source
 from degroot.exceptions import InvalidInput
 from degroot.models import ModelSource, model_source
@@ -156,7 +156,7 @@ def _client(table: Table) -> Client:
 
 def _page(table: Table) -> Page:
     host = table.given("host", table.text, "127.0.0.1").strip("[]")
-    if not is_loopback(f"[{host}]:1" if ":" in host else f"{host}:1"):
+    if not is_this_machine(host):
         raise table.refusal("host", "be an address of this machine only (127.0.0.0/8, ::1 or localhost)")
     return Page(table.whole("port", 1, LAST_PORT), host)
 

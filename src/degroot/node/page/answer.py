@@ -1,12 +1,11 @@
 """Answers as the page keeps them: the points, what the collective says of them, and how it was asked."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from degroot.answers import MISSING, Consensus
+from degroot.answers import MISSING, Consensus, Flag
 from degroot.batch import output_names
 from degroot.node.page.encoding import moment
 from degroot.node.page.inquiries import Terms
@@ -43,31 +42,21 @@ class Answer:
     def summary(self) -> dict[str, Any]:
         """What there is to say of all of it."""
         consensus, total = self.consensus, len(self.points)
-        return {
-            "id": self.id, "status": DONE, "done": total, "total": total, "error": None, "at": moment(self.at),
-            "way": self.terms.way, "guard": self.terms.guard, "coverage": self.terms.coverage, "rule": self.rule,
-            "source": self.source, "ignored": list(self.ignored), "features": list(self.features),
+        return entry(self.id, self.at, self.source, total, self.terms.way, DONE) | {
+            "done": total, "total": total, "error": None, "guard": self.terms.guard, "coverage": self.terms.coverage,
+            "rule": self.rule, "ignored": list(self.ignored), "features": list(self.features),
             "names": list(consensus.names), "outputs": consensus.outputs, "classes": list(self.classes),
-            "rows": total, "seconds": round(self.seconds, 3), "rounds": consensus.rounds,
-            "missing": list(_missing(consensus)), "flags": list(_flags(consensus)),
-        }  # fmt: skip
-
-    def entry(self) -> dict[str, Any]:
-        """Its line in a list of answers."""
-        return {
-            "id": self.id, "at": moment(self.at), "source": self.source, "rows": len(self.points),
-            "way": self.terms.way, "status": DONE,
+            "seconds": round(self.seconds, 3), "rounds": consensus.rounds,
+            "missing": [_told(flag) for flag in consensus.flags if flag.kind == MISSING],
+            "flags": [_told(flag) for flag in consensus.flags if flag.kind != MISSING],
         }  # fmt: skip
 
 
-def _missing(consensus: Consensus) -> Iterable[dict[str, Any]]:
-    for flag in consensus.flags:
-        if flag.kind == MISSING:
-            yield {"agent": flag.agent, "reason": flag.about, "points": len(np.unique(flag.points))}
+def entry(id_: str, at: float, source: str, rows: int, way: str, status: str) -> dict[str, Any]:
+    """The line of a question in a list of answers."""
+    return {"id": id_, "at": moment(at), "source": source, "rows": rows, "way": way, "status": status}
 
 
-def _flags(consensus: Consensus) -> Iterable[dict[str, Any]]:
-    for flag in consensus.flags:
-        if flag.kind != MISSING:
-            points = len(np.unique(flag.points))
-            yield {"agent": flag.agent, "kind": flag.kind, "reason": flag.about, "points": points}
+def _told(flag: Flag) -> dict[str, Any]:
+    points = len(np.unique(flag.points))
+    return {"agent": flag.agent, "kind": flag.kind, "reason": flag.about, "points": points}

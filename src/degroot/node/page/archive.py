@@ -16,8 +16,7 @@ import numpy as np
 
 from degroot.answers import Consensus, Flag
 from degroot.folders import save
-from degroot.node.page.answer import DONE, Answer
-from degroot.node.page.encoding import moment
+from degroot.node.page.answer import DONE, Answer, entry
 from degroot.node.page.inquiries import Terms
 
 FOLDER = "answers"  # in the folder for the node's state
@@ -70,8 +69,8 @@ class Archive:
         for path in self._newest():
             with suppress(OSError, ValueError, KeyError, BadZipFile):  # it has just made way, or is none of ours
                 about = _about(path)
-                told = {name: about[name] for name in ("id", "source", "rows")}
-                entries.append(told | {"at": moment(about["at"]), "way": about["terms"]["way"], "status": DONE})
+                told = {name: about[name] for name in ("at", "source", "rows")}
+                entries.append(entry(about["id"], **told, way=about["terms"]["way"], status=DONE))
         return entries
 
     def _hold(self, answer: Answer) -> None:

@@ -6,7 +6,6 @@ They are the node's own, asked and recorded as ``degroot ask`` would in its name
 import asyncio
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, replace
 from typing import Any
 
 from degroot.answers import FIELDS, Consensus
@@ -14,14 +13,14 @@ from degroot.exceptions import DeGrootError
 from degroot.node.answering import Answering
 from degroot.node.client import BATCH
 from degroot.node.ledger import IN
-from degroot.node.page.answer import FAILED, WORKING, Answer
+from degroot.node.page.answer import Answer
 from degroot.node.page.archive import KEPT, Archive, new_id
-from degroot.node.page.encoding import moment
 from degroot.node.page.inquiries import Inquiry, TooMuch
 from degroot.node.page.overview import classes, features
+from degroot.node.page.work import Work
 from degroot.node.pooling import Until
 from degroot.node.questions import Asked
-from degroot.node.replies import Replies
+from degroot.node.replies import Replies, bounds
 from degroot.node.service import encoded
 from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2 as v1
@@ -31,39 +30,6 @@ from degroot.points import Array
 AT_WORK = 4  # questions at a time
 TRUST, NUMBERS = 4_000_000, 20_000_000  # of one answer: numbers of trust, without which it can do, and others
 UNTIL = Until(1e-9, 1000)  # as of `degroot ask`
-
-
-@dataclass(slots=True)
-class Work:
-    """A question that is being answered, or could not be."""
-
-    id: str
-    at: float
-    inquiry: Inquiry
-    done: int = 0
-    error: str | None = None
-    ended: float | None = None
-
-    @property
-    def status(self) -> str:
-        """How it stands."""
-        return WORKING if self.error is None else FAILED
-
-    def summary(self) -> dict[str, Any]:
-        """What there is to say of it."""
-        terms, total = self.inquiry.terms, len(self.inquiry.points)
-        return self.entry() | {
-            "done": self.done, "total": total, "error": self.error, "guard": terms.guard, "coverage": terms.coverage,
-            "ignored": list(self.inquiry.ignored), "seconds": round((self.ended or time.time()) - self.at, 3),
-            "rounds": None, "missing": [], "flags": [],
-        }  # fmt: skip
-
-    def entry(self) -> dict[str, Any]:
-        """Its line in a list of answers."""
-        return {
-            "id": self.id, "at": moment(self.at), "source": self.inquiry.source, "rows": len(self.inquiry.points),
-            "way": self.inquiry.terms.way, "status": self.status,
-        }  # fmt: skip
 
 
 class Desk:
@@ -137,17 +103,16 @@ class Desk:
 
     async def _consensus(self, work: Work) -> Consensus:
         """The batches' answers, put together as a client would."""
-        agent, terms = self._circle.scores.seat.agent, work.inquiry.terms
-        bounds = () if terms.coverage is None else ("lower", "upper") if agent.classes is None else ("sets",)
-        fields = self._fields(work.inquiry)
-        replies, points = Replies([*fields, *bounds], agent.outputs), work.inquiry.points
+        agent, coverage = self._circle.scores.seat.agent, work.inquiry.terms.coverage
+        classes = () if agent.classes is None else tuple(repr(each) for each in agent.classes.tolist())
+        fields, points = self._fields(work.inquiry), work.inquiry.points
+        replies = Replies([*fields, *bounds(coverage, classes)], agent.outputs)
         for start in range(0, len(points), BATCH):
             batch = points[start : start + BATCH]
             replies.add(await self._asked(batch, work.inquiry, fields))
             work.done = start + len(batch)
-        consensus = await computed(False, replies.consensus, self._circle.names)
-        classes = () if agent.classes is None else tuple(repr(each) for each in agent.classes.tolist())
-        return replace(consensus, coverage=terms.coverage, classes=classes)
+        known, about = self._circle.names, {"coverage": coverage, "classes": classes}
+        return await computed(False, lambda: replies.consensus(known, **about))
 
     async def _asked(self, batch: Array, inquiry: Inquiry, fields: list[str]) -> v1.Answer:
         """The answer to one batch, recorded before it is shown."""
@@ -156,7 +121,7 @@ class Desk:
         request = v1.ConsultRequest(protocol=PROTOCOL, points=tensor(batch), fields=fields, way=terms.way)
         answered = await self._answering.answer(me, question, None if terms.way == SOLVE else UNTIL)
         reply = encoded(answered, seat.agent.outputs)
-        sizes = (len(batch), reply.ByteSize(), request.ByteSize())
+        sizes = (len(batch), reply.ByteSize(), request.ByteSize())  # as if it had come over the network
         self._circle.wiring.ledger.record(me, "consult", IN, *sizes)
         self._circle.wiring.metrics.exchanged(me, "consult", IN, *sizes)
         return reply

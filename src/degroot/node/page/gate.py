@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from degroot.addresses import is_loopback
+from degroot.addresses import is_this_machine
 from degroot.exceptions import InvalidInput
 from degroot.node.page.encoding import refusal
 
@@ -84,9 +84,8 @@ def _strange(method: str, headers: Headers) -> str | None:
 
 def _local(host: str) -> bool:
     try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return is_loopback(f"[{name}]:1" if ":" in name else f"{name}:1")
-    except (ValueError, InvalidInput):
+        return is_this_machine(urlsplit(f"//{host}").hostname or "")
+    except ValueError:
         return False
 
 

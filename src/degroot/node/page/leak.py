@@ -3,12 +3,10 @@
 A ledger can hold a million exchanges. They are added up once; after that only new ones are.
 """
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from degroot.node.ledger import IN, SUMMARY
+from degroot.node.ledger import ASKED_BY, SUMMARY, opened
 from degroot.node.page.encoding import moment
 
 SPAN = "SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM exchanges"
@@ -30,8 +28,7 @@ class Leak:
 
     def read(self) -> list[dict[str, Any]]:
         """One line for each peer, kind and direction."""
-        with closing(sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.execute("BEGIN")  # all that follows is of one moment
+        with opened(self._path) as connection:
             first, last = connection.execute(SPAN).fetchone()
             if self._until < 0 or last < self._until or first > self._until + 1:  # or some were folded unseen
                 self._totals = {}
@@ -56,6 +53,6 @@ def _line(key: tuple[str, str, str], numbers: list[Any]) -> dict[str, Any]:
     peer, kind, direction = key
     exchanges, rows, sent, received, first, last = numbers
     return {
-        "peer": peer, "kind": kind, "asked_by": "they" if direction == IN else "we", "exchanges": exchanges,
+        "peer": peer, "kind": kind, "asked_by": ASKED_BY[direction], "exchanges": exchanges,
         "rows": rows, "sent": sent, "received": received, "first": moment(first), "last": moment(last),
     }  # fmt: skip

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from degroot.exceptions import InvalidInput
 from degroot.node.circle import Circle
-from degroot.node.ledger import IN, OUT
+from degroot.node.ledger import ASKED_BY
 from degroot.node.page.encoding import KIND, moment, reply, reply_of
 from degroot.node.page.live import Live
 from degroot.node.page.overview import features
@@ -20,7 +20,7 @@ from degroot.node.search import Exchange, Wanted, search
 from degroot.node.threads import computed
 
 LIMIT = 1000  # exchanges that are shown at once
-ASKED_BY = {"": None, "we": OUT, "they": IN}
+DIRECTIONS = {who: direction for direction, who in ASKED_BY.items()} | {"": None}
 
 
 def live_routes(live: Live) -> APIRouter:
@@ -72,10 +72,10 @@ def audit_routes(ledger: Path, live: Live) -> APIRouter:
         offset: Annotated[int, Query(ge=0)] = 0,
         limit: Annotated[int, Query(ge=1, le=LIMIT)] = 100,
     ) -> Response:
-        if asked_by not in ASKED_BY:
+        if asked_by not in DIRECTIONS:
             raise InvalidInput(f"`asked_by` must be 'we' or 'they'; got {asked_by[:100]!r}.")
         span = (_seconds("since", since), _seconds("until", until))
-        wanted = Wanted(q or None, peer or None, kind or None, ASKED_BY[asked_by], *span)
+        wanted = Wanted(q or None, peer or None, kind or None, DIRECTIONS[asked_by], *span)
         total, found = await computed(False, search, ledger, wanted, offset, limit)
         lines = await live.leak()
         known = {f"{name}s": sorted({line[name] for line in lines}) for name in ("peer", "kind")}
@@ -98,6 +98,6 @@ def _seconds(name: str, written: str) -> float | None:
 def _row(exchange: Exchange) -> dict[str, Any]:
     return {
         "at": moment(exchange.at), "peer": exchange.peer, "kind": exchange.kind,
-        "asked_by": "they" if exchange.direction == IN else "we", "exchanges": exchange.exchanges,
+        "asked_by": ASKED_BY[exchange.direction], "exchanges": exchange.exchanges,
         "rows": exchange.rows, "sent": exchange.sent, "received": exchange.received,
     }  # fmt: skip
