@@ -65,6 +65,7 @@ html_theme = "furo"
 html_title = "degroot"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sphinx = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -72,8 +73,8 @@ copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 copybutton_line_continuation_character = "\\"
 copybutton_here_doc_delimiter = "END"
-pygments_style = "friendly"
-pygments_dark_style = "github-dark"
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
 
 _mathjax = find_spec("sphinx-mathjax-offline")  # so that formulas need no other host
 if _mathjax and _mathjax.origin:
