@@ -38,17 +38,18 @@ check: $(STAMP) ## style, types and import layers
 build: $(STAMP) ## make the wheel and the sdist: dist/
 	$(BIN)/python -m build -o dist .
 
-docs: $(STAMP) ## build the documentation and run its examples: build/docs/index.html
+docs: $(STAMP) ## build the documentation and run its examples: build/docs/index.html; DATA=DIR as for paper
 	rm -rf build/docs docs/examples
-	$(BIN)/sphinx-build -q -W --keep-going docs build/docs
+	$(if $(DATA),DEGROOT_DATA=$(DATA)) $(BIN)/sphinx-build -q -W --keep-going docs build/docs
 	$(BIN)/python docs/links.py build/docs
 
 docs-links: $(STAMP) ## try the links of the documentation to other sites; needs the internet
 	$(BIN)/sphinx-build -q -W --keep-going -b linkcheck docs build/docs-links
 
-bench: $(STAMP) ## measure speed, accuracy, intervals, attacks, nodes and scale; DATA=DIR as for paper
+bench: $(STAMP) browser ## measure speed, accuracy, settings, intervals, attacks, nodes, the page and scale; DATA=DIR as for paper
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/accuracy.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/choosing.py
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/intervals.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/nodes.py
