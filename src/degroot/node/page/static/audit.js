@@ -11,6 +11,8 @@ const WAIT = 200; // ms after the last key
 const USUAL = { kind: "-describe" }; // nodes describe themselves to each other every second or so
 const NAMES = ["q", "peer", "kind", "asked_by", "since", "until"];
 
+const SELF = document.querySelector(".brand .node").textContent;
+
 let offset = 0;
 let looking = null;
 let exchanges = null; // how many there were when the log was fetched
@@ -72,11 +74,17 @@ function line({ at, exchanges, peer, kind, asked_by: who, rows, sent, received }
     ),
     h("td", { "data-label": "Peer", class: "peer" }, peer),
     h("td", { "data-label": "Kind", class: "kind" }, kind),
-    h("td", { "data-label": "Asked by" }, who === "we" ? "us" : "them"),
+    h("td", { "data-label": "Asked by" }, asker(peer, who)),
     figure("Rows", count(rows)),
     figure("Sent", bytes(sent)),
-    figure("Received", bytes(received)),
+    figure("Received", who === "we" ? "–" : bytes(received)),
   );
+}
+
+/** Of calls that this node makes, only what it sends is recorded; its own questions come to it as from a peer. */
+function asker(peer, who) {
+  if (peer === SELF) return "ourselves";
+  return who === "we" ? "us" : "them";
 }
 
 function choices(id, values) {

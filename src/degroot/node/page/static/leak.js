@@ -21,9 +21,7 @@ export function leak(all, self) {
   const [list, nothing] = [byId("leak"), byId("no-leak")];
   nothing.hidden = entries.length > 0;
   list.hidden = entries.length === 0;
-  byId("leak-total").textContent = entries.length
-    ? `${bytes(total(entries, "sent"))} sent, ${bytes(total(entries, "received"))} received`
-    : "";
+  byId("leak-total").textContent = entries.length ? `${bytes(total(entries, "sent"))} in all` : "";
   const kinds = [...new Set([...Object.keys(MEANING), ...entries.map((each) => each.kind)])];
   const peers = [...new Set(entries.map((each) => each.peer))].map((peer) =>
     group(
