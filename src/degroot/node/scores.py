@@ -52,8 +52,8 @@ class Scores:
         await self._reseat()
 
     def known(self, link: Link) -> bool:
-        """Whether the peer's model, as it is now, is scored."""
-        return Model(link.name, link.version) in self._complete
+        """Whether the peer's model, as it is now, is scored and questions are answered with that."""
+        return Model(link.name, link.version) in self.seat.scored
 
     async def score(self, link: Link) -> None:
         """Score a peer's model, unless it is scored already; what was finished before is not asked again."""
