@@ -18,9 +18,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from degroot import Agent, Collective, InvalidInput
 
+FOREIGN = (  # what MLflow, SQLAlchemy and pandas have to say of each other
+    ".*Any type hint is inferred as AnyType",
+    "The ``noload`` loader strategy is deprecated",
+    "Operation with range is deprecated",
+)
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),  # MLflow, SQLAlchemy and pandas warn of each other
+    *(pytest.mark.filterwarnings(f"ignore:{text}") for text in FOREIGN),
     pytest.mark.skipif(find_spec("mlflow") is None, reason="MLflow is not installed: pip install 'degroot[mlflow]'"),
 ]
 

@@ -112,7 +112,7 @@ def registry(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of MLflow, SQLAlchemy and pandas about each other
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # MLflow's, of SQLAlchemy
 def test_models_of_mlflow_answer_as_they_were_logged(registry):
     _, run, models = registry
     for name in ("ridge", "xgb", "lgb"):
@@ -128,7 +128,7 @@ def test_models_of_mlflow_answer_as_they_were_logged(registry):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of MLflow, SQLAlchemy and pandas about each other
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # MLflow's, of SQLAlchemy
 def test_an_alias_that_moves_leads_to_another_version(registry):
     mlflow, run, _ = registry
     client = mlflow.MlflowClient()
@@ -147,7 +147,7 @@ def test_an_alias_that_moves_leads_to_another_version(registry):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of MLflow, SQLAlchemy and pandas about each other
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # MLflow's, of SQLAlchemy
 def test_a_file_lists_models_of_mlflow(registry, tmp_path):
     _, _, models = registry
     np.save(tmp_path / "rows.npy", X)
