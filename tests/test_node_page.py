@@ -635,7 +635,7 @@ def circle_of(state="ready", setback=None, fault=None):
     ],
 )
 def test_how_it_stands_with_a_peer(circle, state, reason, answering):
-    told = Overview(SimpleNamespace(circle=circle), Recent()).state()
+    told = Overview(circle, Recent()).state()
     (peer,) = told["peers"]
     assert peer["state"] == state
     assert (peer["reason"] or "").startswith(reason or "")

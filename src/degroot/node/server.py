@@ -71,20 +71,9 @@ async def _serve(
     credentials = None if files is None else identity.channel_credentials(files)
     limits, timing = configuration.limits, configuration.timing
     wiring = Wiring(configuration.name, credentials, limits, timing.deadline_seconds, ledger, measured)
-    residuals = Residuals.at(configuration.state, first.agent.X, first.agent.y)
-    scores: Scores | OnDemand = (
-        OnDemand(first, residuals, timing.chunk_rows)
-        if configuration.queries == ON_DEMAND
-        else Scores(first, residuals, timing.chunk_rows, measured, log)
-    )
-    circle = Circle(configuration, wiring, scores, log)
-
-    def roster() -> Mapping[str, frozenset[str]]:
-        now = circle.configuration
-        peers, clients = ({each.name: each.may for each in them} for them in (now.peers, now.clients))
-        return clients | peers | {now.name: frozenset(RIGHTS)}
-
-    access = Access(configuration.name, roster, Allowances(limits), ledger, measured, files is None, log=log)
+    circle = Circle(configuration, wiring, _scores(configuration, first, measured, log), log)
+    allowed = Allowances(limits)
+    access = Access(configuration.name, lambda: _roster(circle), allowed, ledger, measured, files is None, log=log)
     answering = Answering(circle, measured, None if opened is None else Recent())
     server = _server(configuration, answering, access, log)
     stopping = _stopping()
@@ -92,7 +81,7 @@ async def _serve(
     await computed(False, warmed, first)
     await server.start()
     await circle.change(configuration)
-    page = None if opened is None else _page(answering, opened, log)
+    page = _page(answering, opened, log)
     gc.collect()
     gc.freeze()  # what is there now stays: collections need not look at it again
     log.info("serving", listen=configuration.listen, model=first.version, peers=len(configuration.peers))
@@ -106,6 +95,20 @@ async def _serve(
     await _finish(server, access, timing.shutdown_seconds)
     await circle.close()
     log.info("stopped")
+
+
+def _scores(configuration: Configuration, first: Seat, measured: metrics.Metrics, log: Any) -> Scores | OnDemand:
+    residuals, rows = Residuals.at(configuration.state, first.agent.X, first.agent.y), configuration.timing.chunk_rows
+    if configuration.queries == ON_DEMAND:
+        return OnDemand(first, residuals, rows)
+    return Scores(first, residuals, rows, measured, log)
+
+
+def _roster(circle: Circle) -> Mapping[str, frozenset[str]]:
+    """Who may do what, now."""
+    now = circle.configuration
+    peers, clients = ({each.name: each.may for each in them} for them in (now.peers, now.clients))
+    return clients | peers | {now.name: frozenset(RIGHTS)}
 
 
 async def _finish(server: grpc.aio.Server, access: Access, seconds: float) -> None:
@@ -126,10 +129,12 @@ def _opened(page: Page) -> socket.socket:
     return bound(page)
 
 
-def _page(answering: Answering, opened: socket.socket, log: Any) -> "Serving":
-    from degroot.node.page.serving import Serving
+def _page(answering: Answering, opened: socket.socket | None, log: Any) -> "Serving | None":
+    if opened is None or answering.recent is None:
+        return None
+    from degroot.node.page.serving import serve
 
-    return Serving(answering, opened, log)
+    return serve(answering, answering.recent, opened, log)
 
 
 def _server(configuration: Configuration, answering: Answering, access: Access, log: Any) -> grpc.aio.Server:

@@ -9,17 +9,17 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from degroot.exceptions import DeGrootError
-from degroot.node.page.asking import NotThere
 from degroot.node.page.downloads import KINDS
 from degroot.node.page.encoding import refusal
-from degroot.node.page.gate import Forbidden, Gate
+from degroot.node.page.gate import Gate, NoToken
 from degroot.node.page.inquiries import TooMuch
+from degroot.node.page.opening import NotThere
 from degroot.node.page.views import Views
 
 DATA = ("/api/", "/events")  # how paths begin that people do not look at
 LEVEL = 4  # of packing: small enough, and quick
-STATUS: dict[type[DeGrootError], int] = {Forbidden: 401, TooMuch: 413}  # of complaints; others are 400
-PACKED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, KINDS["parquet"])
+NOT_PACKED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, KINDS["parquet"])
+STATUS: dict[type[DeGrootError], int] = {NoToken: 401, NotThere: 404, TooMuch: 413}  # of complaints; others are 400
 
 
 def application(views: Views, routers: Iterable[APIRouter], log: Any) -> Gate:
@@ -27,7 +27,7 @@ def application(views: Views, routers: Iterable[APIRouter], log: Any) -> Gate:
     app = FastAPI(title="degroot", docs_url=None, redoc_url=None, openapi_url=None)
     for router in routers:
         app.include_router(router)
-    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=LEVEL, exclude_content_types=PACKED)
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=LEVEL, exclude_content_types=NOT_PACKED)
     _complain(app, views)
     return Gate(app, log)
 
@@ -44,10 +44,6 @@ def _complain(app: FastAPI, views: Views) -> None:
     async def http(request: Request, error: HTTPException) -> Response:
         message = "There is nothing at this address." if error.status_code == 404 else str(error.detail)
         return told(request, error.status_code, message)
-
-    @app.exception_handler(NotThere)
-    async def not_there(request: Request, error: NotThere) -> Response:
-        return told(request, 404, str(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

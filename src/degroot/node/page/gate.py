@@ -8,7 +8,7 @@ import secrets
 from typing import Any
 from urllib.parse import urlsplit
 
-from fastapi import Request
+from fastapi import Depends, Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -60,15 +60,19 @@ class Gate:
                 await refusal(500, "The page has failed; the node's log says why.")(scope, receive, sending)
 
 
-class Forbidden(InvalidInput):
-    """Only with the token."""
+class NoToken(InvalidInput):
+    """Somebody asks who has not the token."""
 
 
-def check_token(request: Request, token: str) -> None:
-    """Refuse whoever has not the token."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not secrets.compare_digest(given.strip().encode(), token.encode()):
-        raise Forbidden("Asking needs the token: open the address that `degroot node page` prints.")
+def with_token(token: str) -> Any:
+    """What routes depend on that only those may use who have the token."""
+
+    async def check(request: Request) -> None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secrets.compare_digest(given.strip().encode(), token.encode()):
+            raise NoToken("Asking needs the token: open the address that `degroot node page` prints.")
+
+    return Depends(check)
 
 
 def _strange(method: str, headers: Headers) -> str | None:

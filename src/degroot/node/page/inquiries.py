@@ -76,7 +76,7 @@ def typed(body: bytes, features: Sequence[str]) -> Inquiry:
 def filed(body: bytes, filename: str, kind: str, terms: Terms, features: Sequence[str]) -> Inquiry:
     """Rows that came as a file."""
     source = _name(filename)
-    suffix = PurePath(source).suffix or SUFFIXES.get(kind.partition(";")[0].strip().lower(), "")
+    suffix = PurePath(source).suffix or SUFFIXES.get(kind, "")
     with TemporaryDirectory(prefix="degroot-page-") as folder:
         path = Path(folder) / f"rows{suffix if SUFFIX.fullmatch(suffix) else ''}"
         path.write_bytes(body)

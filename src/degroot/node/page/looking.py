@@ -14,7 +14,7 @@ from degroot.node.page.encoding import KIND, moment, reply, reply_of
 from degroot.node.page.live import Live
 from degroot.node.page.overview import features
 from degroot.node.page.regions import CELLS, regions
-from degroot.node.page.trust import told
+from degroot.node.page.trust import Agents, summary
 from degroot.node.recent import Recent
 from degroot.node.search import Exchange, Wanted, search
 from degroot.node.threads import computed
@@ -50,7 +50,8 @@ def trust_routes(circle: Circle, recent: Recent) -> APIRouter:
         axes = (x or known[0], y or known[min(1, len(known) - 1)], cells)
 
         def summed() -> dict[str, Any]:
-            return told(answers, circle.names) | {"regions": regions(answers, known, *axes)}
+            agents = Agents.of(answers) if answers else None
+            return summary(agents, circle.names) | {"regions": regions(agents, known, *axes)}
 
         return await reply_of(summed)
 

@@ -7,7 +7,6 @@ from statistics import median
 from typing import Any
 
 import degroot
-from degroot.node.answering import Answering
 from degroot.node.circle import CALIBRATING, READY, STALE, Circle
 from degroot.node.faults import BadReply, PeerError, PeerLate, PeerRefused
 from degroot.node.links import Link
@@ -22,8 +21,8 @@ ANSWERING = (READY, STALE)  # how it stands with peers that can take part in an 
 class Overview:
     """What there is to see of a node, but for its ledger."""
 
-    def __init__(self, answering: Answering, recent: Recent) -> None:
-        self._circle, self._recent = answering.circle, recent
+    def __init__(self, circle: Circle, recent: Recent) -> None:
+        self._circle, self._recent = circle, recent
         self._started = time.time()
 
     def state(self) -> dict[str, Any]:

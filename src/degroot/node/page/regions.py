@@ -4,27 +4,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
 from degroot.node.page.encoding import numbers
 from degroot.node.page.trust import Agents
-from degroot.node.sample import Answers
 from degroot.points import Array
 
 CELLS = (1, 20)
 
 
-def regions(answers: Sequence[Answers], features: Sequence[str], x: str, y: str, cells: int) -> dict[str, Any] | None:
+def regions(agents: Agents | None, features: Sequence[str], x: str, y: str, cells: int) -> dict[str, Any] | None:
     """Mean weights in cells between edges that have equally many points between them; empty cells are left out."""
     for what, name in (("x", x), ("y", y)):
         if name not in features:
             raise InvalidInput(f"`{what}` must be a feature of the collective; got {name[:100]!r}.")
-    if not answers:
+    if agents is None:
         return None
-    agents = Agents.of(answers)
-    edges = [_edges(agents.points[:, features.index(name)], cells) for name in (x, y)]
-    places = [_place(agents.points[:, features.index(name)], each) for name, each in zip((x, y), edges, strict=True)]
-    pairs, cell = np.unique(np.stack(places, axis=1), axis=0, return_inverse=True)
+    values = [agents.points[:, features.index(name)] for name in (x, y)]
+    edges = [_edges(each, cells) for each in values]
+    places = np.stack([_places(*each) for each in zip(values, edges, strict=True)], axis=1)
+    pairs, cell = np.unique(places, axis=0, return_inverse=True)
     found = []
     for k, (ix, iy) in enumerate(pairs.tolist()):
         inside = agents.weights[cell == k]
@@ -40,5 +40,6 @@ def _edges(values: Array, cells: int) -> Array:
     return edges if len(edges) > 1 else np.array([edges[0], edges[0]])
 
 
-def _place(values: Array, edges: Array) -> Any:
+def _places(values: Array, edges: Array) -> NDArray[np.intp]:
+    """Between which edges each value is."""
     return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)

@@ -16,12 +16,15 @@ from degroot.node.page.archive import Archive
 from degroot.node.page.asking import ask_routes
 from degroot.node.page.assets import Assets
 from degroot.node.page.desk import Desk
+from degroot.node.page.gate import Gate, with_token
 from degroot.node.page.leak import Leak
 from degroot.node.page.live import Live
 from degroot.node.page.looking import audit_routes, live_routes, trust_routes
+from degroot.node.page.opening import answer_routes, row_routes
 from degroot.node.page.overview import Overview, features
 from degroot.node.page.tokens import made
 from degroot.node.page.views import Views, view_routes
+from degroot.node.recent import Recent
 
 CONNECTIONS = 200
 PATIENCE = 2  # seconds for replies that are being sent when the node stops
@@ -46,31 +49,8 @@ def bound(page: Page) -> socket.socket:
 class Serving:
     """The page while it is there."""
 
-    def __init__(self, answering: Answering, listening: socket.socket, log: Any) -> None:
-        configuration = answering.circle.configuration
-        if answering.recent is None:
-            raise InvalidInput("A page must have recent questions to show; there are none kept.")
-        self._live = Live(Overview(answering, answering.recent), Leak(configuration.ledger), log)
-        archive = Archive(configuration.state)
-        self._desk = Desk(answering, archive, log)
-        assets = Assets()
-        views = Views(configuration.name, assets)
-        routers = (
-            view_routes(views, assets),
-            live_routes(self._live),
-            trust_routes(answering.circle, answering.recent),
-            audit_routes(configuration.ledger, self._live),
-            ask_routes(self._desk, archive, made(configuration.state), features(answering.circle)),
-        )
-        app = application(views, routers, log)
-        self._server = _Server(
-            uvicorn.Config(
-                app, http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
-                log_level="critical", server_header=False, timeout_graceful_shutdown=PATIENCE,
-                limit_concurrency=CONNECTIONS,
-            )
-        )  # fmt: skip
-        self._task = asyncio.create_task(self._server.serve([listening]))
+    def __init__(self, live: Live, desk: Desk, server: uvicorn.Server, task: asyncio.Task[None]) -> None:
+        self._live, self._desk, self._server, self._task = live, desk, server, task
 
     async def close(self) -> None:
         """Send what is being sent, and go."""
@@ -78,6 +58,34 @@ class Serving:
         await self._desk.close()
         self._server.should_exit = True
         await self._task
+
+
+def serve(answering: Answering, recent: Recent, listening: socket.socket, log: Any) -> Serving:
+    """Begin to serve the page of a node."""
+    circle, configuration = answering.circle, answering.circle.configuration
+    live = Live(Overview(circle, recent), Leak(configuration.ledger), log)
+    archive = Archive(configuration.state)
+    desk, assets = Desk(answering, archive, log), Assets()
+    views, admitted = Views(configuration.name, assets), with_token(made(configuration.state))
+    routers = (
+        view_routes(views, assets),
+        live_routes(live),
+        trust_routes(circle, recent),
+        audit_routes(configuration.ledger, live),
+        ask_routes(desk, admitted, features(circle)),
+        answer_routes(desk, archive, admitted),
+        row_routes(archive),
+    )
+    server = _Server(_settings(application(views, routers, log)))
+    return Serving(live, desk, server, asyncio.create_task(server.serve([listening])))
+
+
+def _settings(app: Gate) -> uvicorn.Config:
+    """A server that is as quiet as the node around it."""
+    return uvicorn.Config(
+        app, http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
+        log_level="critical", server_header=False, timeout_graceful_shutdown=PATIENCE, limit_concurrency=CONNECTIONS,
+    )  # fmt: skip
 
 
 class _Server(uvicorn.Server):

@@ -20,6 +20,7 @@ class Agents:
     """The answers of one roster, put together."""
 
     names: tuple[str, ...]
+    questions: int
     points: Array  # (M, d)
     weights: Array  # (M, K)
     trust: Array | None  # (K, K) the mean
@@ -29,23 +30,23 @@ class Agents:
     @classmethod
     def of(cls, answers: Sequence[Answers]) -> "Agents":
         """What the answers come to."""
-        points, weights = _joined(answers, None), _joined(answers, "weights")
-        influence, trust = _joined(answers, "influence"), _joined(answers, "trust")
-        value = _joined([each for each in answers if "influence" in each.fields], "value")
+        points, weights = [each.points for each in answers], _all(answers, "weights")
+        trust, influence = _all(answers, "trust"), _all(answers, "influence")
+        values = _all([each for each in answers if "influence" in each.fields], "value")
         return cls(
-            answers[-1].names, np.asarray(points), np.asarray(weights), None if trust is None else _mean(trust),
-            *_changes(influence, value),
+            answers[-1].names, len(answers), np.concatenate(points), np.concatenate(weights),
+            _mean(np.concatenate(trust)) if trust else None,
+            *(_changes(np.concatenate(influence), np.concatenate(values)) if influence else (None, None)),
         )  # fmt: skip
 
 
-def told(answers: Sequence[Answers], names: Sequence[str]) -> dict[str, Any]:
+def summary(agents: Agents | None, names: Sequence[str]) -> dict[str, Any]:
     """What there is to say of all agents; of `names` where nothing was asked yet."""
-    if not answers:
+    if agents is None:
         return {"questions": 0, "points": 0, "names": list(names), "trust": None, "weights": [], "agents": []}
-    agents = Agents.of(answers)
     weights = agents.weights.mean(axis=0)
     return {
-        "questions": len(answers), "points": len(agents.points), "names": list(agents.names),
+        "questions": agents.questions, "points": len(agents.points), "names": list(agents.names),
         "trust": None if agents.trust is None else numbers(agents.trust), "weights": numbers(weights),
         "agents": [_agent(agents, k, float(weights[k])) for k in range(len(agents.names))],
     }  # fmt: skip
@@ -74,13 +75,12 @@ def _droppable(agents: Agents, k: int) -> tuple[bool, str]:
     return False, f"without it the answers would change by {size}"
 
 
-def _joined(answers: Sequence[Answers], name: str | None) -> Array | None:
-    """The points, or a field where it is known, of all answers."""
-    parts = [each.points if name is None else each.fields[name] for each in answers if name in (None, *each.fields)]
-    return np.concatenate(parts) if parts else None
+def _all(answers: Sequence[Answers], name: str) -> list[Array]:
+    """A field of all answers in which it is known."""
+    return [each.fields[name] for each in answers if name in each.fields]
 
 
-def _mean(trust: Array) -> Array | None:
+def _mean(trust: Array) -> Array:
     """Mean trust (K, K) over the points at which both took part; NaN where they never did."""
     known = np.isfinite(trust)
     counts = known.sum(axis=0)
@@ -89,10 +89,8 @@ def _mean(trust: Array) -> Array | None:
     return mean
 
 
-def _changes(influence: Array | None, value: Array | None) -> tuple[Array | None, Array | None]:
-    """How much the answers change without each agent: over their spread, and of the first output as it is."""
-    if influence is None or value is None:
-        return None, None
+def _changes(influence: Array, value: Array) -> tuple[Array, Array]:
+    """How much the answers change without each agent, (K,): over their spread, and of the first output as it is."""
     size = np.abs(np.nan_to_num(influence)).mean(axis=0)  # (K, Q); who was missing changes nothing
     spread = value.std(axis=0)
     change = np.divide(size, spread, out=np.full(size.shape, np.nan), where=spread > 0.0)

@@ -1,0 +1,44 @@
+"""Rounds: how the agents would come to agree on one row of an answer, if they pooled."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.node.page.answer import Answer
+from degroot.node.page.encoding import numbers
+from degroot.points import Array
+
+MOST = 100
+AGREED = 1e-6  # how far apart beliefs may be in the end, over how far apart they were at first
+POOLED = "degroot"  # the rule whose answer is what pooling in rounds comes to
+
+
+def rounds_of(answer: Answer, i: int, here: Sequence[bool]) -> list[list[Any]] | None:
+    r"""What every agent believes, round by round, :math:`p \leftarrow T p`, until all agree; None where nobody knows.
+
+    `here`: which agents take part; the others believe nothing.
+    """
+    trust, beliefs = answer.consensus.trust, answer.consensus.beliefs
+    members = np.flatnonzero(here)
+    if trust is None or beliefs is None or answer.rule != POOLED or not len(members):
+        return None
+    shares = trust[i][np.ix_(members, members)]
+    told = beliefs[i, members].reshape(len(members), -1)
+    if not (np.isfinite(shares).all() and np.isfinite(told).all()):
+        return None
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    enough = AGREED * np.ptp(told, axis=0)
+    rounds = [told]
+    while len(rounds) <= MOST and (np.ptp(rounds[-1], axis=0) > enough).any():
+        rounds.append(shares @ rounds[-1])
+    return [_spread(each, members, len(here), single=beliefs.ndim == 2) for each in rounds]
+
+
+def _spread(beliefs: Array, members: NDArray[np.intp], K: int, *, single: bool) -> list[Any]:
+    """A place for everybody; `single`: there is one output, so that a belief is a number."""
+    told: list[Any] = [None] * K
+    for k, belief in zip(members.tolist(), beliefs, strict=True):
+        told[k] = numbers(belief[0] if single else belief)
+    return told
