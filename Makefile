@@ -40,7 +40,7 @@ build: $(STAMP) ## make the wheel and the sdist: dist/
 
 docs: $(STAMP) ## build the documentation and run its examples: build/docs/index.html; DATA=DIR as for paper
 	rm -rf build/docs docs/examples
-	$(if $(DATA),DEGROOT_DATA=$(DATA)) $(BIN)/sphinx-build -q -W --keep-going docs build/docs
+	$(if $(DATA),DEGROOT_DATA=$(abspath $(DATA))) $(BIN)/sphinx-build -q -W --keep-going docs build/docs
 	$(BIN)/python docs/links.py build/docs
 
 docs-links: $(STAMP) ## try the links of the documentation to other sites; needs the internet
