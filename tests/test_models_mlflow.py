@@ -1,9 +1,12 @@
 """Models in MLflow are opened from their files, by us; a pickle is opened only by those who insist."""
 
+import time
+
 import joblib
 import numpy as np
 import pytest
 import skops.io
+from consortium import Consortium
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression, Ridge
 from test_models import LABELS, Bomb, X, Y, complaint, onnx_file
@@ -159,3 +162,29 @@ def test_a_file_lists_models_of_mlflow(registry, tmp_path):
     plain = Collective([Agent(models[n], X, Y, k) for k, n in (("a", "ridge"), ("b", "xgb"))], neighbours=5)
     assert_array_equal(loaded.predict(X), plain.predict(X))
     assert_array_equal(Collective.load(loaded.save(tmp_path / "saved")).predict(X), plain.predict(X))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # MLflow's, of SQLAlchemy
+def test_a_node_takes_in_the_model_to_which_an_alias_has_moved(registry, tmp_path):
+    mlflow, _, _ = registry
+    client, rows = mlflow.MlflowClient(), np.zeros((1, 3))
+    with mlflow.start_run():
+        for level in (1.0, 2.0):
+            model = Ridge().fit(X, np.full(60, level))
+            mlflow.sklearn.log_model(model, name="level", registered_model_name="level", pip_requirements=[])
+    client.set_registered_model_alias("level", "now", "1")
+    with Consortium(tmp_path, K=1) as alone:
+        name = alone.names[0]
+        file = alone.folder / name / "node.toml"
+        source = f'uri = "models:/level@now"\ntracking = "{mlflow.get_tracking_uri()}"'
+        file.write_text(file.read_text().replace('file = "model.skops"', source, 1))
+        alone.start()
+        with alone.connect(name) as collective:
+            assert_allclose(collective.predict(rows), 1.0, atol=1e-6)
+            client.set_registered_model_alias("level", "now", "2")
+            until = time.monotonic() + 120.0
+            while "model taken in" not in alone.log(name):
+                assert time.monotonic() < until, alone.log(name)
+                time.sleep(0.2)
+            assert_allclose(collective.predict(rows), 2.0, atol=1e-6)
