@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from degroot import Agent
 from degroot.estimators.folds import CROSS, trained
-from degroot.paper import data, models
+from degroot.paper import beijing, data, models
 from degroot.paper.protocol import Protocol, split
 
 ROWS = 10_000  # of a data set, at most
@@ -93,10 +93,8 @@ def table(name: str, folder: Path | None) -> Table:
 
 
 def _beijing(folder: Path | None) -> Table:
-    if folder is None:
-        raise data.DataMissing("beijing_air.npz is not at hand: put it into a folder and give it: --data DIR.")
-    with np.load(folder / "beijing_air.npz") as file:
-        return Table(file["X"].astype(float), file["y"].astype(float), file["group"])
+    found = beijing.load(folder)
+    return Table(found.X, found.y, np.unique(found.station, return_inverse=True)[1])
 
 
 def _common(name: str) -> Table:

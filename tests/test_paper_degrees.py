@@ -129,7 +129,8 @@ def test_the_air_may_have_gaps_and_nothing_infinite(small, tmp_path):
         load("beijing_air", tmp_path)
 
 
-def test_the_air_is_not_at_hand_without_a_folder(tmp_path):
+def test_the_air_is_not_at_hand_without_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("pooch.os_cache", lambda project: tmp_path / "cache" / project)
     for folder in (None, tmp_path):
-        with pytest.raises(DataMissing, match=r"beijing_air\.npz.*--data DIR"):
+        with pytest.raises(DataMissing, match=r"download it from https://.*\.zip, or put .*--data DIR"):
             load("beijing_air", folder)

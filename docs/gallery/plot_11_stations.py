@@ -6,8 +6,9 @@ Twelve air-quality stations of Beijing
 and other gases. The hours that are asked about come from all of them, and nobody says which station it was.
 
 The data are Zhang and others' *Beijing Multi-Site Air-Quality* at the UCI repository. They are not in any package:
-this example looks for ``beijing_air.npz`` (arrays ``X``, ``y``, ``group``, ``group_names``, ``feature_names``) in the
-folder that the environment variable ``DEGROOT_DATA`` names, and says so where it is not there.
+``beijing.load(download=True)`` gets them from there. This example does so only when the environment variable
+``DEGROOT_DOWNLOAD`` is set, or takes them from the folder that ``DEGROOT_DATA`` names; otherwise it says why it is
+skipped.
 """
 
 import os
@@ -19,24 +20,26 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from degroot import Collective, DeGrootRegressor, plot
+from degroot import Collective, DeGrootRegressor, InvalidInput, plot
+from degroot.paper import beijing
 
-file = Path(os.environ.get("DEGROOT_DATA", ".")) / "beijing_air.npz"
-present = file.exists()
-if not present:
-    print("Skipped: there is no beijing_air.npz in the folder of the environment variable DEGROOT_DATA.")
+folder = Path(os.environ["DEGROOT_DATA"]) if os.environ.get("DEGROOT_DATA") else None
+air = None
+try:
+    air = beijing.load(folder, download=bool(os.environ.get("DEGROOT_DOWNLOAD")))
+except InvalidInput as error:
+    print(f"Skipped: {error}")
 
 # %%
 # A thousand hours of each station to learn from, 3,000 of all to ask about. Gaps are filled in with the median of the
 # training rows.
 
-if present:
-    air = np.load(file)
-    random = np.random.default_rng(0)
-    rows = [random.permutation(np.flatnonzero(air["group"] == k))[:1250] for k in range(12)]
+if air is not None:
+    random, names = np.random.default_rng(0), np.unique(air.station)
+    rows = [random.permutation(np.flatnonzero(air.station == name))[:1250] for name in names]
     train, test = np.concatenate([r[:1000] for r in rows]), np.concatenate([r[1000:] for r in rows])
-    fill = SimpleImputer(strategy="median").fit(air["X"][train])
-    X, y, station = fill.transform(air["X"]), air["y"].astype(float), air["group_names"][air["group"]]
+    fill = SimpleImputer(strategy="median").fit(air.X[train])
+    X, y, station = fill.transform(air.X), air.y, air.station
     model = DeGrootRegressor(DecisionTreeRegressor(max_depth=7), space=StandardScaler(), random_state=0)
     model.fit(X[train], y[train], groups=station[train])
     beliefs = model.collective_.consult(X[test], "beliefs").beliefs
@@ -53,7 +56,7 @@ if present:
 # %%
 # How much the answers depend on single stations, at the hour with the highest forecast.
 
-if present:
+if air is not None:
     answer = Collective(model.agents_, rule="stacking").consult(X[test])
     worst = int(answer.value.argmax())
     fig, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")

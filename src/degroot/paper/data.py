@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from degroot.exceptions import InvalidInput
+from degroot.paper import beijing, libsvm, packaged
 from degroot.paper import download as site
-from degroot.paper import libsvm, packaged
 
 Array = NDArray[np.float64]
 
@@ -40,10 +40,15 @@ class Known:
     title: str
     rows: int
     columns: int
-    file: str  # as LIBSVM calls it
+    file: str  # as LIBSVM, or UCI, calls it
     stems: tuple[str, ...]  # of npz archives
     sparse: bool = False
     gaps: bool = False  # features may be missing: NaN
+
+    @property
+    def published(self) -> str:
+        """The file that is published."""
+        return self.file if self.file.endswith(".zip") else f"{self.file}.bz2"
 
 
 KNOWN = {
@@ -57,7 +62,7 @@ KNOWN = {
 }
 NAMES: tuple[str, ...] = tuple(KNOWN)
 OURS = {  # not in the paper: for studies of our own
-    "beijing_air": Known("Beijing air quality", 412029, 15, "beijing_air.npz", ("beijing_air",), gaps=True),
+    "beijing_air": Known("Beijing air quality", 412029, 15, beijing.ARCHIVE, ("beijing_air",), gaps=True),
 }
 
 
@@ -65,9 +70,9 @@ def load(name: str, folder: Path | None = None, *, download: bool = False) -> Da
     """The data set called `name`, its rows and columns counted.
 
     It is looked for in `folder`, if given, as LIBSVM's file, plain or bz2, as ``<name>.npz``, and as
-    ``<name>_subset.npz``, which need not be complete. Then in the packages of the extra ``[paper]``; the two large
-    sets among earlier downloads and, with `download`, on LIBSVM's site. Downloads are checked against the sums in
-    `degroot.paper.download`, which are a third party's: none of LIBSVM's own were found.
+    ``<name>_subset.npz``, which need not be complete. Then in the packages of the extra ``[paper]``; the large
+    sets among earlier downloads and, with `download`, on LIBSVM's site, Beijing's stations on UCI's. Downloads are
+    checked against the sums in `degroot.paper.download`, which are third parties': none of the sites' own were found.
 
     A file that is found has to be right: another source never takes its place.
     """
@@ -76,13 +81,8 @@ def load(name: str, folder: Path | None = None, *, download: bool = False) -> Da
         raise InvalidInput(f"The data sets are {', '.join(NAMES)}; got {name!r}.")
     path = None if folder is None else _found(Path(folder), known)
     if path is not None:
-        return _checked(name, libsvm.read(path), path.name, complete=not path.stem.endswith("_subset"))
-    if name in OURS:
-        raise DataMissing(
-            f"{known.title} is not at hand: put {known.file}, with {known.rows:,} x {known.columns} features X and "
-            f"targets y, into a folder and give it: --data DIR."
-        )
-    return _packaged(name) if name in packaged.PLACES else _downloaded(name, download)
+        return _checked(name, _read(path), path.name, complete=not path.stem.endswith("_subset"))
+    return _packaged(name) if name in packaged.PLACES else _downloaded(name, known, download)
 
 
 def _found(folder: Path, known: Known) -> Path | None:
@@ -96,6 +96,13 @@ def _found(folder: Path, known: Known) -> Path | None:
     return next((folder / name for name in names if name in present), None)
 
 
+def _read(path: Path) -> libsvm.Table:
+    if path.suffix != ".zip":
+        return libsvm.read(path)
+    stations = beijing.read(path)
+    return stations.X, stations.y
+
+
 def _packaged(name: str) -> Data:
     try:
         table, source = packaged.read(name)
@@ -104,8 +111,8 @@ def _packaged(name: str) -> Data:
     return _checked(name, table, source)
 
 
-def _downloaded(name: str, download: bool) -> Data:
-    known, file = KNOWN[name], f"{KNOWN[name].file}.bz2"
+def _downloaded(name: str, known: Known, download: bool) -> Data:
+    file = known.published
     missing, by_hand = f"{known.title} is not at hand", f"put {file} into a folder and give it: --data DIR."
     try:
         path = site.kept(file) or (site.fetch(file) if download else None)
@@ -115,7 +122,7 @@ def _downloaded(name: str, download: bool) -> Data:
         raise DataMissing(f"{missing}, and downloading {site.address(file)} failed ({error}): {by_hand}") from error
     if path is None:
         raise DataMissing(f"{missing}: download it from {site.address(file)}, or {by_hand}")
-    return _checked(name, libsvm.read(path), file)
+    return _checked(name, _read(path), file)
 
 
 def _checked(name: str, table: libsvm.Table, source: str, *, complete: bool = True) -> Data:
