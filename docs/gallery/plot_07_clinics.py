@@ -7,7 +7,8 @@ Kentucky and Mississippi, each with a model of birth weight from the length of t
 body mass index, smoking and high blood pressure.
 
 The data are those of the Obstetrics and Periodontal Therapy trial, table ``opt`` of the R package medicaldata. Births
-from the 28th week on. (This is an exercise in statistics, not a tool for care.)
+from the 28th week on; earlier ones were left out after a first look at the errors. (This is an exercise in
+statistics, not a tool for care.)
 """
 
 import matplotlib.pyplot as plt
