@@ -12,6 +12,7 @@ import pytest
 from consortium import Consortium
 from grpc.aio import _channel, _server
 from numpy.testing import assert_allclose
+from processes import wait_for
 from tritonclient.grpc import service_pb2 as v2
 
 from degroot.exceptions import DeGrootError
@@ -187,6 +188,7 @@ def heard(tmp_path_factory):
         rng = np.random.default_rng(9)
         X = np.vstack([agent.X[:2] for agent in consortium.agents])[:M] + 0.01 * rng.normal(size=(M, 3))
         settled(consortium, X)
+        wait_for(lambda: all("intervals calibrated" in consortium.log(name) for name in consortium.names))
         phases, expected = {}, {guard: consortium.collective(guard=guard).predict(X) for guard in (True, False)}
         for way in ("solve", "rounds"):
             for guard in (True, False):
@@ -262,11 +264,12 @@ def test_no_parameter_of_a_model_leaves(heard):
     assert not any(file[:64] in raw or file[-64:] in raw for file in files for raw in heard.everything.sent())
 
 
-def test_features_leave_only_in_queries_of_models(heard):
+def test_features_leave_only_in_queries_of_models_and_in_rehearsals(heard):
     sent = [entry for entry in heard.everything.found if entry[1] == SENT]
     told = [sent[place] for place in holding([entry[-1] for entry in sent], rows_of(heard.consortium))]
     assert told
-    assert {(method, side.split()[0]) for _, _, method, side, _ in told} == {(INFER, "client")}
+    assert {(method, side.split()[0]) for _, _, method, side, _ in told} == {(INFER, "client"), (OPINION, "client")}
+    assert all(v1.Question.FromString(raw).rehearsal for _, _, method, _, raw in told if method == OPINION)
     for agent in heard.consortium.agents:  # and nobody hands on what others sent
         others = [raw for name, _, _, _, raw in sent if name != agent.name]
         assert holding(others, numbers(agent.X)) == []
