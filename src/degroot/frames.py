@@ -1,14 +1,14 @@
 """Frames: an answer as columns of a table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from degroot.exceptions import InvalidInput
 from degroot.explanations.answered import Answered
+from degroot.explanations.outputs import output_names
 from degroot.flags import MISSING
-from degroot.reprs import label
 
 FLAGS = "flags"  # beside MISSING, a column of text: who was left out or could not be checked
 LIBRARIES = ("pandas", "polars")
@@ -85,18 +85,6 @@ def column_names(
     if outputs is None or field in SHARED:
         return names
     return [f"{name}_{output}" for name in names for output in outputs]
-
-
-def output_names(outputs: int | None, classes: Iterable[str] = ()) -> tuple[str, ...] | None:
-    """What outputs are called: by the class, which comes as Python writes it, or by the number; None for one output.
-
-    Examples
-    --------
-    >>> output_names(2, ["'cat'", "'dog'"]), output_names(2), output_names(None)
-    (('cat', 'dog'), ('0', '1'), None)
-    """
-    labels = tuple(map(label, classes))
-    return labels or (None if outputs is None else tuple(str(k) for k in range(outputs)))
 
 
 def notes(answer: Answered, *, missing: bool) -> list[str]:

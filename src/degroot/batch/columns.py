@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from degroot.answers import FIELDS, MISSING, Consensus, Flag
+from degroot.answers import FIELDS, MISSING, Consensus
 from degroot.exceptions import InvalidInput
 from degroot.frames import FLAGS as FLAGS
 from degroot.frames import column_names, notes
-from degroot.frames import output_names as output_names
 
 ALL = (*FIELDS, FLAGS, MISSING)
 BOUNDS = ("lower", "upper", "sets")  # where a coverage was asked for
@@ -55,11 +54,6 @@ class Columns:
         values = np.asarray(getattr(answer, field))
         flat = values.reshape(len(values), -1)
         return [pa.array(np.ascontiguousarray(column)) for column in flat.T]
-
-
-def reason_of(flag: Flag) -> str:
-    """In short, without what is only of interest at one place."""
-    return flag.kind
 
 
 def check_fields(fields: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from degroot.answers import MISSING, Consensus, Flag
 from degroot.batch import Columns, output_names
-from degroot.batch.columns import BOUNDS, FLAGS, reason_of
+from degroot.batch.columns import BOUNDS, FLAGS
 
 FIELDS = ("value", "standard_error", "weights")  # what the columns are made from
 
@@ -35,12 +35,12 @@ def summary(answer: Consensus) -> str:
 def _told(flags: Iterable[Flag]) -> tuple[list[Flag], list[Flag]]:
     """Who was missing, and all other flags."""
     flags = list(flags)
-    missing = [flag for flag in flags if reason_of(flag) == MISSING]
-    return missing, [flag for flag in flags if reason_of(flag) != MISSING]
+    missing = [flag for flag in flags if flag.kind == MISSING]
+    return missing, [flag for flag in flags if flag.kind != MISSING]
 
 
 def _reason(flag: Flag) -> str:
-    return flag.reason.partition(": ")[2] if reason_of(flag) == MISSING else reason_of(flag)
+    return flag.about if flag.kind == MISSING else flag.kind
 
 
 def _where(flag: Flag, M: int) -> str:

@@ -17,7 +17,7 @@ from degroot.answers import Consensus
 from degroot.collective import Collective
 from degroot.estimators.folds import SELF_SCORING, Trained, trained
 from degroot.exceptions import InvalidInput
-from degroot.frames import output_names
+from degroot.explanations.outputs import output_names
 from degroot.settings import PEERS, check_choice
 from degroot.tables import is_frame, take
 

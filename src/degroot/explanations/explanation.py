@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from degroot.explanations.answered import Answered
-from degroot.explanations.facts import facts
-from degroot.explanations.sentences import present, sentences
+from degroot.explanations.facts import facts, present
+from degroot.explanations.sentences import sentences
 from degroot.explanations.table import cells, rest
 from degroot.reprs import Digits, View, Viewed, aligned
 

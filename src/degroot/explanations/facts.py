@@ -7,7 +7,8 @@ import numpy as np
 
 from degroot.exceptions import InvalidInput
 from degroot.explanations.answered import Answered
-from degroot.flags import MISSING, kind
+from degroot.explanations.outputs import output_names
+from degroot.flags import MISSING, Flag
 from degroot.reprs import label
 
 LEFT_OUT = ("malformed", "inconsistent", "implausible")  # where it was not let take part
@@ -19,7 +20,7 @@ def facts(answer: Answered, point: Any, output: Any = None) -> dict[str, Any]:
     `output` is the number of an output or the name of a class; by default the most likely class, or the first output.
     """
     i = place(point, answer.points, "point", "points")
-    names = [label(each) for each in answer.classes] or [str(q) for q in range(answer.outputs or 0)]
+    names = output_names(answer.outputs, answer.classes) or ()
     q = None if answer.outputs is None else _output(answer, i, output, names)
     if q is None and output not in (None, 0):
         raise InvalidInput(f"`output` must be 0 or left out, as there is one output; got {output!r}.")
@@ -37,6 +38,11 @@ def facts(answer: Answered, point: Any, output: Any = None) -> dict[str, Any]:
         "rounds": answer.rounds,
     }
     return told | {"agents": _agents(answer, i, q, told["value"])}
+
+
+def present(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """The agents that took part."""
+    return [agent for agent in facts["agents"] if agent["missing"] is None and not agent["left_out"]]
 
 
 def place(given: Any, count: int, name: str, nouns: str) -> int:
@@ -86,22 +92,21 @@ def _agents(answer: Answered, i: int, q: int | None, value: float | None) -> lis
     ]
 
 
-def _standing(reasons: Sequence[str]) -> dict[str, Any]:
+def _standing(flags: Sequence[Flag]) -> dict[str, Any]:
     """Whether an agent took part, and what else there is to say of it."""
-    gone = [reason.partition(": ")[2] or reason for reason in reasons if kind(reason) == MISSING]
     return {
-        "missing": gone[0] if gone else None,
-        "left_out": any(kind(reason) in LEFT_OUT for reason in reasons),
-        "flags": [reason for reason in reasons if kind(reason) != MISSING],
+        "missing": next((flag.about for flag in flags if flag.kind == MISSING), None),
+        "left_out": any(flag.kind in LEFT_OUT for flag in flags),
+        "flags": [flag.reason for flag in flags if flag.kind != MISSING],
     }
 
 
-def _flags(answer: Answered, i: int) -> dict[str, list[str]]:
+def _flags(answer: Answered, i: int) -> dict[str, list[Flag]]:
     """Everybody's flags at the point."""
-    here: dict[str, list[str]] = {}
+    here: dict[str, list[Flag]] = {}
     for flag in answer.flags:
         if np.any(np.asarray(flag.points) == i):
-            here.setdefault(flag.agent, []).append(flag.reason)
+            here.setdefault(flag.agent, []).append(flag)
     return here
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from degroot.explanations.facts import LEFT_OUT
+from degroot.explanations.facts import LEFT_OUT, present
 from degroot.flags import kind
 from degroot.reprs import Digits, one_line, some
 
@@ -16,12 +16,12 @@ FAR_FROM = {
 
 def notes(facts: dict[str, Any], digits: Digits) -> list[str]:
     """What an answer should be read with."""
-    agents = facts["agents"]
+    agents, here = facts["agents"], present(facts)
     return [
         *_missing(agents),
         *(_left_out(each, digits) for each in agents if each["left_out"]),
-        *_flagged(agents, UNVERIFIED, _unverified),
-        *_flagged(agents, SUSPECT, _suspect),
+        *_flagged(here, UNVERIFIED, _unverified),
+        *_flagged(here, SUSPECT, _suspect),
         *_others(agents),
     ]
 
@@ -48,9 +48,8 @@ def _left_out(agent: dict[str, Any], digits: Digits) -> str:
     return f"{one_line(agent['name'])} was left out: {', and '.join(clauses)}."
 
 
-def _flagged(agents: list[dict[str, Any]], what: str, tell: Callable[[list[str], bool], str]) -> list[str]:
+def _flagged(here: list[dict[str, Any]], what: str, tell: Callable[[list[str], bool], str]) -> list[str]:
     """A sentence about those who have a flag of one kind."""
-    here = [each for each in agents if each["missing"] is None and not each["left_out"]]
     names = [each["name"] for each in here if any(kind(reason) == what for reason in each["flags"])]
     return [tell(names, len(names) == len(here))] if names else []
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from degroot.explanations.facts import present
 from degroot.explanations.notes import notes
 from degroot.explanations.trusting import trusting
 from degroot.reprs import Digits, counted, joined, one_line, quoted, share, some
@@ -22,11 +23,6 @@ def sentences(facts: dict[str, Any], digits: Digits) -> list[str]:
         notes(facts, digits),
     ]
     return ["\n".join(paragraph) for paragraph in paragraphs if paragraph]
-
-
-def present(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """The agents that took part."""
-    return [agent for agent in facts["agents"] if agent["missing"] is None and not agent["left_out"]]
 
 
 # -- the value ---------------------------------------------------------------------------------------------------------

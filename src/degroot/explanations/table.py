@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from degroot.explanations.facts import present
 from degroot.explanations.trusting import trusted
 from degroot.flags import MISSING, kind
 from degroot.reprs import Digits, one_line, share
@@ -12,8 +13,8 @@ HEADER = ["agent", "says", "weight", "without it", "trusted", ""]
 
 def cells(facts: dict[str, Any], digits: Digits) -> list[list[str]]:
     """What each agent says, its weight, the answer without it, the others' trust in it, and notes; columns with any."""
-    present = {each["name"] for each in facts["agents"] if each["missing"] is None and not each["left_out"]}
-    rows = [_cells(each, present, digits) for each in _shown(facts["agents"])]
+    here = {each["name"] for each in present(facts)}
+    rows = [_cells(each, here, digits) for each in _shown(facts["agents"])]
     told = [k for k in range(len(HEADER)) if k == 0 or any(row[k] not in ("-", "") for row in rows)]
     return [[row[k] for k in told] for row in [HEADER, *rows]]
 
@@ -30,13 +31,13 @@ def _shown(agents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(agents, key=lambda each: -(each["weight"] or 0.0))[:LINES]
 
 
-def _cells(agent: dict[str, Any], present: set[str], digits: Digits) -> list[str]:
-    here = agent["name"] in present
+def _cells(agent: dict[str, Any], here: set[str], digits: Digits) -> list[str]:
+    took_part = agent["name"] in here
     return [
         one_line(agent["name"]),
         digits.write(agent["belief"]),
         share(agent["weight"]),
-        digits.write(agent["without"]) if here else "-",
-        share(trusted(agent, present)) if here else "-",
+        digits.write(agent["without"]) if took_part else "-",
+        share(trusted(agent, here)) if took_part else "-",
         ", ".join([MISSING] * (agent["missing"] is not None) + [one_line(kind(reason)) for reason in agent["flags"]]),
     ]

@@ -6,6 +6,7 @@ import numpy as np
 
 from degroot.answers import Consensus
 from degroot.exceptions import InvalidInput
+from degroot.explanations.facts import present
 from degroot.plot.canvas import COLOURS, GREY, axes, bare, called, legend
 from degroot.plot.matrix import among, matrix
 from degroot.points import Array
@@ -34,17 +35,14 @@ def rounds(answer: Consensus, i: int, output: int | str | None = None, *, ax: "A
     'round'
     """
     told = answer.explain(i, output).facts
-    places = [
-        k for k, agent in enumerate(told["agents"])
-        if agent["missing"] is None and not agent["left_out"] and agent["belief"] is not None
-    ]  # fmt: skip
+    agents = [agent for agent in present(told) if agent["belief"] is not None]
+    places = [answer.names.index(agent["name"]) for agent in agents]
     if answer.trust is None or not places:
         raise InvalidInput("`answer` must have the fields trust and beliefs; it has not.")
-    start = np.array([told["agents"][k]["belief"] for k in places])
+    start = np.array([agent["belief"] for agent in agents])
     path = _pooled(among(matrix(answer, told["point"]), places), start)
     ax = axes(ax)
-    weights = [told["agents"][k]["weight"] or 0.0 for k in places]
-    _lines(ax, path, [answer.names[k] for k in places], weights)
+    _lines(ax, path, [agent["name"] for agent in agents], [agent["weight"] or 0.0 for agent in agents])
     _end(ax, path, told["value"])
     ax.set(xlabel="round", xlim=(0, max(len(path) - 1, 1)))
     ax.set_ylabel(called(told, "belief"), parse_math=False)
