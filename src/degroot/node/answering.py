@@ -13,7 +13,7 @@ from degroot.node.questions import Asked, consult
 from degroot.node.recent import Question, Recent
 from degroot.node.session import Sessions
 from degroot.node.solving import Answered
-from degroot.node.wire import ROUNDS, SOLVE
+from degroot.node.ways import ROUNDS, SOLVE
 
 LARGEST = 1 << 20  # numbers of trust that are looked at where nobody has asked for them
 

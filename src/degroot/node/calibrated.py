@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.intervals import POINTS, Summary
-from degroot.node.scored import Model, models
+from degroot.node.scored import Model, listed, models
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed, array, tensor
 from degroot.points import Array
@@ -38,12 +38,12 @@ class Calibrated:
 def encode(told: Calibrated) -> v1.Calibrated:
     """What is told, ready to be sent."""
     message = v1.Calibrated(lacking=told.lacking, rows=told.rows)
-    message.models.extend(v1.Model(name=name, version=version) for name, version in told.models)
+    message.models.extend(listed(told.models))
     if told.squares is not None:
         message.squares.CopyFrom(tensor(told.squares))
     if told.near is not None:
-        for field, values in (("near", told.near.errors), ("spread", told.near.spread)):
-            getattr(message, field).CopyFrom(tensor(values))
+        message.near.CopyFrom(tensor(told.near.errors))
+        message.spread.CopyFrom(tensor(told.near.spread))
         message.effective.CopyFrom(tensor(told.near.effective))
     if told.summary is not None:
         message.ranks.extend(told.summary.ranks.tolist())

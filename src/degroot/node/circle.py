@@ -15,6 +15,7 @@ from degroot.node.membership import Membership, settle
 from degroot.node.metrics import Metrics
 from degroot.node.opinion import Opinion
 from degroot.node.rehearsed import Rehearsed
+from degroot.node.scored import listed
 from degroot.node.scores import OnDemand, Scores
 from degroot.node.threads import asked_model
 from degroot.node.v1 import collective_pb2 as v1
@@ -112,13 +113,13 @@ class Circle:
         seat = self.scores.seat
         description = described(self.configuration, seat.agent, seat.feature_names)
         description.model_version = seat.version
-        description.scored.extend(v1.Model(name=name, version=version) for name, version in seat.scored)
+        description.scored.extend(listed(seat.scored))
         description.members.extend(
             v1.Member(name=name, state=self.state(link), reason=link.trouble or "", progress=link.progress)
             for name, link in sorted(self.links.items())
         )
         if self.rehearsed is not None:
-            description.rehearsed.extend(v1.Model(name=n, version=version) for n, version in self.rehearsed.models)
+            description.rehearsed.extend(listed(self.rehearsed.models))
             description.calibrated = self.rehearsed.summary is not None
         return description
 
@@ -137,18 +138,7 @@ class Circle:
         """Ask a peer who it is, every now and then, and score its model when that is new."""
         told: str | None = ""
         while True:
-            try:
-                await link.describe(lambda description: self.accept(description, link.name))
-                await self.scores.score(link)
-                self.wiring.metrics.calibrated(link.name, link.progress)
-                trouble, link.setback = None, None
-            except PeerError as error:
-                trouble, link.setback = error.reason, error
-            except DeGrootError as error:
-                trouble, link.setback = str(error), error
-            except Exception as error:  # a mistake of ours: the peer is looked after all the same
-                trouble = f"{type(error).__name__}: {error}"
-                self._log.exception("a peer could not be looked after", peer=link.name)
+            trouble = await self._trouble(link)
             if trouble != told:
                 told = trouble
                 if trouble is None:
@@ -157,6 +147,21 @@ class Circle:
                     self._log.warning("peer not ready", peer=link.name, reason=trouble)
             self._count(self.wiring.metrics)
             await asyncio.sleep(self.configuration.timing.probe_seconds)
+
+    async def _trouble(self, link: Link) -> str | None:
+        """Look after a peer; what kept it from being ready, if anything did."""
+        try:
+            await link.describe(lambda description: self.accept(description, link.name))
+            await self.scores.score(link)
+            self.wiring.metrics.calibrated(link.name, link.progress)
+            link.setback = None
+            return None
+        except DeGrootError as error:
+            link.setback = error
+            return error.reason if isinstance(error, PeerError) else str(error)
+        except Exception as error:  # a mistake of ours: the peer is looked after all the same
+            self._log.exception("a peer could not be looked after", peer=link.name)
+            return f"{type(error).__name__}: {error}"
 
     def _count(self, metrics: Metrics) -> None:
         states = dict.fromkeys((READY, STALE, CALIBRATING, ABSENT), 0)

@@ -12,7 +12,6 @@ from degroot.addresses import check_loopback
 from degroot.answers import FIELDS, Consensus, asked
 from degroot.collective import Collective
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.intervals import rows_needed
 from degroot.node.access import NAME
 from degroot.node.configuration import IdentityFiles
 from degroot.node.faults import from_rpc
@@ -20,7 +19,8 @@ from degroot.node.identity import channel_credentials
 from degroot.node.replies import Replies, bounds
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.v1 import collective_pb2_grpc
-from degroot.node.wire import PROTOCOL, SOLVE, tensor
+from degroot.node.ways import SOLVE, check_coverage
+from degroot.node.wire import PROTOCOL, tensor
 from degroot.points import Array
 from degroot.progress import progress
 from degroot.tables import as_table, column_names, row_labels, same_columns, to_numbers
@@ -121,7 +121,7 @@ class RemoteCollective(Collective):
         With a `coverage`, by solving only, there are `lower` and `upper`, or `sets` of classes: once the nodes have
         rehearsed, which they do by themselves.
         """
-        self._check_coverage(coverage)
+        check_coverage(coverage, self._terms["way"])
         names = [name for name in asked(fields, FIELDS) if not self._hidden(name, fields)]
         X = as_table(X)
         points = np.asarray(to_numbers(X), np.float64)
@@ -165,13 +165,6 @@ class RemoteCollective(Collective):
     def _hidden(self, name: str, fields: Sequence[str] | str) -> bool:
         """By rounds nobody sees trust: it is left out unless it was asked for by name, which is an error."""
         return name == "trust" and self._terms["way"] != SOLVE and fields is FIELDS
-
-    def _check_coverage(self, coverage: float | None) -> None:
-        if coverage is None:
-            return
-        rows_needed(coverage)
-        if self._terms["way"] != SOLVE:
-            raise InvalidInput(f"Intervals must be asked for by solving, way={SOLVE!r}; got {self._terms['way']!r}.")
 
     def _answers(
         self, points: Array, fields: Sequence[str], names: Sequence[str] | None, coverage: float | None

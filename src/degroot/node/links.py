@@ -14,18 +14,19 @@ from tritonclient.grpc import service_pb2_grpc
 from degroot.exceptions import DeGrootError
 from degroot.node import inference
 from degroot.node.access import NAME
-from degroot.node.configuration import Limits, Peer
+from degroot.node.configuration import OPINION, Limits, Peer
 from degroot.node.conversation import Conversation
 from degroot.node.faults import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
 from degroot.node.ledger import OUT, Ledger
 from degroot.node.metrics import Metrics
 from degroot.node.pace import Pace
+from degroot.node.patience import patiently
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.v1 import collective_pb2_grpc
 from degroot.node.wire import PROTOCOL
 from degroot.points import Array
 
-PAUSE, TRIES = 0.2, 50  # seconds before a query that was over a limit is tried again, and how often
+REHEARSAL = "rehearsal"  # what a question is called whose points are rows of the one who asks
 SPARE = 4  # streams that are kept open while nothing is asked
 
 
@@ -60,6 +61,11 @@ class Wiring:
             return grpc.aio.insecure_channel(peer.address, options)
         options.append(("grpc.ssl_target_name_override", peer.name))
         return grpc.aio.secure_channel(peer.address, self.credentials, options)
+
+
+def kind_of(question: v1.Question) -> str:
+    """What a question is called in ledgers."""
+    return REHEARSAL if question.rehearsal else OPINION
 
 
 class Link:
@@ -130,15 +136,12 @@ class Link:
     async def infer(self, points: Array, version: str) -> Any:
         """What the peer's model says of points; where that is over a limit, a little later."""
         request = inference.request(self.name, version, points)
-        for left_over in reversed(range(TRIES)):
+
+        async def once() -> Any:
             self._record(inference.MODEL_QUERY, len(points), request.ByteSize())
-            try:
-                return await self._call(self._model.ModelInfer, request)
-            except PeerRefused as error:
-                if left_over == 0 or _as_any(error.__cause__).code() is not StatusCode.RESOURCE_EXHAUSTED:
-                    raise
-                await asyncio.sleep(PAUSE)
-        raise PeerRefused(self.name, "was never asked")  # there is a last try
+            return await self._call(self._model.ModelInfer, request)
+
+        return await patiently(once)
 
     def pool(self) -> Any:
         """A stream for pooling with the peer."""
@@ -159,8 +162,7 @@ class Link:
         if self._free:
             with suppress(grpc.RpcError):
                 return await self._asked(self._free.pop(), question)
-            kind = "rehearsal" if question.rehearsal else "opinion"
-            self._record(kind, question.points.shape[0], question.ByteSize())  # it is sent again
+            self._record(kind_of(question), question.points.shape[0], question.ByteSize())  # it is sent again
         if self._closed:
             raise PeerUnreachable(self.name, LEFT)
         return await self._asked(Conversation(self._collective.Opinion(metadata=self._metadata())), question)

@@ -9,6 +9,7 @@ from degroot.node.faults import told_to_peers
 from degroot.node.limits import Exceeded
 from degroot.node.opinion import Opinion, encode_expectation
 from degroot.node.rounds import Held, Terms, check_rule, take_part
+from degroot.node.scored import listed
 from degroot.node.session import Lost, Session, Sessions
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed, array, check_protocol, tensor
@@ -95,7 +96,7 @@ class Member:
 def _ready(opinion: Opinion) -> v1.Ready:
     """What the asked node is told before the first round: beliefs and expectations, and no errors."""
     ready = v1.Ready(model_version=opinion.version, beliefs=tensor(opinion.beliefs))
-    ready.scored.extend(v1.Model(name=name, version=version) for name, version in opinion.scored)
+    ready.scored.extend(listed(opinion.scored))
     if opinion.expectation is not None:
         ready.expectation.CopyFrom(encode_expectation(opinion.expectation))
     return ready

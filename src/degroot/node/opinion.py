@@ -7,7 +7,7 @@ import numpy as np
 from degroot.expectations import Expected
 from degroot.node import calibrated
 from degroot.node.calibrated import Calibrated
-from degroot.node.scored import Model, models
+from degroot.node.scored import Model, listed, models
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed, array, tensor
 from degroot.points import Array
@@ -42,7 +42,7 @@ class Opinion:
 def encode(opinion: Opinion, number: int) -> v1.OpinionReply:
     """An opinion, ready to be sent in reply to a question."""
     reply = v1.OpinionReply(id=number, model_version=opinion.version, beliefs=tensor(opinion.beliefs))
-    reply.scored.extend(v1.Model(name=name, version=version) for name, version in opinion.scored)
+    reply.scored.extend(listed(opinion.scored))
     for name in ("errors", "moments", "spread", "effective"):
         values = getattr(opinion, name)
         if values is not None:

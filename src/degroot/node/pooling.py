@@ -69,8 +69,6 @@ def _check(circle: Circle, asked: Asked) -> None:
     check_rule(seat)
     if "trust" in asked.fields:
         raise InvalidInput("Rounds show nobody's trust: `fields` must not include 'trust'; it does.")
-    if asked.coverage is not None:
-        raise InvalidInput("Intervals must be asked for by solving, way='solve'; got way='rounds'.")
     if circle.set_aside():
         raise InvalidInput(
             "Rounds need agents that score their own models; "

@@ -7,11 +7,10 @@ from functools import partial
 from itertools import count
 
 from degroot.exceptions import InvalidInput
-from degroot.intervals import rows_needed
 from degroot.node.circle import Circle
 from degroot.node.faults import BadReply, PeerError
 from degroot.node.intervals import bounded, calibrated
-from degroot.node.links import Link
+from degroot.node.links import Link, kind_of
 from degroot.node.membership import Membership
 from degroot.node.opinion import Opinion, decode
 from degroot.node.seat import FEW, Seat
@@ -22,7 +21,6 @@ from degroot.node.wire import PROTOCOL, Malformed, tensor
 from degroot.points import Array
 from degroot.rules import MOMENTS
 
-REHEARSAL = "rehearsal"  # what a question is called whose points are rows of the one who asks
 IMPOSSIBLE = "its opinion is none that rows could give"
 _numbers = count(1)
 
@@ -40,8 +38,6 @@ class Asked:
 async def consult(circle: Circle, asked: Asked) -> Answered:
     """The collective's answer in one round."""
     aside, missing = circle.set_aside(), circle.troubled()
-    if asked.coverage is not None:
-        rows_needed(asked.coverage)  # refuses one that is none
     opinions = await _gathered(circle, asked, missing)
     while True:
         scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
@@ -79,11 +75,10 @@ def asking(points: Array, **wanted: bool) -> v1.Question:
 
 async def _gathered(circle: Circle, asked: Asked, missing: dict[str, str]) -> dict[str, Opinion]:
     """Everybody's opinion; who has none that can be used becomes `missing`."""
-    seat, wanted = circle.scores.seat, {"spread": circle.spread, "guard": asked.guard}
-    wanted |= {"interval": asked.coverage is not None}
-    question = asking(asked.points, **wanted)
+    wanted = {"spread": circle.spread, "guard": asked.guard, "interval": asked.coverage is not None}
+    seat, question = circle.scores.seat, asking(asked.points, **wanted)
     links = [link for name, link in circle.links.items() if name not in missing]
-    circle.wiring.record([link.name for link in links], "opinion", len(asked.points), question.ByteSize())
+    circle.wiring.record([link.name for link in links], kind_of(question), len(asked.points), question.ByteSize())
     waiting = [asyncio.create_task(heard(link, question, len(asked.points), seat)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own opinion

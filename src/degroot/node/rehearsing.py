@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from grpc import StatusCode
 from numpy.typing import NDArray
 
 from degroot.exceptions import DeGrootError
 from degroot.node.calibrated import Calibrated
 from degroot.node.circle import Circle
-from degroot.node.faults import PeerError, PeerRefused
+from degroot.node.faults import PeerError
+from degroot.node.links import kind_of
 from degroot.node.opinion import Opinion
-from degroot.node.questions import REHEARSAL, asking, heard
+from degroot.node.patience import patiently
+from degroot.node.questions import asking, heard
 from degroot.node.rehearsed import Rehearsed, class_scores_of, errors_at, scores_of
-from degroot.node.scored import Model
+from degroot.node.scored import Model, listed
 from degroot.node.scores import OnDemand
 from degroot.node.seat import Seat
 from degroot.node.solving import Impossible
@@ -34,7 +35,6 @@ CHUNK = 256  # rows put to everybody at once
 CALM = 10  # looks at which the same nodes are ready, before those who are there but not ready are not waited for
 MOST, WITHIN = 60, 600.0  # tries in so many seconds, at most: rows leave at each
 APART = 10.0  # seconds for which it is done without a peer that failed
-PAUSE, TRIES = 0.2, 50  # seconds before a question that was over a limit is put again, and how often
 ON_DEMAND = 'with `queries = "on-demand"` its rows are not sent to everybody'
 FAILED = "it could not rehearse, and its log says why"
 WAITING = "it waits until enough nodes have scored each other"
@@ -75,11 +75,12 @@ class Rehearsals:
     async def look(self) -> None:
         """Rehearse, or sum up, if it is due."""
         circle, away = self._circle, self._away()
-        models = answering(circle, away)
+        models = taking_part(circle, away)
         self._calm = self._calm + 1 if models == self._seen else 0
         self._seen, done = models, circle.rehearsed
         try:
             if done is None or not serves(done, models, circle.names):
+                circle.lacking = WAITING
                 if self._settled(models, away) and self._may():
                     circle.lacking = "it is rehearsing"
                     circle.rehearsed = await self._rehearsed(circle.scores.seat, models)
@@ -99,7 +100,6 @@ class Rehearsals:
 
     def _settled(self, models: Sequence[Model], away: Mapping[str, str]) -> bool:
         """Whether enough take part, and everybody who is there does, or others have been waited for."""
-        self._circle.lacking = WAITING
         there = len(set(self._circle.names) - set(away))
         least = 2 if self._circle.scores.seat.agent.scored_by_peers else 1  # somebody has to score its model
         enough = len(models) >= max(least, self._circle.configuration.needed)
@@ -115,9 +115,10 @@ class Rehearsals:
         return True
 
     def _all_rehearsed(self, models: Sequence[Model]) -> bool:
+        """Whether all peers among them have said that they have rehearsed with the same models."""
         links = [self._circle.links[name] for name, _ in models if name in self._circle.links]
-        told = [() if link.description is None else link.description.rehearsed for link in links]
-        return all(tuple(Model(each.name, each.version) for each in each_told) == models for each_told in told)
+        told = [[] if link.description is None else link.description.rehearsed for link in links]
+        return all(list(rehearsed) == listed(models) for rehearsed in told)
 
     async def _rehearsed(self, seat: Seat, models: tuple[Model, ...]) -> Rehearsed:
         rows, aside = sampled(seat.agent), self._circle.set_aside()
@@ -165,18 +166,18 @@ class Rehearsals:
         """What one node says of points; where that is over a limit, a little later."""
         circle, seat = self._circle, self._circle.scores.seat
         question = asking(points, spread=circle.spread, interval=interval, rehearsal=True)
-        for left_over in reversed(range(TRIES)):
-            circle.wiring.record([name], REHEARSAL, len(points), question.ByteSize())
+
+        async def once() -> Opinion:
+            circle.wiring.record([name], kind_of(question), len(points), question.ByteSize())
             reply = await heard(circle.link(name), question, len(points), seat)
-            if isinstance(reply, Opinion):
-                return reply
-            if left_over == 0 or not _over_a_limit(reply):
+            if isinstance(reply, PeerError):
                 raise reply
-            await asyncio.sleep(PAUSE)
-        raise PeerRefused(name, "was never asked")  # there is a last try
+            return reply
+
+        return await patiently(once)
 
 
-def answering(circle: Circle, away: Mapping[str, str]) -> tuple[Model, ...]:
+def taking_part(circle: Circle, away: Mapping[str, str]) -> tuple[Model, ...]:
     """The models of those who are there and have scored each other as they are now, this node among them."""
     links = {name: link for name, link in circle.links.items() if link.description is not None}
     seat, me = circle.scores.seat, circle.configuration.name
@@ -215,8 +216,3 @@ def _check_rehearsed(name: str, opinion: Opinion, models: tuple[Model, ...]) -> 
     if told is None or told.models != models:
         raise Changed(f"{name} has rehearsed with other models than was told.")
     return told
-
-
-def _over_a_limit(error: BaseException) -> bool:
-    cause: Any = error.__cause__
-    return isinstance(error, PeerRefused) and cause is not None and cause.code() is StatusCode.RESOURCE_EXHAUSTED

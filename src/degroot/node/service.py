@@ -14,16 +14,18 @@ from degroot.node.answering import Answering
 from degroot.node.configuration import ASK, OPINION
 from degroot.node.faults import told_to_peers
 from degroot.node.limits import Exceeded
+from degroot.node.links import kind_of
 from degroot.node.member import Member
 from degroot.node.membership import TooFew
 from degroot.node.opinion import encode
 from degroot.node.pooling import Until
-from degroot.node.questions import REHEARSAL, Asked, checked
+from degroot.node.questions import Asked, checked
 from degroot.node.rounds import MOST
 from degroot.node.solving import Answered
 from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.v1 import collective_pb2_grpc
-from degroot.node.wire import ROUNDS, SOLVE, Malformed, array, check_protocol, tensor
+from degroot.node.ways import ROUNDS, SOLVE, check_coverage, check_way
+from degroot.node.wire import Malformed, array, check_protocol, tensor
 from degroot.points import Array
 
 AHEAD = 2  # batches of one stream that wait for those before them
@@ -52,7 +54,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             while (question := await visit.next_message()) is not None:
                 await visit.refusing(check_protocol, question.protocol)
                 points = await visit.refusing(self._points, question.points)
-                kind = REHEARSAL if question.rehearsal else OPINION
+                kind = kind_of(question)
                 await visit.message(kind, len(points), question.ByteSize())
                 reply = await self._opinion(question, points)
                 await visit.reply(kind, len(points), reply)
@@ -127,8 +129,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
     def _asked(self, request: v1.ConsultRequest) -> Asked:
         """What is asked, if it makes sense."""
         check_protocol(request.protocol)
-        if request.way not in ("", SOLVE, ROUNDS):
-            raise Malformed(f"`way` must be {SOLVE!r} or {ROUNDS!r}; got {request.way[:100]!r}.")
+        check_way(request.way or SOLVE)
         if request.way == ROUNDS and not (0.0 <= request.tolerance < 1.0 and 0 < request.rounds <= MOST):
             raise Malformed(
                 f"Rounds must have a tolerance from 0 to 1 and a number from 1 to {MOST}; "
@@ -138,6 +139,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         points = checked(self._points(request.points, None), list(request.feature_names), seat)
         fields = asked(list(request.fields), FIELDS)
         coverage = request.coverage if request.HasField("coverage") else None
+        check_coverage(coverage, request.way or SOLVE)
         return Asked(points, fields, seat.guarded and not request.unguarded, coverage)
 
     def _points(self, message: v1.Tensor, features: int | None = -1) -> Array:

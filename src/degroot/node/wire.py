@@ -10,7 +10,6 @@ from degroot.node.v1 import collective_pb2 as v1
 from degroot.points import Array
 
 PROTOCOL = 1
-SOLVE, ROUNDS = "solve", "rounds"  # the ways of answering
 LITTLE = np.dtype("<f8")
 LARGEST_EMPTY = 1 << 40
 

@@ -8,7 +8,7 @@ from degroot.node.page.desk import Desk
 from degroot.node.page.encoding import KIND, reply
 from degroot.node.page.inquiries import FILE_BYTES, FORM_BYTES, Inquiry, Terms, TooMuch, filed, typed
 from degroot.node.threads import computed
-from degroot.node.wire import SOLVE
+from degroot.node.ways import SOLVE
 
 
 def ask_routes(desk: Desk, admitted: Any, features: list[str]) -> APIRouter:

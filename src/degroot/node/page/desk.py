@@ -24,7 +24,8 @@ from degroot.node.replies import Replies, bounds
 from degroot.node.service import encoded
 from degroot.node.threads import computed
 from degroot.node.v1 import collective_pb2 as v1
-from degroot.node.wire import PROTOCOL, SOLVE, tensor
+from degroot.node.ways import SOLVE
+from degroot.node.wire import PROTOCOL, tensor
 from degroot.points import Array
 
 AT_WORK = 4  # questions at a time

@@ -12,8 +12,7 @@ import numpy as np
 
 from degroot import datafiles
 from degroot.exceptions import InvalidInput
-from degroot.intervals import rows_needed
-from degroot.node.wire import ROUNDS, SOLVE
+from degroot.node.ways import SOLVE, check_coverage, check_way
 from degroot.points import Array
 
 FORM = "form"  # where rows come from that were typed
@@ -42,12 +41,8 @@ class Terms:
 
     def checked(self) -> "Terms":
         """Itself, if it makes sense."""
-        if self.way not in (SOLVE, ROUNDS):
-            raise InvalidInput(f"`way` must be {SOLVE!r} or {ROUNDS!r}; got {self.way[:NAME]!r}.")
-        if self.coverage is not None:
-            rows_needed(self.coverage)
-            if self.way != SOLVE:
-                raise InvalidInput(f"Intervals must be asked for by solving, `way` {SOLVE!r}; got {self.way!r}.")
+        check_way(self.way)
+        check_coverage(self.coverage, self.way)
         return self
 
 
