@@ -1,4 +1,23 @@
+import sys
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("degroot", deadline=None)  # the first call of a kernel compiles it
 settings.load_profile("degroot")
+
+
+@pytest.fixture
+def degroot(monkeypatch, capsys):
+    """Run a command in this process: its exit code, and what it prints and complains of."""
+    from degroot import cli
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["degroot", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    return run

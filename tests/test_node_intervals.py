@@ -1,19 +1,21 @@
 """Intervals over real nodes: those of one process on the same rows; outcomes inside as often as asked for."""
 
-import sys
 import time
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 from consortium import Consortium
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
 
-from degroot import Agent, Collective, InvalidInput, cli
+from degroot import Agent, Collective, InvalidInput
 from degroot.answers import Consensus
 from degroot.cli.answers import columns
 from degroot.exceptions import DeGrootError
@@ -24,6 +26,7 @@ from degroot.node.intervals import calibrated as all_calibrated
 from degroot.node.opinion import Opinion
 from degroot.node.rehearsing import serves
 from degroot.node.scored import Model
+from degroot.node.v1 import collective_pb2 as v1
 from degroot.node.wire import Malformed
 from degroot.rehearsal import ROWS
 
@@ -116,25 +119,16 @@ def test_what_cannot_be_asked_for_is_said(three, points):
         nodes.consult(points, coverage=0.9)
 
 
-def degroot_ask(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["degroot", "ask", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    return ended.value.code or 0
-
-
-def test_degroot_ask_writes_intervals(three, points, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    pd.DataFrame(points, columns=["x0", "x1"]).to_csv("points.csv", index=False)
-    command = ["--config", three.folder / "node1" / "node.toml", "--input", "points.csv", "--coverage"]
-    assert degroot_ask(monkeypatch, *command, 0.9, "--output", "answers.csv") == 0
+def test_degroot_ask_writes_intervals(three, points, tmp_path, degroot):
+    pd.DataFrame(points, columns=["x0", "x1"]).to_csv(tmp_path / "points.csv", index=False)
+    config = three.folder / "node1" / "node.toml"
+    command = ["ask", "--config", config, "--input", tmp_path / "points.csv", "--coverage"]
+    assert degroot(*command, 0.9, "--output", tmp_path / "answers.csv")[0] == 0
     table = pd.read_csv(tmp_path / "answers.csv")
     assert list(table.columns)[:4] == ["value", "standard_error", "lower", "upper"]
     expected = three.collective().calibrate().consult(points, coverage=0.9)
     assert_allclose(table[["lower", "upper"]], np.c_[expected.lower, expected.upper], **CLOSE)
-    capsys.readouterr()
-    assert degroot_ask(monkeypatch, *command, 2) == 2
-    assert capsys.readouterr().err == "degroot: `coverage` must lie between 0 and 1; got 2.0.\n"
+    assert degroot(*command, 2) == (2, "", "degroot: `coverage` must lie between 0 and 1; got 2.0.\n")
 
 
 def test_rehearsed_rows_are_in_the_ledgers(three):
@@ -147,10 +141,11 @@ def test_rehearsed_rows_are_in_the_ledgers(three):
             assert line.rows >= 2 * agent.n_rows
 
 
+STANDARDISED = {"rule": "trust-average", "guard": False, "space": StandardScaler()}
 SETTINGS = [
     ('rule = "stacking"', {"rule": "stacking"}, "", {}),
     ('rule = "average"', {"rule": "average"}, "", {}),
-    ('rule = "trust-average"\nguard = false', {"rule": "trust-average", "guard": False}, 'space = "standardise"', {}),
+    ('rule = "trust-average"\nguard = false', STANDARDISED, 'space = "standardise"', {}),
     ("neighbours = 12", {"neighbours": 12}, 'own_predictions = "peers"', {"own_predictions": "peers"}),
 ]
 
@@ -159,10 +154,6 @@ SETTINGS = [
 @pytest.mark.parametrize(("settings", "chosen", "data", "of_agents"), SETTINGS)
 def test_other_settings(tmp_path, settings, chosen, data, of_agents):
     agents = list(unlike(3, (90, 2300), **of_agents))  # one of them rehearses with a sample
-    if "space" in data:
-        from sklearn.preprocessing import StandardScaler
-
-        chosen = chosen | {"space": StandardScaler()}
     X = np.random.default_rng(4).normal(size=(30, 2))
     with Consortium(tmp_path, 2, agents=agents, settings=settings, data=data) as made:
         made.fork().ready()
@@ -258,8 +249,6 @@ def _seen():
 
 
 def _replace_model(path, model):
-    import skops.io
-
     skops.io.dump(model, path.with_suffix(".new"))
     path.with_suffix(".new").replace(path)
 
@@ -352,10 +341,6 @@ def test_what_no_rows_could_give_is_refused(wrong, why):
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_or_make_sense(noise):
-    from google.protobuf.message import DecodeError
-
-    from degroot.node.v1 import collective_pb2 as v1
-
     try:
         found = decode(v1.Calibrated.FromString(noise), 3, 1, classes=False)
     except (DecodeError, Malformed):
