@@ -42,6 +42,8 @@ def log_model(collective: Collective, name: str = FOLDER, **about: Any) -> Any:
 
     Examples
     --------
+    With a store at hand (MLflow's own code warns, so that a test of this file cannot run it; the page on models does):
+
     >>> info = log_model(collective, "prices", registered_model_name="prices")  # doctest: +SKIP
     >>> load_model("models:/prices/1").predict(X)  # doctest: +SKIP
     """
@@ -60,7 +62,19 @@ def save_model(
     metadata: dict[str, Any] | None = None,
     pip_requirements: list[str] | None = None,
 ) -> None:
-    """Put a collective into a new folder, as an MLflow model. Its signature is made of its features and outputs."""
+    """Put a collective into a new folder, as an MLflow model. Its signature is made of its features and outputs.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.linear_model import Ridge
+    >>> from degroot import Agent
+    >>> rows, folder = np.arange(12.0)[:, None], tempfile.mkdtemp()
+    >>> agents = [Agent(Ridge().fit(rows, k * rows[:, 0]), rows, rows[:, 0], f"agent {k}") for k in (1, 2)]
+    >>> save_model(Collective(agents), f"{folder}/prices")
+    >>> load_model(f"{folder}/prices").names
+    ('agent 1', 'agent 2')
+    """
     models, pyfunc = _mlflow("mlflow.models"), _mlflow("mlflow.pyfunc")
     if not isinstance(collective, Collective):
         raise InvalidInput(f"The model must be a Collective; got a {type(collective).__name__}.")
@@ -84,7 +98,14 @@ def save_model(
 def load_model(model_uri: str, dst_path: str | Path | None = None, **options: Any) -> Collective:
     """The collective at ``models:/…``, ``runs:/…``, or in a folder. What `save` wrote is mapped, so it has to stay.
 
-    `dst_path` is where a copy goes, if MLflow has to fetch it; `options` are those of `Collective.load`.
+    `dst_path` is where a copy goes, if MLflow has to fetch it; `options` are those of `Collective.load`. `save_model`
+    and `log_model` have examples.
+
+    Examples
+    --------
+    >>> load_model(".")
+    Traceback (most recent call last):
+    degroot.exceptions.InvalidInput: The MLflow model must be a collective, with a folder 'collective'; . has none.
     """
     download = _mlflow("mlflow.artifacts").download_artifacts
     if Path(model_uri).is_dir():
