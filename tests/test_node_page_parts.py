@@ -27,6 +27,7 @@ from degroot.node.page.leak import Leak
 from degroot.node.page.live import Live
 from degroot.node.page.orders import ordered
 from degroot.node.page.overview import Overview
+from degroot.node.page.regions import regions
 from degroot.node.page.trust import FEWEST, Agents, summary
 from degroot.node.recent import KEPT, Question, Recent
 from degroot.node.sample import OF_ONE, Answers, Sample
@@ -240,6 +241,20 @@ def test_trust_is_the_mean_of_what_is_known_and_who_changes_nothing_could_be_dro
     told = summary(Agents.of([Answers(("a", "b"), points[: FEWEST - 1], few)]), ())
     assert [each["droppable"] for each in told["agents"]] == [False, False]
     assert told["agents"][1]["why"].startswith("too few points")
+
+
+def test_a_feature_with_few_values_has_a_cell_for_each_and_a_common_value_has_one_of_its_own():
+    sex, age = np.repeat([1.0, 2.0], 40), np.tile(np.arange(40.0), 2)
+    doses = np.concatenate([np.zeros(70), np.arange(1.0, 11.0)])
+    points, weights = np.stack([sex, age, doses], axis=1), np.eye(2)[(sex - 1.0).astype(int)]
+    agents = Agents.of([Answers(("a", "b"), points, {"weights": weights})])
+    told = regions(agents, ["sex", "age", "doses"], "sex", "age", 4)
+    assert (told["x_edges"], told["x_values"], told["y_values"]) == ([1.0, 2.0, 2.0], True, False)
+    assert told["y_edges"] == [0.0, 10.0, 20.0, 30.0, 39.0]
+    assert [each["points"] for each in told["cells"]] == [10] * 8
+    assert [each["top"] for each in told["cells"]] == ["a"] * 4 + ["b"] * 4
+    told = regions(agents, ["sex", "age", "doses"], "doses", "doses", 4)
+    assert [each["points"] for each in told["cells"]] == [70, 10]
 
 
 def test_the_last_questions_are_counted_and_few_are_looked_at():

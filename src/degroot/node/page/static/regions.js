@@ -22,7 +22,7 @@ export function regions(plane, names, show) {
         h(
           "tr",
           {},
-          h("th", { scope: "row", title: range(plane.y_edges, iy) }, ticks(plane.y_edges)[iy]),
+          h("th", { scope: "row", title: place(plane, "y", iy) }, ticks(plane, "y")[iy]),
           [...Array(columns).keys()].map((ix) => entry(cells.get(`${ix} ${iy}`), names, show, plane, ix, iy, most)),
         ),
       ),
@@ -35,7 +35,7 @@ export function regions(plane, names, show) {
         {},
         h("td", {}),
         [...Array(columns).keys()].map((ix) =>
-          h("th", { scope: "col", title: range(plane.x_edges, ix) }, ticks(plane.x_edges)[ix]),
+          h("th", { scope: "col", title: place(plane, "x", ix) }, ticks(plane, "x")[ix]),
         ),
       ),
     ),
@@ -45,7 +45,7 @@ export function regions(plane, names, show) {
     h(
       "p",
       { class: "hint" },
-      `Across: ${plane.x}; up: ${plane.y}. Each cell begins at the number below, or left of, it.`,
+      `Across: ${plane.x}; up: ${plane.y}. ${meaning(plane)}`,
     ),
     show === "top" ? legend(names, plane) : null,
   ];
@@ -55,7 +55,7 @@ function entry(found, names, show, plane, ix, iy, most) {
   if (!found || !found.points) return h("td", { class: "none" }, h("span", { class: "unseen" }, "no points"));
   const k = show === "top" ? leader(found, names) : Number(show);
   const weight = found.weights[k];
-  const where = `${plane.x} ${range(plane.x_edges, ix)}, ${plane.y} ${range(plane.y_edges, iy)}`;
+  const where = `${plane.x} ${place(plane, "x", ix)}, ${plane.y} ${place(plane, "y", iy)}`;
   const title = `${names[k]} ${percent(weight)}; ${plural(found.points, "point")}; ${where}`;
   return h(
     "td",
@@ -83,8 +83,17 @@ function legend(names, plane) {
   );
 }
 
-/** Edges with as many decimals as tell them apart. */
-function ticks(edges) {
+/** What the numbers beside the cells are. */
+function meaning({ x, y, x_values, y_values }) {
+  if (x_values && y_values) return "Each cell is one value of both.";
+  const begins = "Each cell begins at the number below, or left of, it";
+  return x_values || y_values ? `${begins}; those of ${x_values ? x : y} are one value each.` : `${begins}.`;
+}
+
+/** Edges with as many decimals as tell them apart; values as they are. */
+function ticks(plane, axis) {
+  const edges = plane[`${axis}_edges`];
+  if (plane[`${axis}_values`]) return edges.map(number);
   const gaps = edges
     .slice(1)
     .map((each, i) => each - edges[i])
@@ -93,4 +102,7 @@ function ticks(edges) {
   return edges.map((each) => number(Number(each.toFixed(decimals)) || 0));
 }
 
-const range = (edges, i) => `${number(edges[i])} to ${number(edges[i + 1])}`;
+function place(plane, axis, i) {
+  const edges = plane[`${axis}_edges`];
+  return plane[`${axis}_values`] ? number(edges[i]) : `${number(edges[i])} to ${number(edges[i + 1])}`;
+}
