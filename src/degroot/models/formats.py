@@ -68,11 +68,10 @@ def opened(file: Path, content: bytes, opener: Callable[[bytes], Any]) -> Any:
         raise
     except Exception as error:
         raise InvalidInput(
-            f"The model must be a {file.suffix.lower()} file; {file} cannot be opened: {_line(error)}."
+            f"The model must be a {file.suffix.lower()} file; {file} cannot be opened: {first_line(error)}."
         ) from error
 
 
-def _line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """What went wrong, without the library's own traces."""
-    first, *_ = [line for line in told(error).splitlines() if line.strip()]
-    return first.rstrip(".: ")
+    return told(error).splitlines()[0].rstrip(".: ")

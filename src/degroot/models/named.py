@@ -7,10 +7,10 @@ from typing import Any
 
 from degroot.addresses import split
 from degroot.exceptions import InvalidInput
+from degroot.models.entry import SCHEME
 from degroot.models.registered import SCHEMES
 from degroot.models.source import ModelSource, load
 
-SERVED = "grpc://"
 NEEDED = "Models in files need extra packages: pip install 'degroot[batch]'"
 NEEDED_AT_ADDRESS = "Models at an address need extra packages: pip install 'degroot[node]'"
 
@@ -54,7 +54,7 @@ def load_model(source: str | Path, *, classes: Sequence[Any] | None = None, unsa
 
 def is_address(text: str) -> bool:
     """Whether this is an address, not a file."""
-    return text.startswith((SERVED, *SCHEMES))
+    return text.startswith((SCHEME, *SCHEMES))
 
 
 def named(source: str | Path) -> ModelSource:
@@ -64,10 +64,10 @@ def named(source: str | Path) -> ModelSource:
     text = str(source)
     if text.startswith(SCHEMES):
         return ModelSource(uri=text)
-    if not text.startswith(SERVED):
+    if not text.startswith(SCHEME):
         return ModelSource(file=Path(source).expanduser())
-    address, _, name = text.removeprefix(SERVED).partition("/")
+    address, _, name = text.removeprefix(SCHEME).partition("/")
     if not name:
-        raise InvalidInput(f'A served model must be "{SERVED}host:port/name"; got {text!r}.')
+        raise InvalidInput(f'A served model must be "{SCHEME}host:port/name"; got {text!r}.')
     split(address, "The address of a served model")
     return ModelSource(address=address, name=name)

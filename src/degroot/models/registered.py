@@ -9,7 +9,7 @@ from typing import Any
 
 from degroot.exceptions import InvalidInput
 from degroot.models.estimators import predicting
-from degroot.models.formats import VERSION_DIGITS, check_kind, content_of, open_content
+from degroot.models.formats import VERSION_DIGITS, check_kind, content_of, first_line, open_content
 from degroot.models.numbered import refuse_labels
 from degroot.tables import told
 
@@ -161,5 +161,4 @@ def _asked(uri: str, name: str, alias: str | None, tracking: str | None) -> str:
 
 
 def _refused(uri: str, error: Exception) -> InvalidInput:
-    first = next((line for line in told(error).splitlines() if line.strip()), type(error).__name__)
-    return InvalidInput(f"The model must be one that MLflow has; {uri}: {first.rstrip('.: ')}.")
+    return InvalidInput(f"The model must be one that MLflow has; {uri}: {first_line(error)}.")

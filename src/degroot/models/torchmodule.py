@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from degroot.exceptions import InvalidInput
+from degroot.models.formats import first_line
 from degroot.models.onnxfile import OnnxModel, from_onnx
-from degroot.tables import told
 
 NEEDED = "A torch module needs extra packages: pip install torch onnxscript"
 TRIED = (1, 2, 7)  # rows about which both are asked
@@ -49,8 +49,7 @@ def from_torch(module: Any, n_features: int) -> OnnxModel:
     except InvalidInput:
         raise
     except Exception as error:
-        first = told(error).splitlines()[0].rstrip(".: ")
-        raise InvalidInput(f"A torch module must be one that torch can export to ONNX; {first}.") from error
+        raise InvalidInput(f"A torch module must be one that torch can export to ONNX; {first_line(error)}.") from error
     return model
 
 
