@@ -327,7 +327,7 @@ def test_a_row_that_is_not_there_cannot_be_explained(degroot, place):
         "--row must be one of the 60 rows of new.csv; got 61"
         in degroot(*asked, "--collective", "out", "--row", "61")[2]
     )
-    assert "Either --collective or a node must say who is asked; got neither" in degroot(*asked)[2]
+    assert "Either --collective or --node must say who is asked; got neither" in degroot(*asked)[2]
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from degroot.cli.complaints import stopping_at_once
-from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, connected
+from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, check_one, connected
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
 
@@ -32,9 +32,7 @@ def explain(
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
     """Explain the collective answer about one row: who carries it, who disagrees, how stable it is."""
-    if (collective is None) == (node is None and config is None):
-        came = "neither" if collective is None else "both"
-        raise InvalidInput(f"Either --collective or a node must say who is asked; got {came}.")
+    check_one(collective, node or config)
     asked: AbstractContextManager[Any] = (
         nullcontext(_loaded(collective, unsafe_pickle))
         if collective is not None

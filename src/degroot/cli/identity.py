@@ -1,4 +1,4 @@
-"""Which node is asked, and who asks: the options that `ask` and `predict` share."""
+"""Which node is asked, and who asks: the options that `ask`, `explain` and `predict` share."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +25,13 @@ Config = Annotated[Path | None, typer.Option(metavar="FILE", help="A node's TOML
 InsecureLoopback = Annotated[
     str | None, typer.Option(metavar="NAME", help="Without certificates, on this machine, as NAME.")
 ]
+
+
+def check_one(collective: Path | None, node: str | Path | None) -> None:
+    """Refuse both a collective in a file and one of nodes, or neither."""
+    if (collective is None) == (node is None):
+        came = "neither" if collective is None else "both"
+        raise InvalidInput(f"Either --collective or --node must say who is asked; got {came}.")
 
 
 @contextmanager

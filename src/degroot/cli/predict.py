@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from degroot.cli.complaints import STOPPED, complain, stopping_at_once
-from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, connected
+from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, check_one, connected
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
 
@@ -72,7 +72,8 @@ def predict(
     except ImportError as error:
         raise InvalidInput(f"Large files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
-    _check_options(collective, node or config, engine, address)
+    check_one(collective, node or config)
+    _check_options(collective, engine, address)
     given, named = [*input_, *(more or ())], None if fields is None else _listed([fields])
     batch.check(given, output, FIELDS if named is None else named, on_bad_row)
     asked: AbstractContextManager[Asked]
@@ -178,10 +179,7 @@ def _stoppable() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _check_options(collective: Path | None, node: Any, engine: str, address: str | None) -> None:
-    if (collective is None) == (node is None):
-        came = "neither" if collective is None else "both"
-        raise InvalidInput(f"Either --collective or --node must say who is asked; got {came}.")
+def _check_options(collective: Path | None, engine: str, address: str | None) -> None:
     if engine not in (LOCAL, RAY):
         raise InvalidInput(f"--engine must be {LOCAL} or {RAY}; got {engine!r}.")
     if engine == RAY and collective is None:
