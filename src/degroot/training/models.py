@@ -43,20 +43,17 @@ def fitted(
     organisation: Organisation, classes: Sequence[str] | None, tried: Sequence[str], seed: int, advance: Advance
 ) -> Fitted:
     """The best of the kinds that are `tried`, by the squared error of five folds of the organisation's own rows."""
+    X, y, name = organisation.X, organisation.y, organisation.name
     labels = None if classes is None else np.array(classes)
     found = []
     for kind in tried:
         # A fold may lack a class, or a feature be the same in all rows. Threads that wait for each other take long.
-        with warnings.catch_warnings(action="ignore"), threadpool_limits(1 if len(organisation.y) < MANY else None):
-            done = trained(_model(kind, classes is not None, seed), *_named(organisation), labels, CROSS, seed)
+        with warnings.catch_warnings(action="ignore"), threadpool_limits(1 if len(y) < MANY else None):
+            done = trained(_model(kind, classes is not None, seed), X, y, name, labels, CROSS, seed)
         found.append(Fitted(kind, done.model, np.asarray(done.own)))
         advance()
-    truth = organisation.y if labels is None else one_hot(organisation.y, labels, len(organisation.y), InvalidInput)
+    truth = y if labels is None else one_hot(y, labels, len(y), InvalidInput)
     return min(found, key=lambda each: float(np.mean((each.own - truth) ** 2)))
-
-
-def _named(organisation: Organisation) -> tuple[Any, Any, str]:
-    return organisation.X, organisation.y, organisation.name
 
 
 def _model(kind: str, classifies: bool, seed: int) -> Any:

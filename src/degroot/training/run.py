@@ -8,7 +8,7 @@ import numpy as np
 
 from degroot.agents import Agent
 from degroot.collective import Collective
-from degroot.progress import Advance, progress
+from degroot.progress import progress
 from degroot.settings import check_choice
 from degroot.training.comparison import Comparison, compare, split
 from degroot.training.folder import check_place, write
@@ -48,22 +48,16 @@ def train(
     check_choice("rule", rule, RULES)
     check_place(folder)
     gathered = gather(files, target, group, ignore, classes)
-    found, random = gathered.organisations, np.random.default_rng(seed)
+    found, labels, random = gathered.organisations, gathered.classes, np.random.default_rng(seed)
     parts = [split(each, random) for each in found]
     tried = [kinds(model, each) for each in found]
     with progress("Training", sum(map(len, tried)) + len(found), lines=True) as advance:
-        first = [_fitted(part, gathered, asked, seed, advance) for (part, _), asked in zip(parts, tried, strict=True)]
+        first = [fitted(part, labels, asked, seed, advance) for (part, _), asked in zip(parts, tried, strict=True)]
         collective = _collective([part for part, _ in parts], first, gathered, rule)
-        comparison = compare(collective, [held for _, held in parts], gathered.classes)
-        final = [_fitted(each, gathered, [made.kind], seed, advance) for each, made in zip(found, first, strict=True)]
+        comparison = compare(collective, [held for _, held in parts], labels)
+        final = [fitted(each, labels, [made.kind], seed, advance) for each, made in zip(found, first, strict=True)]
     write(folder, gathered, final, rule)
     return Trained(gathered, tuple(each.kind for each in final), comparison, folder)
-
-
-def _fitted(
-    organisation: Organisation, gathered: Gathered, tried: Sequence[str], seed: int, advance: Advance
-) -> Fitted:
-    return fitted(organisation, gathered.classes, tried, seed, advance)
 
 
 def _collective(
@@ -72,10 +66,12 @@ def _collective(
     """The collective as it will be when its file is opened."""
     from sklearn.preprocessing import StandardScaler
 
+    gaps, classes = gathered.has_gaps, gathered.classes
     agents = [
-        Agent(made.model, each.X, each.y, each.name, own_predictions=made.own, classes=gathered.classes, space=space())
-        if gathered.has_gaps
-        else Agent(made.model, each.X, each.y, each.name, own_predictions=made.own, classes=gathered.classes)
+        Agent(
+            made.model, each.X, each.y, each.name,
+            space=space() if gaps else None, own_predictions=made.own, classes=classes,
+        )
         for each, made in zip(organisations, models, strict=True)
-    ]
-    return Collective(agents, rule=rule, space=None if gathered.has_gaps else StandardScaler())
+    ]  # fmt: skip
+    return Collective(agents, rule=rule, space=None if gaps else StandardScaler())
