@@ -87,10 +87,12 @@ class Agent(Viewed):
     def _view(self) -> View:
         size = f"{counted(self.n_rows, 'row')} of {counted(self.n_features, 'feature')}"
         names = f": {some(self.feature_names, 8)}" if self.feature_names else ""
-        what = None if self.classes is None else f"classes: {some(map(str, self.classes.tolist()), 8)}"
-        what = what or (f"{counted(self.outputs, 'output')}" if self.outputs else None)
-        lines = (f"model: {type(self.model).__name__}", f"rows: {size}{names}", what, f"own model scored on {self.own}")
-        return View(f"Agent {one_line(self.name)}", tuple(filter(None, lines)))
+        lines = [f"model: {type(self.model).__name__}", f"rows: {size}{names}"]
+        if self.classes is not None:
+            lines.append(f"classes: {some(map(str, self.classes.tolist()), 8)}")
+        elif self.outputs:
+            lines.append(counted(self.outputs, "output"))
+        return View(f"Agent {one_line(self.name)}", (*lines, f"own model scored on {self.own}"))
 
     @property
     def own(self) -> str:

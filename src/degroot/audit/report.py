@@ -139,22 +139,11 @@ class Audit(Viewed):
         return str(self)
 
     def _view(self) -> View:
-        lines = str(self).split("\n")
-        return View(lines[0], (lines[1],), (tuple(_HEADER), *map(tuple, _cells(self))), tuple(_tell_regions(self)))
+        title, *above = _tell_whole(self)
+        return View(title, tuple(above), (tuple(_HEADER), *map(tuple, _cells(self))), tuple(_tell_regions(self)))
 
     def __str__(self) -> str:
-        K, stable = len(self.names), f"; stability (jackknife over agents) {self.stability:.3g}"
-        lines = [
-            f"{_counted(K, 'agent')}, {_counted(self.points, 'point')}. "
-            f"On average an answer rests on {_counted(self.carriers, 'agent', '.2f')}{stable if K > 1 else ''}.",
-            f"Mean squared error on {_counted(self.rehearsed, 'row')} of the agents' own, each left out of its "
-            f"neighbourhood: {self.error:.4g}.",
-            "",
-            *_aligned([_HEADER, *_cells(self)]),
-            "",
-            *_tell_regions(self),
-        ]
-        return "\n".join(lines)
+        return "\n".join([*_tell_whole(self), "", *_aligned([_HEADER, *_cells(self)]), "", *_tell_regions(self)])
 
 
 def audit(collective: Audited, X: Any) -> Audit:
@@ -228,6 +217,17 @@ def _size(array: Array) -> Array:
 def _spread(values: Array) -> float:
     apart = values - values[:1]  # equal values have no spread at all
     return float(np.sqrt(apart.var(axis=0).sum()))
+
+
+def _tell_whole(audit: Audit) -> list[str]:
+    """How much was looked at, and how the collective does as a whole."""
+    K, stable = len(audit.names), f"; stability (jackknife over agents) {audit.stability:.3g}"
+    return [
+        f"{_counted(K, 'agent')}, {_counted(audit.points, 'point')}. "
+        f"On average an answer rests on {_counted(audit.carriers, 'agent', '.2f')}{stable if K > 1 else ''}.",
+        f"Mean squared error on {_counted(audit.rehearsed, 'row')} of the agents' own, each left out of its "
+        f"neighbourhood: {audit.error:.4g}.",
+    ]
 
 
 def _cells(audit: Audit) -> list[list[str]]:

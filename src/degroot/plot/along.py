@@ -1,12 +1,12 @@
 """Weights along a feature: who is trusted where."""
 
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from degroot.answers import Consensus
 from degroot.exceptions import InvalidInput
+from degroot.explanations.facts import place
 from degroot.plot.canvas import COLOURS, DOWN, axes, legend, name_ticks
 from degroot.points import Array
 from degroot.tables import as_table, column_names, is_frame
@@ -81,16 +81,8 @@ def _mesh(ax: "Axes", x: Array, means: Array, names: tuple[str, ...]) -> None:
 def _column(X: Any, feature: Any) -> tuple[Array, str]:
     """The feature's values and its name."""
     names = column_names(X)
-    if isinstance(feature, str):
-        if feature not in (names or ()):
-            known = f"one of {', '.join(names)}" if names else "a number, as the columns of `X` have no names"
-            raise InvalidInput(f"`feature` must be {known}; got {feature!r}.")
-        place = names.index(feature) if names else 0
-    elif isinstance(feature, bool) or not isinstance(feature, Integral) or not -X.shape[1] <= feature < X.shape[1]:
-        raise InvalidInput(f"`feature` must be the number of one of {X.shape[1]} columns; got {feature!r}.")
-    else:
-        place = int(feature) % X.shape[1]
-    column = X[X.columns[place]] if is_frame(X) else X[:, [place]]
+    k = _named(feature, names) if isinstance(feature, str) else place(feature, X.shape[1], "feature", "columns")
+    column = X[X.columns[k]] if is_frame(X) else X[:, [k]]
     column = column.toarray() if hasattr(column, "toarray") else column
     try:
         values = np.asarray(column, np.float64).ravel()
@@ -98,7 +90,16 @@ def _column(X: Any, feature: Any) -> tuple[Array, str]:
         raise InvalidInput(f"`feature` must be a column of numbers; {feature!r} is not.") from error
     if not np.isfinite(values).all():
         raise InvalidInput(f"`feature` must be a column of finite numbers; {feature!r} has gaps.")
-    return values, names[place] if names else f"feature {place}"
+    return values, names[k] if names else f"feature {k}"
+
+
+def _named(feature: str, names: list[str] | None) -> int:
+    """The place of the column with this name."""
+    if names is None:
+        raise InvalidInput(f"`feature` must be a number, as the columns of `X` have no names; got {feature!r}.")
+    if feature not in names:
+        raise InvalidInput(f"`feature` must be one of {', '.join(names)}; got {feature!r}.")
+    return names.index(feature)
 
 
 def _along(values: Array, weights: Array) -> tuple[Array, Array]:

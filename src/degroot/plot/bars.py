@@ -47,16 +47,8 @@ def influence(
     ax.set_title(title, parse_math=False)
     ax.locator_params(axis="x", nbins=6)
     if len(answer.names) == 1:
-        ax.text(
-            0.5,
-            0.8,
-            "nobody to leave out",
-            transform=ax.transAxes,
-            ha="center",
-            va="center",
-            color=GREY,
-            backgroundcolor="white",
-        )
+        ax.text(0.5, 0.8, "nobody to leave out", transform=ax.transAxes, ha="center", va="center", color=GREY,
+                backgroundcolor="white")  # fmt: skip
     bare(ax)
     return ax
 
