@@ -146,12 +146,13 @@ class Came(NamedTuple):
 class Visit:
     """One call of a caller who was let in."""
 
-    __slots__ = ("_access", "_allowance", "_came", "_context", "name", "right")
+    __slots__ = ("_access", "_allowance", "_came", "_context", "_heard", "name", "right")
 
     def __init__(self, access: Access, context: Any, name: str, right: str | None, allowance: Allowance) -> None:
         self.name, self.right = name, right
         self._access, self._context, self._allowance = access, context, allowance
         self._came: Came | None = None
+        self._heard = False  # whether a message has come
 
     async def next_message(self) -> Any:
         """The next message of the caller's stream, or None after the last; the call ends if it is long in coming."""
@@ -168,6 +169,8 @@ class Visit:
             if access.closing.is_set():
                 await access.refuse_closing(self._context, self.name)
             told = f"A message must come within {patience:g} seconds (idle_seconds); none came."
+            if self._heard:  # peers keep streams open: that is no misdeed
+                await self._context.abort(StatusCode.DEADLINE_EXCEEDED, told)
             await self.refuse("idle_seconds", StatusCode.DEADLINE_EXCEEDED, told)
         except DecodeError:
             await self.refuse(
@@ -175,6 +178,7 @@ class Visit:
             )
         if message is grpc.aio.EOF:
             return None
+        self._heard = True
         await access.check_right(self._context, self.name, self.right)  # the roster may have changed meanwhile
         return message
 
