@@ -14,6 +14,11 @@ class Conversation:
     def __init__(self, call: Any) -> None:
         self._call = call
 
+    @property
+    def over(self) -> bool:
+        """Whether the peer has closed it: nothing can be sent any more."""
+        return bool(self._call.done())
+
     async def ask(self, question: v1.Question) -> v1.OpinionReply:
         """Put a question, and wait for the opinion."""
         try:

@@ -158,14 +158,23 @@ class Link:
         await self._channel.close()
 
     async def _conversed(self, question: v1.Question) -> v1.OpinionReply:
-        """The reply over a stream that is free; or over a new one, where that was closed meanwhile for its silence."""
-        if self._free:
+        """The reply over a stream that is free; or over a new one, where the peer has closed it for its silence."""
+        free = self._spare()
+        if free is not None:
             with suppress(grpc.RpcError):
-                return await self._asked(self._free.pop(), question)
+                return await self._asked(free, question)
             self._record(kind_of(question), question.points.shape[0], question.ByteSize())  # it is sent again
         if self._closed:
             raise PeerUnreachable(self.name, LEFT)
         return await self._asked(Conversation(self._collective.Opinion(metadata=self._metadata())), question)
+
+    def _spare(self) -> Conversation | None:
+        """A stream that is still open, if there is one; those that are not are forgotten."""
+        while self._free:
+            conversation = self._free.pop()
+            if not conversation.over:
+                return conversation
+        return None
 
     async def _asked(self, conversation: Conversation, question: v1.Question) -> v1.OpinionReply:
         try:
