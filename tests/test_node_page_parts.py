@@ -1,19 +1,24 @@
 """Parts of the node's page, each by itself: what is typed and sent, answers, the ledger searched, the state told."""
 
 import asyncio
+import io
 import json
 import time
+import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
 
 import httpx
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from degroot.answers import Consensus, Flag
+from degroot.datafiles import columns
 from degroot.exceptions import InvalidInput
 from degroot.node import ledger
 from degroot.node.faults import BadReply, PeerLate, PeerRefused, PeerUnreachable
@@ -22,7 +27,7 @@ from degroot.node.page.answer import Answer
 from degroot.node.page.archive import Archive, new_id
 from degroot.node.page.encoding import encoded, numbers
 from degroot.node.page.gate import HEADERS, Gate
-from degroot.node.page.inquiries import Terms, filed, typed
+from degroot.node.page.inquiries import ROWS, Terms, TooMuch, filed, typed
 from degroot.node.page.leak import Leak
 from degroot.node.page.live import Live
 from degroot.node.page.orders import ordered
@@ -63,6 +68,44 @@ def test_whatever_file_is_sent_gives_finite_points_or_an_error_that_names_no_fol
         told = str(error)
     assert "degroot-page-" not in told
     assert np.isfinite(points).all()
+
+
+def packed(suffix, rows):
+    """A file of zeros, packed well."""
+    table, file = pa.table({"a": np.zeros(rows), "b": np.zeros(rows)}), io.BytesIO()
+    if suffix == ".npz":
+        np.savez_compressed(file, a=np.zeros(rows), b=np.zeros(rows))
+    elif suffix == ".parquet":
+        pq.write_table(table, file, compression="zstd")
+    else:
+        made = pa.ipc.new_file if suffix == ".arrow" else pa.ipc.new_stream
+        with made(file, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(table)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".arrow", ".ipc"])
+def test_a_small_file_that_holds_very_much_is_refused_before_it_is_read(suffix, monkeypatch):
+    points = filed(packed(suffix, ROWS), f"x{suffix}", "", Terms(), ["a", "b"]).points
+    assert points.shape == (ROWS, 2)
+    monkeypatch.setattr(columns, "_from_table", None)
+    monkeypatch.setattr(np, "load", None)
+    body = packed(suffix, 3_000_000)
+    assert len(body) < 200_000
+    with pytest.raises(TooMuch, match=rf"x{suffix} must hold at most 100000 rows; it holds 3000000\. .degroot ask."):
+        filed(body, f"x{suffix}", "", Terms(), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("descr", "shape", "told"),
+    [("|i1", (0, 1 << 40), "columns"), ("|V0", (1, 1 << 40), "columns"), ("<U1000", (90_000,), "bytes")],
+)
+def test_an_array_that_says_it_is_larger_than_the_page_takes_is_not_read(descr, shape, told):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive, archive.open("X.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": descr, "shape": shape, "fortran_order": False})
+    with pytest.raises(TooMuch, match=rf"must hold at most \d+ {told}"):
+        filed(file.getvalue(), "x.npz", "", Terms(), ["a", "b"])
 
 
 def test_what_is_no_finite_number_is_null():

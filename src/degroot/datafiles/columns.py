@@ -1,7 +1,7 @@
 """Columns of a data file by name. CSV, Parquet, Arrow and npz."""
 
 import difflib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from degroot.datafiles.extents import Extent, check_extent
 from degroot.datafiles.lines import check_header, row_ends
 from degroot.exceptions import InvalidInput
 from degroot.points import Array
@@ -24,8 +25,8 @@ SHOWN = 8  # names in a message
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")  # how the names of files end
 
 
-def read_columns(path: Path, labels: str | None) -> Columns:
-    """All columns by name; the column `labels` stays text, whatever it looks like."""
+def read_columns(path: Path, labels: str | None, most: Extent | None = None) -> Columns:
+    """All columns by name; `labels` stays text, whatever it looks like. No file with more than `most` is read."""
     readers: dict[str, Callable[[BinaryIO, Path, str | None], Columns]] = {
         ".csv": _from_csv, **dict.fromkeys(PARQUET, _from_parquet), **dict.fromkeys(ARROW, _from_arrow),
         ".npz": _from_npz,
@@ -34,6 +35,8 @@ def read_columns(path: Path, labels: str | None) -> Columns:
     if reader is None:
         raise InvalidInput(f"Rows must be in a {', '.join(readers)} file; got {path}.")
     try:
+        if most is not None:
+            check_extent(path, most)
         with path.open("rb") as file:
             columns = reader(file, path, labels)
     except InvalidInput:
@@ -71,8 +74,8 @@ def _from_arrow(file: BinaryIO, path: Path, _labels: str | None) -> Columns:
 
 def _from_table(table: pa.Table, path: Path) -> Columns:
     names = [name for name in table.column_names if not name.startswith(INDEX)]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise twice(path, name)
     return {name: _as_array(table.column(name)) for name in names}
 

@@ -12,6 +12,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from degroot.datafiles.columns import Columns, absent, listed, numbers, read_columns
+from degroot.datafiles.extents import Extent
 from degroot.datafiles.source import DataSource
 from degroot.exceptions import InvalidInput
 from degroot.folders import save
@@ -56,12 +57,12 @@ def load(source: DataSource, features: Sequence[str] | None = None, *, gaps: boo
     return Rows(X, y, _outputs(columns, own, source.file), names)
 
 
-def points(path: Path, names: Sequence[str], *, gaps: bool = False) -> Points:
+def points(path: Path, names: Sequence[str], *, gaps: bool = False, most: Extent | None = None) -> Points:
     """The points in the file: the columns with these names, in this order. Others are ignored.
 
-    With `gaps` features may be missing: NaN.
+    With `gaps` features may be missing: NaN. A file that holds more than `most` is refused, and not read.
     """
-    columns = read_columns(path, None)
+    columns = read_columns(path, None, most)
     missing = [name for name in names if name not in columns]
     if missing:
         raise InvalidInput(

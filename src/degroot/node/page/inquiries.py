@@ -17,6 +17,7 @@ from degroot.points import Array
 
 FORM = "form"  # where rows come from that were typed
 FORM_BYTES, FILE_BYTES, ROWS = 1 << 18, 1 << 25, 100_000
+MOST = datafiles.Extent(ROWS, columns=1 << 16, bytes=1 << 28)  # that a file may hold, however small it is packed
 NAME = 100  # characters of a file's name that are kept
 SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,10}", re.ASCII)
 SUFFIXES = {
@@ -76,9 +77,12 @@ def filed(body: bytes, filename: str, kind: str, terms: Terms, features: Sequenc
         path = Path(folder) / f"rows{suffix if SUFFIX.fullmatch(suffix) else ''}"
         path.write_bytes(body)
         try:
-            points = datafiles.points(path, features)
+            points = datafiles.points(path, features, most=MOST)
         except InvalidInput as error:
-            raise InvalidInput(str(error).replace(str(path), source or "the file")) from error
+            told = str(error).replace(str(path), source or "the file")
+            if isinstance(error, datafiles.TooLarge):
+                raise TooMuch(f"{told} `degroot ask` takes more.") from error
+            raise InvalidInput(told) from error
     return Inquiry(_few(points.X), source or f"rows{suffix}", terms, points.ignored)
 
 
