@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,6 +134,9 @@ def test_who_carries_it():
     assert "b carries it, with a weight of 0.600; next is a" in solved([1, 2], [0.4, 0.6]).explain(0).text
     assert "a (0.400) and b (0.350) carry it together" in solved([1, 2, 3], [0.4, 0.35, 0.25]).explain(0).text
     assert "All 3 agents have the same weight, 0.333" in solved([1, 2, 3]).explain(0).text
+    long = solved([1, 2, 3], [0.4, 0.35, 0.25], names=("Universitätsklinikum Bonn am Rhein", "Köln " * 9, "c"))
+    assert "Universitätsklinikum Bonn am Rh… (0.400) and Köln " in long.explain(0).text
+    assert "… (0.350) carry it together" in long.explain(0).text
     spread = np.linspace(1, 1.1, 12)
     assert "it takes 6 of 12 agents to have half" in solved(range(12), spread / spread.sum()).explain(0).text
 
@@ -164,7 +168,10 @@ def test_changes_are_held_against_the_interval_if_there_is_one():
 def test_sets_of_classes_are_told():
     agents = some_agents(4, classes=["cat", "dog"])
     answer = Collective(agents, 5).calibrate().consult([[-2.0, 0.0]], coverage=0.8)
-    assert re.search(r"the outcome is (among )?'cat'( and 'dog')?, 80 times in 100", answer.explain(0).text)
+    told = "The 80 % set is {'cat'}: over all points like the agents' rows such sets hold the outcome 80 times in 100."
+    for held in ([True, False], [True, True]):
+        text = replace(answer, sets=np.array([held])).explain(0).text
+        assert (told if not held[1] else told.replace("'cat'", "'cat', 'dog'")) in text.split("\n")
 
 
 def test_who_was_missing_and_who_was_left_out():

@@ -62,11 +62,19 @@ def _interval(facts: dict[str, Any], digits: Digits) -> list[str]:
     if facts["lower"] is not None and facts["upper"] is not None:
         low, high = digits.write(facts["lower"]), digits.write(facts["upper"])
         return [f"For points like the agents' rows the outcome is between {low} and {high}{often}."]
+    return _set(facts)
+
+
+def _set(facts: dict[str, Any]) -> list[str]:
+    """A set holds the outcome so often over all points: that is no probability of the classes in this one."""
     within = [quoted(each["name"]) for each in facts["outputs"] or [] if each["in_set"]]
-    if within:
-        among = "is" if len(within) == 1 else "is among"
-        return [f"For points like the agents' rows the outcome {among} {joined(within)}{often}."]
-    return []
+    if not within:
+        return []
+    if facts["coverage"] is None:
+        return [f"The set of classes is {{{', '.join(within)}}}."]
+    share_ = f"{100 * facts['coverage']:.4g}"
+    such = f"over all points like the agents' rows such sets hold the outcome {share_} times in 100"
+    return [f"The {share_} % set is {{{', '.join(within)}}}: {such}."]
 
 
 def _way(facts: dict[str, Any]) -> list[str]:
@@ -163,9 +171,9 @@ def _together(ranked: list[dict[str, Any]]) -> str:
     while count < len(ranked) and total <= 0.5:
         total, count = total + ranked[count]["weight"], count + 1
     if count <= 3:
-        return f"{some(map(_weighed, ranked[:count]))} carry it together."
+        return f"{joined([_weighed(each) for each in ranked[:count]])} carry it together."
     return (
-        f"Nobody carries it: the largest weights are those of {some(map(_weighed, ranked[:3]))}, "
+        f"Nobody carries it: the largest weights are those of {joined([_weighed(each) for each in ranked[:3]])}, "
         f"and it takes {count} of {len(ranked)} agents to have half of the weight."
     )
 
