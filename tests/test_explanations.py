@@ -299,6 +299,14 @@ def test_only_what_was_asked_for_is_told(names):
         assert (known[key] is not None) == (field in names)
 
 
+@pytest.mark.parametrize("K", [3, 14])
+def test_there_is_no_table_of_names_alone(K):
+    explained = Collective(some_agents(K), 5).consult([[0.1, 0.2]], fields=["value"]).explain(0)
+    assert re.fullmatch(r"The collective says \S+ for point 0\.", explained.text)
+    assert "<table" not in explained._repr_html_()
+    assert "more" not in explained._repr_html_()
+
+
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 

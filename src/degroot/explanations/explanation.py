@@ -49,15 +49,18 @@ class Explanation(Viewed):
     def _view(self) -> View:
         digits = _digits(self.facts)
         lines = [line for paragraph in sentences(self.facts, digits) for line in paragraph.split("\n")]
-        return View(lines[0], tuple(lines[1:]), tuple(map(tuple, cells(self.facts, digits))), tuple(rest(self.facts)))
+        rows = tuple(map(tuple, cells(self.facts, digits)))
+        return View(lines[0], tuple(lines[1:]), rows, tuple(rest(self.facts)) if rows else ())
 
 
 def explain(answer: Answered, point: int, output: int | str | None = None) -> Explanation:
     """The answer for one point in words and as facts."""
     known = facts(answer, point, output)
     digits = _digits(known)
-    lines = [*aligned(cells(known, digits)), *rest(known)]
-    return Explanation("\n\n".join([*sentences(known, digits), "\n".join(lines)]), known)
+    paragraphs = sentences(known, digits)
+    if table := cells(known, digits):
+        paragraphs.append("\n".join([*aligned(table), *rest(known)]))
+    return Explanation("\n\n".join(paragraphs), known)
 
 
 def _digits(known: dict[str, Any]) -> Digits:

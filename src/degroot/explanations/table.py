@@ -12,11 +12,14 @@ HEADER = ["agent", "says", "weight", "without it", "trusted", ""]
 
 
 def cells(facts: dict[str, Any], digits: Digits) -> list[list[str]]:
-    """What each agent says, its weight, the answer without it, the others' trust in it, and notes; columns with any."""
+    """What each agent says, its weight, the answer without it, the others' trust in it, and notes; columns with any.
+
+    There is no table of names alone.
+    """
     here = {each["name"] for each in present(facts)}
     rows = [_cells(each, here, digits) for each in _shown(facts["agents"])]
     told = [k for k in range(len(HEADER)) if k == 0 or any(row[k] not in ("-", "") for row in rows)]
-    return [[row[k] for k in told] for row in [HEADER, *rows]]
+    return [[row[k] for k in told] for row in [HEADER, *rows]] if len(told) > 1 else []
 
 
 def rest(facts: dict[str, Any]) -> list[str]:
