@@ -286,6 +286,21 @@ def test_trust_is_the_mean_of_what_is_known_and_who_changes_nothing_could_be_dro
     assert told["agents"][1]["why"].startswith("too few points")
 
 
+def test_nothing_is_said_of_dropping_an_agent_that_took_no_part():
+    rng = np.random.default_rng(1)
+    value, sample = rng.normal(size=(FEWEST, 1)), Sample()
+    weights, influence = np.eye(3)[:2].repeat(FEWEST // 2, axis=0), np.stack([value, value, 0.0 * value], axis=1)
+    away = (Flag("c", "missing: it has gone", np.arange(FEWEST)),)
+    fields = {"value": value, "weights": weights, "influence": influence}
+    sample.add(np.zeros((FEWEST, 1)), Answered(("a", "b", "c"), fields, away))
+    told = summary(Agents.of(sample.of_the_roster()), ())["agents"][2]
+    assert (told["droppable"], told["why"], told["influence"]) == (False, "it did not take part", None)
+    present = {"value": value, "weights": weights, "influence": influence[:, [0, 1, 0]]}
+    sample.add(np.zeros((FEWEST, 1)), Answered(("a", "b", "c"), present, ()))
+    told = summary(Agents.of(sample.of_the_roster()), ())["agents"]
+    assert told[2]["influence"] == pytest.approx(told[0]["influence"])  # where it took part
+
+
 def test_a_feature_with_few_values_has_a_cell_for_each_and_a_common_value_has_one_of_its_own():
     sex, age = np.repeat([1.0, 2.0], 40), np.tile(np.arange(40.0), 2)
     doses = np.concatenate([np.zeros(70), np.arange(1.0, 11.0)])

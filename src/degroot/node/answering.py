@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from degroot.answers import MISSING
 from degroot.exceptions import DeGrootError
 from degroot.node.circle import Circle
 from degroot.node.metrics import Metrics
@@ -37,7 +36,7 @@ class Answering:
             raise
         self._metrics.answered(time.perf_counter() - begun, answered.rounds)
         if self.recent is not None:
-            self._remember(who, asked, until, begun, missing=_missing(answered))
+            self._remember(who, asked, until, begun, missing=answered.missing)
             if extra is not None:
                 self.recent.sample.add(asked.points, answered)
         return _without(answered, extra or ())
@@ -70,10 +69,6 @@ class Answering:
         if self.recent is not None:
             way, seconds = SOLVE if until is None else ROUNDS, time.perf_counter() - begun
             self.recent.add(Question(time.time(), who, len(asked.points), way, seconds, tuple(missing), error))
-
-
-def _missing(answered: Answered) -> list[str]:
-    return [flag.agent for flag in answered.flags if flag.kind == MISSING]
 
 
 def _without(answered: Answered, extra: Sequence[str]) -> Answered:

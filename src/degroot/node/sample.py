@@ -21,6 +21,7 @@ class Answers:
     names: tuple[str, ...]
     points: Array  # (m, d)
     fields: Mapping[str, Array]
+    missing: frozenset[str] = frozenset()  # who took no part
 
     @property
     def numbers(self) -> int:
@@ -41,7 +42,8 @@ class Sample:
         chosen = np.linspace(0, len(points) - 1, min(OF_ONE, len(points))).astype(np.intp)
         fields = {name: answered.fields[name][chosen] for name in LOOKED_AT if name in answered.fields}
         if len(chosen):
-            self._count(some := Answers(answered.names, points[chosen], fields), 1)
+            some = Answers(answered.names, points[chosen], fields, frozenset(answered.missing))
+            self._count(some, 1)
             self._answers.append(some)
         while len(self._answers) > 1 and any(held > most for held, most in zip(self._held, self._most, strict=True)):
             self._count(self._answers.popleft(), -1)

@@ -33,6 +33,11 @@ class Answered:
     flags: tuple[Flag, ...]
     rounds: int = 0
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Who took no part."""
+        return tuple(flag.agent for flag in self.flags if flag.kind == MISSING)
+
 
 def solve(
     roster: Sequence[str],

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from degroot.node.page.encoding import number, numbers
 from degroot.node.sample import Answers
@@ -23,6 +24,7 @@ class Agents:
     questions: int
     points: Array  # (M, d)
     weights: Array  # (M, K)
+    present: NDArray[np.bool_]  # (M, K) who took part
     trust: Array | None  # (K, K) the mean
     change: Array | None  # (K,) mean size of the change without each agent, over the spread of the answers
     influence: Array | None  # (K,) mean size of the change itself, of the first output
@@ -32,11 +34,11 @@ class Agents:
         """What the answers come to."""
         points, weights = [each.points for each in answers], _all(answers, "weights")
         trust, influence = _all(answers, "trust"), _all(answers, "influence")
-        values = _all([each for each in answers if "influence" in each.fields], "value")
+        known = [each for each in answers if "influence" in each.fields]
         return cls(
-            answers[-1].names, len(answers), np.concatenate(points), np.concatenate(weights),
+            answers[-1].names, len(answers), np.concatenate(points), np.concatenate(weights), _present(answers),
             _mean(np.concatenate(trust)) if trust else None,
-            *(_changes(np.concatenate(influence), np.concatenate(values)) if influence else (None, None)),
+            *(_changes(influence, _all(known, "value"), _present(known)) if known else (None, None)),
         )  # fmt: skip
 
 
@@ -65,8 +67,11 @@ def _agent(agents: Agents, k: int, weight: float) -> dict[str, Any]:
 
 def _droppable(agents: Agents, k: int) -> tuple[bool, str]:
     """Whether the answers would hardly be others without an agent, and why that is said."""
-    if len(agents.points) < FEWEST:
-        return False, f"too few points to say: {len(agents.points)} of {FEWEST}"
+    count = int(agents.present[:, k].sum())
+    if not count:
+        return False, "it did not take part"
+    if count < FEWEST:
+        return False, f"too few points to say: {count} of {FEWEST}"
     if agents.change is None or not np.isfinite(agents.change[k]):
         return False, "what the answers would be without it is not known"
     size = f"{100.0 * agents.change[k]:.2g} % of how much they vary"
@@ -80,18 +85,27 @@ def _all(answers: Sequence[Answers], name: str) -> list[Array]:
     return [each.fields[name] for each in answers if name in each.fields]
 
 
-def _mean(trust: Array) -> Array:
-    """Mean trust (K, K) over the points at which both took part; NaN where they never did."""
-    known = np.isfinite(trust)
-    counts = known.sum(axis=0)
-    sums = np.where(known, trust, 0.0).sum(axis=0)
+def _present(answers: Sequence[Answers]) -> NDArray[np.bool_]:
+    """Who took part, at each point."""
+    rows = [np.tile([name not in each.missing for name in each.names], (len(each.points), 1)) for each in answers]
+    return np.concatenate(rows)
+
+
+def _mean(known: Array) -> Array:
+    """The mean over points of what is a number there; NaN where nothing is."""
+    there = np.isfinite(known)
+    counts = there.sum(axis=0)
+    sums = np.where(there, known, 0.0).sum(axis=0)
     mean: Array = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     return mean
 
 
-def _changes(influence: Array, value: Array) -> tuple[Array, Array]:
-    """How much the answers change without each agent, (K,): over their spread, and of the first output as it is."""
-    size = np.abs(np.nan_to_num(influence)).mean(axis=0)  # (K, Q); who was missing changes nothing
-    spread = value.std(axis=0)
+def _changes(influence: Sequence[Array], value: Sequence[Array], present: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """How much the answers change without each agent, (K,): over their spread, and of the first output as it is.
+
+    Where an agent takes part; where it is alone there is no answer without it.
+    """
+    size = _mean(np.where(present[..., None], np.abs(np.concatenate(influence)), np.nan))  # (K, Q)
+    spread = np.concatenate(value).std(axis=0)
     change = np.divide(size, spread, out=np.full(size.shape, np.nan), where=spread > 0.0)
     return change.max(axis=1), size[:, 0]
