@@ -252,6 +252,9 @@ def test_intervals_need_a_coverage_and_a_place_for_each_point(collective, answer
         plot.intervals([fan(collective)[0], collective.consult(X[:3], coverage=0.9)], X[:, 0])
     with pytest.raises(InvalidInput, match="at least one answer"):
         plot.intervals([], X[:, 0])
+    for x, y in ((np.full(len(X), np.nan), None), (X[:, 0], np.full(len(X), np.nan))):
+        with pytest.raises(InvalidInput, match=f"must hold numbers, .*; all {len(X)} are gaps"):
+            plot.intervals(fan(collective), x, y)
 
 
 def test_bars_are_influence(answer):

@@ -93,6 +93,8 @@ def _over(x: Any, M: int, name: str = "x") -> Array:
         values = values[:, 0]
     if values.shape != (M,) or values.dtype.kind not in "fiub":
         raise InvalidInput(f"`{name}` must hold a number for each of {M} points; its shape is {values.shape}.")
+    if M and not np.isfinite(values).any():
+        raise InvalidInput(f"`{name}` must hold numbers, where there are no gaps; all {M} are gaps.")
     return values.astype(np.float64)
 
 
