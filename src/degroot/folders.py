@@ -20,6 +20,11 @@ def make_folder(path: Path) -> Path:
         raise _refusal(path, error) from error
 
 
+def is_free(path: Path) -> bool:
+    """Whether a new folder can be made there: nothing is there, or an empty folder."""
+    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
+
+
 def save(path: Path, content: bytes) -> None:
     """Write a file: all of it or, if that fails, nothing."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")

@@ -11,6 +11,7 @@ from degroot.agents import Agent
 from degroot.choice import Choice
 from degroot.evidence import Peers
 from degroot.exceptions import InvalidInput
+from degroot.folders import is_free
 from degroot.judges import Judge
 from degroot.members import feature_names
 from degroot.models.entry import SCHEME
@@ -59,7 +60,7 @@ def save(
 
 def check_place(folder: Path) -> None:
     """Refuse a folder with anything in it that is no part of a saved collective: it would be lost."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    if is_free(folder):
         return
     try:
         known = {FILE, *Document.read(folder).digests}

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from degroot.exceptions import InvalidInput
+from degroot.folders import is_free
 from degroot.models.saving import model_file, transformer_file
 from degroot.saved.document import FILE
 from degroot.saved.keeping import Kept, replacing
@@ -25,7 +26,7 @@ TRIED = 100  # rows about which a model is asked when it has been written and op
 
 def check_place(folder: Path) -> None:
     """Refuse a place where something is: nothing is overwritten."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not is_free(folder):
         raise InvalidInput(
             f"A new collective must go to a new folder; there is something at {folder} (--out says where)."
         )
