@@ -1,7 +1,6 @@
 """Every command's help fits a screen, says what it does and shows how it is typed."""
 
 import shlex
-import sys
 
 import pytest
 import typer
@@ -22,17 +21,10 @@ COMMANDS = dict(walk(typer.main.get_command(cli.app)))
 
 
 @pytest.fixture
-def degroot_(monkeypatch, capsys):
+def degroot_(monkeypatch, degroot):
     """The command line in this process, on a terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["degroot", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code or 0, *capsys.readouterr()
-
-    return run
+    return degroot
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

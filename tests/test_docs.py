@@ -150,16 +150,8 @@ def test_the_site_is_built_without_a_warning_and_its_links_lead_somewhere(tmp_pa
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("examples", "__pycache__"))
     for file in ROOT.glob("*.md"):
         shutil.copy(file, tmp_path)
-    build = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-q",
-        "-W",
-        "--keep-going",
-        "-D",
-        "plot_gallery=0",
-    ]  # examples are run elsewhere
+    quick = "plot_gallery=0"  # examples are run elsewhere
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", quick]
     commands = [[*build, "docs", "site"], [sys.executable, "docs/links.py", "site"]]
     for command in commands:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)

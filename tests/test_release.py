@@ -28,20 +28,25 @@ JUNK = re.compile(
 def built(tmp_path_factory):
     """The wheel and the sdist, made by the project's own build backend."""
     pytest.importorskip("hatchling", reason="hatchling is not installed: pip install 'degroot[release]'")
-    place, wheel, sdist = tmp_path_factory.mktemp("dist"), *("from hatchling.build import build_{} as build",) * 2
-    made = []
-    for kind, code in (("wheel", wheel), ("sdist", sdist)):
-        run = f"{code.format(kind)}; print(build({str(place)!r}))"
+    place, made = tmp_path_factory.mktemp("dist"), []
+    for kind in ("wheel", "sdist"):
+        run = f"from hatchling.build import build_{kind} as build; print(build({str(place)!r}))"
         done = subprocess.run([sys.executable, "-c", run], cwd=ROOT, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         made.append(place / done.stdout.split()[-1])
     return made
 
 
+def read_metadata(wheel):
+    with zipfile.ZipFile(wheel) as opened:
+        name = next(name for name in opened.namelist() if name.endswith("METADATA"))
+        return Parser().parsestr(opened.read(name).decode())
+
+
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built):
     with zipfile.ZipFile(built[0]) as wheel:
         names = set(wheel.namelist())
-        metadata = Parser().parsestr(wheel.read(next(n for n in names if n.endswith("METADATA"))).decode())
+    metadata = read_metadata(built[0])
     source = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/degroot").rglob("*") if path.is_file()}
     wanted = {name for name in source if not JUNK.search(name)}
     assert {name for name in names if ".dist-info/" not in name} == wanted
@@ -65,9 +70,7 @@ def test_the_sdist_holds_the_source_the_tests_and_the_documents_and_no_junk(buil
 
 
 def test_the_metadata_tells_what_pyproject_tells(built):
-    with zipfile.ZipFile(built[0]) as wheel:
-        text = wheel.read(next(name for name in wheel.namelist() if name.endswith("METADATA"))).decode()
-    metadata = Parser().parsestr(text)
+    metadata = read_metadata(built[0])
     assert set(metadata.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
     assert set(metadata.get_all("Classifier")) == set(PROJECT["classifiers"])
     from trove_classifiers import classifiers, deprecated_classifiers

@@ -2,14 +2,13 @@
 
 import csv
 import shutil
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from degroot import Collective, InvalidInput, cli, datafiles, models
+from degroot import Collective, InvalidInput, datafiles, models
 from degroot.node import configuration
 from degroot.training import comparison, organisations, train
 from degroot.training.models import space
@@ -34,14 +33,9 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def degroot(monkeypatch, capsys, place):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["degroot", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code or 0, *capsys.readouterr()
-
-    return run
+def degroot(degroot, place):
+    """The command line, in that folder."""
+    return degroot
 
 
 def trained(place, files=(), out="out", target="price", **settings):
