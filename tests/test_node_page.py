@@ -188,6 +188,10 @@ def test_the_state_names_the_node_its_peers_and_what_has_left(three, browser):
     questions = browser.get("/api/state").json()["questions"]
     assert questions["answered"] == before + 2
     assert [(each["who"], each["rows"]) for each in questions["recent"][:2]] == [("analyst", 7), ("node0", 1)]
+    browser.ask(content=CSV, params={"filename": "points.csv"})  # in two batches
+    questions = browser.get("/api/state").json()["questions"]
+    assert questions["answered"] == before + 3
+    assert (questions["recent"][0]["who"], questions["recent"][0]["rows"]) == ("node0", 1200)
 
 
 def test_what_is_asked_through_the_page_is_in_the_ledger(three, browser):

@@ -1,7 +1,8 @@
 """Answering: a question is put to the collective, whoever asks it, and kept count of."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from degroot.exceptions import DeGrootError
@@ -26,20 +27,37 @@ class Answering:
 
     async def answer(self, who: str, asked: Asked, until: Until | None = None) -> Answered:
         """The collective's answer: by rounds until then or, without an end, by solving."""
+        with self.remembered(who, SOLVE if until is None else ROUNDS, len(asked.points)) as missing:
+            answered = await self.part(asked, until)
+            missing.update(answered.missing)
+        return answered
+
+    async def part(self, asked: Asked, until: Until | None) -> Answered:
+        """The answer to some rows of a question, which are no question by themselves."""
         begun = time.perf_counter()
         extra = self._extra(asked, until)
-        wider = replace(asked, fields=[*asked.fields, *extra]) if extra else asked
-        try:
-            answered = await self._answered(wider, until)
-        except DeGrootError as error:
-            self._remember(who, asked, until, begun, error=str(error))
-            raise
+        answered = await self._answered(replace(asked, fields=[*asked.fields, *extra]) if extra else asked, until)
         self._metrics.answered(time.perf_counter() - begun, answered.rounds)
-        if self.recent is not None:
-            self._remember(who, asked, until, begun, missing=answered.missing)
-            if extra is not None:
-                self.recent.sample.add(asked.points, answered)
+        if self.recent is not None and extra is not None:
+            self.recent.sample.add(asked.points, answered)
         return _without(answered, extra or ())
+
+    @contextmanager
+    def remembered(self, who: str, way: str, rows: int) -> Iterator[set[str]]:
+        """Remember what is answered in here as one question; the set that is given takes in who was missing."""
+        begun, missing = time.perf_counter(), set[str]()
+
+        def remember(error: str | None = None) -> None:
+            if self.recent is not None:
+                seconds = time.perf_counter() - begun
+                self.recent.add(Question(time.time(), who, rows, way, seconds, tuple(sorted(missing)), error))
+
+        try:
+            yield missing
+        except DeGrootError as error:
+            remember(str(error))
+            raise
+        remember()
 
     async def _answered(self, asked: Asked, until: Until | None) -> Answered:
         if until is None:
@@ -55,20 +73,6 @@ class Answering:
         wanted += ["trust"] if until is None and M * K * K <= LARGEST else []
         wanted += ["influence"] if until is not None or "standard_error" in asked.fields else []
         return [name for name in wanted if name not in asked.fields]
-
-    def _remember(
-        self,
-        who: str,
-        asked: Asked,
-        until: Until | None,
-        begun: float,
-        *,
-        missing: Sequence[str] = (),
-        error: str | None = None,
-    ) -> None:
-        if self.recent is not None:
-            way, seconds = SOLVE if until is None else ROUNDS, time.perf_counter() - begun
-            self.recent.add(Question(time.time(), who, len(asked.points), way, seconds, tuple(missing), error))
 
 
 def _without(answered: Answered, extra: Sequence[str]) -> Answered:

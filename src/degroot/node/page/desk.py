@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from typing import Any
 
-from degroot.answers import FIELDS, Consensus
+from degroot.answers import FIELDS, MISSING, Consensus
 from degroot.exceptions import DeGrootError
 from degroot.node.answering import Answering
 from degroot.node.client import BATCH
@@ -96,9 +96,12 @@ class Desk:
     async def _answer(self, work: Work) -> Answer:
         begun, inquiry, rule = time.perf_counter(), work.inquiry, self._circle.configuration.collective.rule
         names = tuple(features(self._circle))
-        consensus = await self._consensus(work)
+        me, terms = self._circle.configuration.name, inquiry.terms
+        with self._answering.remembered(me, terms.way, len(inquiry.points)) as missing:
+            consensus = await self._consensus(work)
+            missing.update(flag.agent for flag in consensus.flags if flag.kind == MISSING)
         return Answer(
-            work.id, work.at, time.perf_counter() - begun, inquiry.source, inquiry.terms, rule, names, inquiry.ignored,
+            work.id, work.at, time.perf_counter() - begun, inquiry.source, terms, rule, names, inquiry.ignored,
             inquiry.points, consensus,
         )  # fmt: skip
 
@@ -120,7 +123,7 @@ class Desk:
         me, seat, terms = self._circle.configuration.name, self._circle.scores.seat, inquiry.terms
         question = Asked(batch, fields, seat.guarded and terms.guard, terms.coverage)
         request = v1.ConsultRequest(protocol=PROTOCOL, points=tensor(batch), fields=fields, way=terms.way)
-        answered = await self._answering.answer(me, question, None if terms.way == SOLVE else UNTIL)
+        answered = await self._answering.part(question, None if terms.way == SOLVE else UNTIL)
         reply = encoded(answered, seat.agent.outputs)
         sizes = (len(batch), reply.ByteSize(), request.ByteSize())  # as if it had come over the network
         self._circle.wiring.ledger.record(me, "consult", IN, *sizes)
