@@ -84,7 +84,7 @@ def test_a_function_of_mlflow_answers_as_the_collective(collective, folder):
     assert_array_equal(told["standard_error"], answer.standard_error)
     assert_array_equal(told["weight_south"], answer.weights[:, 1])
     assert_array_equal(told[["lower", "upper"]], np.column_stack([answer.lower, answer.upper]))
-    with pytest.raises(InvalidInput, match="must be among value"):
+    with pytest.raises(InvalidInput, match="must be among 'value'"):
         model.predict(ASKED, params={"fields": ["colour"]})
 
 

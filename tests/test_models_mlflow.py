@@ -1,6 +1,7 @@
 """Models in MLflow are opened from their files, by us; a pickle is opened only by those who insist."""
 
 import time
+import warnings
 
 import joblib
 import numpy as np
@@ -15,6 +16,11 @@ from degroot import Agent, Collective, load_model
 from degroot.models import ModelSource, is_still, load
 
 pytest.importorskip("yaml", reason="MLflow is not installed: pip install 'degroot[mlflow]'")
+
+
+def registered(test):
+    """A test of models that MLflow keeps in its database, of which SQLAlchemy has something to say."""
+    return pytest.mark.slow(pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")(test))
 
 
 def folder_with(place, flavour, **about):
@@ -78,8 +84,6 @@ def test_a_served_model_is_named_by_its_address():
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory):
     """MLflow with a database of its own, and a model of each flavour."""
-    import warnings
-
     pytest.importorskip("mlflow", reason="MLflow is not installed: pip install 'degroot[mlflow]'")
     pytest.importorskip("alembic", reason="MLflow's database needs alembic and sqlalchemy")
     place = tmp_path_factory.mktemp("registry")
@@ -114,8 +118,7 @@ def registry(tmp_path_factory):
         mlflow.set_tracking_uri(before)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # MLflow's, of SQLAlchemy
+@registered
 def test_models_of_mlflow_answer_as_they_were_logged(registry):
     _, run, models = registry
     for name in ("ridge", "xgb", "lgb"):
@@ -130,8 +133,7 @@ def test_models_of_mlflow_answer_as_they_were_logged(registry):
     assert "MLflow has" in complaint(lambda: load_model("runs:/0123/ridge"))
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # MLflow's, of SQLAlchemy
+@registered
 def test_an_alias_that_moves_leads_to_another_version(registry):
     mlflow, run, _ = registry
     client = mlflow.MlflowClient()
@@ -149,8 +151,7 @@ def test_an_alias_that_moves_leads_to_another_version(registry):
     assert second[2:] != first[2:]
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # MLflow's, of SQLAlchemy
+@registered
 def test_a_file_lists_models_of_mlflow(registry, tmp_path):
     _, _, models = registry
     np.save(tmp_path / "rows.npy", X)
@@ -164,8 +165,7 @@ def test_a_file_lists_models_of_mlflow(registry, tmp_path):
     assert_array_equal(Collective.load(loaded.save(tmp_path / "saved")).predict(X), plain.predict(X))
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # MLflow's, of SQLAlchemy
+@registered
 def test_a_node_takes_in_the_model_to_which_an_alias_has_moved(registry, tmp_path):
     mlflow, _, _ = registry
     client, rows = mlflow.MlflowClient(), np.zeros((1, 3))

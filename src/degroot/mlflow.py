@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from degroot.answers import FIELDS
 from degroot.collective import Collective
 from degroot.exceptions import InvalidInput
+from degroot.folders import is_free
+from degroot.models.formats import first_line
 
 NEEDED = "A collective in MLflow needs extra packages: pip install 'degroot[mlflow]'"
 FLAVOUR = "degroot"
@@ -79,7 +80,7 @@ def save_model(
     if not isinstance(collective, Collective):
         raise InvalidInput(f"The model must be a Collective; got a {type(collective).__name__}.")
     folder = Path(path)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not is_free(folder):
         raise InvalidInput(f"An MLflow model must go to a new folder; {folder} is there already.")
     collective.save(folder / FOLDER)
     model = models.Model() if mlflow_model is None else mlflow_model
@@ -113,8 +114,7 @@ def load_model(model_uri: str, dst_path: str | Path | None = None, **options: An
     try:
         found = download(artifact_uri=str(model_uri), dst_path=None if dst_path is None else str(dst_path))
     except Exception as error:
-        first = f"{error}".splitlines()[0].rstrip(".: ") if str(error) else type(error).__name__
-        raise InvalidInput(f"The collective must be one that MLflow has; {model_uri}: {first}.") from error
+        raise InvalidInput(f"The collective must be one that MLflow has; {model_uri}: {first_line(error)}.") from error
     return _opened(Path(found), **options)
 
 
@@ -157,9 +157,6 @@ class Answers:
         fields, coverage = list(asked.get("fields") or ()), asked.get("coverage")
         if not fields and coverage is None:
             return self.collective.predict(model_input)
-        for field in fields:
-            if field not in FIELDS:
-                raise InvalidInput(f"`fields` must be among {', '.join(FIELDS)}; got {field!r}.")
         if coverage is not None and not self.calibrated:
             self.collective.calibrate()
             self.calibrated = True
