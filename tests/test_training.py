@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from degroot import Collective, InvalidInput, datafiles, models
+from degroot.datafiles.lines import check_header
 from degroot.node import configuration
 from degroot.training import comparison, organisations, train
 from degroot.training.models import space
@@ -400,6 +401,22 @@ def test_other_marks_between_fields_are_refused_in_plain_words(degroot, place):
             code, _, err = degroot(*command)
             assert code == 2
             assert f"west.csv must have commas between its fields; its first line has {told}." in err
+
+
+@pytest.mark.parametrize("header", ["size;rooms, in all;price", '"size";"rooms";"price"'])
+def test_semicolons_are_seen_beside_commas_and_quotes(degroot, place, header):
+    (place / "west.csv").write_text(f"{header}\n45,0;2,5;7,25\n46,5;3,0;8\n")
+    code, _, err = degroot("train", "north.csv", "west.csv", "--target", "price")
+    assert code == 2
+    assert "west.csv must have commas between its fields; its first line has semicolons." in err
+
+
+@pytest.mark.parametrize(
+    "text", ['"a;b;c",d\n1,2\n', "a;b;c,d\n1,2\n", "a,b;c\r1,2\r", f"a,b;c;d\n1,{'x' * 200_000}\n"]
+)
+def test_semicolons_may_be_in_names_and_text(place, text):
+    (place / "west.csv").write_text(text)
+    check_header(place / "west.csv")
 
 
 def test_text_that_is_not_utf_8_is_refused_in_plain_words(degroot, place):

@@ -21,17 +21,30 @@ QUOTE, COMMA, LF, CR = (ord(mark) for mark in '",\n\r')
 def check_header(path: Path) -> None:
     """Refuse a first line that is not UTF-8, or has other marks than commas between its fields."""
     with path.open("rb") as file:
-        line = file.readline(BLOCK)
+        line, second = file.readline(BLOCK), file.readline(BLOCK)
     try:
         header = line.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} must be UTF-8 text; its first line is not. Save it anew as CSV, UTF-8.") from error
     for mark, name in OTHERS.items():
-        if mark in header and len(next(csv.reader([header]), [])) == 1 and not header.startswith('"'):
+        if _parts(header, second.decode(errors="replace"), mark):
             raise InvalidInput(
                 f"{path} must have commas between its fields; its first line has {name}. Save it anew with commas, and "
                 "with points in numbers."
             )
+
+
+def _parts(header: str, second: str, mark: str) -> bool:
+    """Whether a mark other than the comma stands between fields: a comma may be in a name, or in a number."""
+    fields, commas = _fields(header, mark), _fields(header, ",")
+    return fields > commas and (commas == 1 or _fields(second, mark) == fields)
+
+
+def _fields(line: str, mark: str) -> int:
+    try:
+        return len(next(csv.reader([line], delimiter=mark), []))
+    except csv.Error:  # a field that is very long, or a line that ends as on old machines
+        return 0
 
 
 def row_ends(path: Path, size: int = MANY, start: int = 0, long: int = MANY) -> Iterator[tuple[int, int]]:
