@@ -38,8 +38,12 @@ def differing(mine: v1.Description, theirs: v1.Description, name: str) -> str | 
     for field in ("rule", "neighbours", "metric", "kernel", "ridge", "guard"):
         here, there = getattr(mine.settings, field), getattr(theirs.settings, field)
         if here != there:
-            return f"its setting {field!r} must be {here!r}, as here; it is {str(there)[:100]!r}"
+            return f"its setting {field!r} must be {_shown(here)}, as here; it is {_shown(there)}"
     return None
+
+
+def _shown(setting: object) -> str:
+    return "left out" if setting == "" else repr(setting)[:100]
 
 
 def _implausible(theirs: v1.Description) -> str | None:
