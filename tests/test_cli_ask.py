@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from degroot import Agent, cli
 from degroot.answers import Consensus, Flag
 from degroot.cli.answers import columns, summary
+from degroot.cli.sheet import show
 from degroot.node import authority, ledger
 
 RANDOM = np.random.default_rng(5)
@@ -161,6 +162,35 @@ def test_the_first_rows_are_printed_where_no_file_is_asked_for(ask, consortium, 
     shown = [line for line in out.splitlines() if line.startswith("│")]
     assert [float(line.split("│")[1]) for line in shown] == [float(f"{value:.4g}") for value in expected.value[:10]]
     assert [path.name for path in tmp_path.iterdir()] == ["points.csv"]
+
+
+def test_a_table_of_classes_has_room_in_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    names, rng = ("north", "south", "[red]west", "east\x1b[31m"), np.random.default_rng(0)
+    value, weights = rng.dirichlet(np.ones(3), 12), rng.dirichlet(np.ones(4), 12)
+    answer = Consensus(names, value=value, standard_error=value, weights=weights, sets=value > 0.2, coverage=0.9)
+    show(answer, ("'low'", "'mid'", "'high'"))
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert "\x1b" not in out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
+    labels = np.array(["low", "mid", "high"])
+    for row, probabilities in zip(rows, value, strict=False):
+        assert row[:2] == [labels[probabilities.argmax()], f"{probabilities.max():.4g}"]
+        assert row[2] == ", ".join(labels[probabilities > 0.2])
+    assert len(rows) == 10
+    assert "largest weight" in out or all(name in out for name in names[:2])
+
+
+def test_where_weights_have_no_room_the_largest_is_printed(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    weights = np.random.default_rng(0).dirichlet(np.ones(12), 3)
+    names, value = tuple(f"hospital {k}" for k in range(12)), np.arange(3.0)
+    show(Consensus(names, value=value, standard_error=value, weights=weights))
+    out = capsys.readouterr().out
+    assert "…" not in out
+    for row in weights:
+        assert f" {names[row.argmax()]} {row.max():.4g} " in out
 
 
 def test_whoever_is_missing_is_named_with_the_reason(ask, refused, points, tmp_path_factory):

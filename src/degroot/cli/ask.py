@@ -5,15 +5,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from degroot.cli.complaints import stopping_at_once
 from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, connected
 from degroot.exceptions import InvalidInput
 from degroot.folders import make_folder
 
-SHOWN = 10  # rows that are printed where no file is asked for
 SUFFIXES = (".csv", ".parquet")
 
 
@@ -47,6 +44,7 @@ def ask(
     """Ask a node for collective predictions: values, standard errors, weights, and who was missing."""
     from degroot import datafiles
     from degroot.cli.answers import FIELDS, columns, summary
+    from degroot.cli.sheet import show
 
     settings: dict[str, Any] = {"way": _way(way, tolerance, rounds), "guard": not no_guard}
     settings |= {name: given for name, given in (("tolerance", tolerance), ("rounds", rounds)) if given is not None}
@@ -57,13 +55,13 @@ def ask(
         begun = time.perf_counter()
         answer = collective.consult(points.X, FIELDS, coverage=coverage)
         told = [summary(answer), f"{time.perf_counter() - begun:.2f} seconds"]
-        table = columns(answer, collective.classes)
+        classes = collective.classes
     if points.ignored:
         told.append(f"columns not used: {', '.join(points.ignored)}")
     if output is None:
-        _show(table)
+        show(answer, classes)
     else:
-        datafiles.write_answers(output, table)
+        datafiles.write_answers(output, columns(answer, classes))
         told.append(str(output))
     typer.echo("; ".join(told))
 
@@ -82,15 +80,3 @@ def _check_output(output: Path | None) -> None:
         if output.suffix.lower() not in SUFFIXES:
             raise InvalidInput(f"Answers must go to a .csv or .parquet file; got {output}.")
         make_folder(output.parent)
-
-
-def _show(columns: dict[str, list[Any]]) -> None:
-    """The first rows; what the flags are is in the summary."""
-    empty = {"flags"} | (set() if any(columns["missing"]) else {"missing"})
-    shown = {name: values[:SHOWN] for name, values in columns.items() if name not in empty}
-    table = Table(title=f"The first {SHOWN} rows" if len(columns["missing"]) > SHOWN else None)
-    for name, values in shown.items():
-        table.add_column(name.replace("_", " "), justify="left" if isinstance(values[0], str) else "right")
-    for row in zip(*shown.values(), strict=True):
-        table.add_row(*(value if isinstance(value, str) else f"{value:.4g}" for value in row))
-    Console().print(table)

@@ -1,0 +1,81 @@
+"""The sheet: the first answers as a table that a terminal has room for."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from degroot.answers import MISSING, Consensus
+from degroot.batch import output_names
+from degroot.batch.columns import FLAGS
+from degroot.cli.answers import columns
+from degroot.reprs import one_line
+
+SHOWN = 10  # rows
+FRAME = 3  # signs between two columns
+WEIGHT = "weight_"
+
+
+class Column(NamedTuple):
+    """A head, and the cells below it."""
+
+    head: str
+    cells: list[str]
+    words: bool
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (self.head, *self.cells)))
+
+
+def show(answer: Consensus, classes: Sequence[str] = ()) -> None:
+    """Print the first rows; what the flags are is in the summary."""
+    console, told = Console(), columns(answer, classes)
+    weights = [_column(name, cells) for name, cells in told.items() if name.startswith(WEIGHT)]
+    first = _classes(answer, classes) if classes else _numbers(told)
+    last = [_column(MISSING, told[MISSING])] if any(told[MISSING]) else []
+    sheet = [*first, *weights, *last]
+    if 1 + sum(FRAME + column.width for column in sheet) > console.width:
+        sheet = [*first, _largest(answer), *last]
+    console.print(_table(sheet, f"The first {SHOWN} rows" if answer.points > SHOWN else None))
+
+
+def _numbers(told: dict[str, list[Any]]) -> list[Column]:
+    """Values, standard errors and bounds."""
+    others = (MISSING, FLAGS)
+    return [_column(name, cells) for name, cells in told.items() if not name.startswith(WEIGHT) and name not in others]
+
+
+def _classes(answer: Consensus, classes: Sequence[str]) -> list[Column]:
+    """The most likely class with its probability, and the set of classes if there is one."""
+    value = np.asarray(answer.value)
+    names = output_names(value.shape[1], classes) or ()
+    found = [_column("class", [names[q] for q in value.argmax(axis=1)]), _column("probability", value.max(axis=1))]
+    if answer.sets is not None:
+        found.append(_column("set", [", ".join(names[q] for q in np.flatnonzero(held)) for held in answer.sets]))
+    return found
+
+
+def _largest(answer: Consensus) -> Column:
+    """Who has the largest weight, where there is no room for everybody's."""
+    weights = np.asarray(answer.weights)
+    first = zip(weights.argmax(axis=1), weights.max(axis=1), strict=True)
+    return _column("largest weight", [f"{one_line(answer.names[k])} {weight:.4g}" for k, weight in first])
+
+
+def _column(name: str, cells: Sequence[Any] | np.ndarray[Any, Any]) -> Column:
+    words = isinstance(cells[0], str)
+    first = [one_line(cell, 60) if words else f"{cell:.4g}" for cell in cells[:SHOWN]]
+    return Column(one_line(name.replace("_", " ")), first, words)
+
+
+def _table(sheet: Sequence[Column], title: str | None) -> Table:
+    table = Table(title=title)
+    for column in sheet:
+        table.add_column(Text(column.head), justify="left" if column.words else "right")
+    for row in zip(*(column.cells for column in sheet), strict=True):
+        table.add_row(*map(Text, row))
+    return table
