@@ -10,9 +10,12 @@ const MEANING = {
   rehearsal: "own rows put as questions, so that intervals can be given",
   pool: "beliefs, round by round",
   consult: "questions of others, and the answers",
-  describe: "names, versions and settings",
+  describe: "names, versions and settings, every second or so; not in the bars",
 };
+const DESCRIBE = "describe";
 
+const byUs = (each) => each.asked_by === "we";
+const inBar = ({ kind }) => kind !== DESCRIBE;
 const total = (rows, name) => rows.reduce((sum, each) => sum + (each[name] ?? 0), 0);
 
 export function leak(all, self) {
@@ -30,7 +33,7 @@ export function leak(all, self) {
       kinds,
     ),
   );
-  const most = Math.max(1, ...peers.map((each) => each.sent));
+  const most = Math.max(1, ...peers.map((each) => total(each.parts.filter(inBar), "sent")));
   if (!list.firstChild)
     fill(
       list,
@@ -66,7 +69,8 @@ function group(peer, entries, kinds) {
       kind,
       k,
       sent: total(of, "sent"),
-      rows: total(of, "rows"),
+      ours: total(of.filter(byUs), "rows"),
+      theirs: total(of, "rows") - total(of.filter(byUs), "rows"),
       exchanges: total(of, "exchanges"),
     })),
   };
@@ -80,7 +84,7 @@ function item({ peer, sent, parts, most }) {
     h(
       "div",
       { class: "stackbar", "aria-hidden": "true" },
-      parts.map(({ k, sent: part }) => h("i", { vars: { share: part / most, colour: colour(k) } })),
+      parts.filter(inBar).map(({ k, sent: part }) => h("i", { vars: { share: part / most, colour: colour(k) } })),
     ),
     h(
       "ul",
@@ -91,9 +95,15 @@ function item({ peer, sent, parts, most }) {
           {},
           swatch(part.k),
           h("b", {}, part.kind),
-          h("span", {}, `${bytes(part.sent)}, ${plural(part.rows, "row")}, ${count(part.exchanges)} ×`),
+          h("span", {}, told(part)),
         ),
       ),
     ),
   );
+}
+
+/** Rows that we put to the peer, and rows of the peer's that were answered here. */
+function told({ sent, ours, theirs, exchanges }) {
+  const rows = [ours ? `${plural(ours, "row")} sent` : null, theirs ? `${plural(theirs, "row")} answered` : null];
+  return [bytes(sent), ...rows.filter(Boolean), `${count(exchanges)} ×`].join(", ");
 }
