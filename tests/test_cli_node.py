@@ -131,6 +131,7 @@ def test_from_nothing_to_a_node_that_is_ready(degroot, tmp_path, monkeypatch):
     assert ready.complaint == ""
     assert set(outcomes(ready.out).values()) == {"ok"}
     assert list(outcomes(ready.out)) == ["configuration", "identity", "data", "model", "port", "page port", "state"]
+    assert Path("north-state").stat().st_mode & 0o077 == 0  # residuals and the ledger are nobody else's
 
 
 def test_nothing_that_is_there_is_overwritten(degroot, tmp_path, monkeypatch):
@@ -364,6 +365,9 @@ def test_a_peer_that_names_another_number_of_features_or_tells_what_no_node_tell
     neighbour.description.CopyFrom(sound)
     neighbour.description.members.extend([v1.Member(name="n")] * 10_001)
     assert "at most 10000 members; it tells of 10001" in refusal()
+    neighbour.description.CopyFrom(sound)
+    neighbour.description.settings.neighbours = "9"
+    assert "its setting 'neighbours' must be left out, as here; it is '9'" in refusal()
 
 
 def test_a_peer_that_is_not_there_or_somebody_else_is_a_warning(degroot, site, neighbour):

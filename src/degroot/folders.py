@@ -7,13 +7,14 @@ from tempfile import TemporaryFile
 
 from degroot.exceptions import InvalidInput
 
+PRIVATE = 0o700  # rights of a folder that only its owner may look into
 SYNCING = 16  # files that the disk is given at once
 
 
-def make_folder(path: Path) -> Path:
-    """Make the folder if it is not there, and make sure that files can be written to it."""
+def make_folder(path: Path, *, mode: int = 0o777) -> Path:
+    """Make the folder if it is not there, with these rights, and make sure that files can be written to it."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode, parents=True, exist_ok=True)
         with TemporaryFile(dir=path):
             return path
     except OSError as error:

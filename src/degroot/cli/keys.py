@@ -14,7 +14,7 @@ keys = typer.Typer(
     rich_markup_mode=None,
 )
 Out = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Folder of the CA and the certificates; made if it is not there.")
+    Path, typer.Option(metavar="FOLDER", help="Folder of the CA and the certificates; `init` makes it.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 

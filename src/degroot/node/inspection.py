@@ -13,7 +13,7 @@ import grpc
 from degroot import datafiles, models
 from degroot.addresses import split
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.folders import make_folder
+from degroot.folders import PRIVATE, make_folder
 from degroot.node import identity
 from degroot.node.access import NAME
 from degroot.node.configuration import Configuration, Peer
@@ -64,7 +64,7 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
         if configuration.page is not None:
             page = configuration.page
             yield _found("page port", lambda: _check_port(page.host, page.port))
-    yield _found("state", lambda: f"{make_folder(configuration.state)} can be written")
+    yield _found("state", lambda: f"{make_folder(configuration.state, mode=PRIVATE)} can be written")
     mine = described(configuration, seats[0].agent, seats[0].feature_names) if seats else None
     for peer in configuration.peers:
         yield _reached(configuration, peer, mine)

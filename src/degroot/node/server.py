@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from degroot.exceptions import InvalidInput
-from degroot.folders import make_folder
+from degroot.folders import PRIVATE, make_folder
 from degroot.node import identity, inference, metrics
 from degroot.node.access import Access
 from degroot.node.answering import Answering
@@ -49,7 +49,7 @@ def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe
     first = seated(configuration, unsafe_pickle=unsafe_pickle)
     check_peers(configuration, first)
     with ExitStack() as stack:
-        stack.enter_context(locked(make_folder(configuration.state)))
+        stack.enter_context(locked(make_folder(configuration.state, mode=PRIVATE)))
         ledger = Ledger(configuration.ledger)
         stack.callback(ledger.close)
         measured = metrics.Metrics()
