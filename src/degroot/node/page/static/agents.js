@@ -1,18 +1,19 @@
 // Agents of one answered row: a bar each, belief and weight, and what is to be said of them.
 
 import { diverging, shared, swatch, colour } from "./bars.js";
-import { cell, h } from "./elements.js";
+import { cell, figure, h } from "./elements.js";
 import { number, percent, rough } from "./format.js";
+import { panel } from "./panel.js";
 
 const MANY = 12;
 
-export function agents({ agents: all, value }, q, about) {
+export function agents({ agents: all, value }, about) {
   const most = Math.max(0, ...all.map((each) => Math.abs(each.influence ?? 0)));
-  const written = about.classes?.length ? percent : number;
+  const [written, change] = about.classes.length ? [percent, percent] : [number, rough];
   const lines = all
     .map((each, k) => ({ ...each, k }))
     .sort((a, b) => (b.weight ?? -1) - (a.weight ?? -1))
-    .map((each) => line(each, most, value, written, about.classes?.length ? percent : rough));
+    .map((each) => line(each, most, value, written, change));
   const body = h("tbody", {}, lines.slice(0, MANY + 1));
   const table = h(
     "table",
@@ -46,21 +47,10 @@ export function agents({ agents: all, value }, q, about) {
           `Show all ${lines.length} agents`,
         )
       : null;
-  return h(
-    "section",
-    { class: "panel", "aria-labelledby": "bars-title" },
-    h(
-      "div",
-      { class: "head" },
-      h("h2", { id: "bars-title" }, "Agents"),
-      h("p", { class: "muted" }, "influence: how far each moves the answer by being there"),
-    ),
-    table,
-    more,
-  );
+  return panel("bars-title", "Agents", "influence: how far each moves the answer by being there", table, more);
 }
 
-function line(agent, most, value, written, share) {
+function line(agent, most, value, written, change) {
   return h(
     "tr",
     { class: agent.missing ? "absent" : null, "data-agent": agent.name },
@@ -77,11 +67,10 @@ function line(agent, most, value, written, share) {
           )
         : null,
     ),
-    h(
-      "td",
-      { "data-label": "Believes", class: "number" },
+    figure(
+      "Believes",
       h("data", { value: agent.belief }, written(agent.belief)),
-      offset(agent.belief, value, share),
+      offset(agent.belief, value, change),
     ),
     cell("Weight", agent.missing ? "–" : shared(agent.weight, colour(agent.k))),
     cell(
@@ -91,16 +80,16 @@ function line(agent, most, value, written, share) {
             "span",
             { class: "barred" },
             diverging(agent.influence, most),
-            h("data", { value: agent.influence }, signed(agent.influence, share)),
+            h("data", { value: agent.influence }, signed(agent.influence, change)),
           )
         : "–",
     ),
   );
 }
 
-function offset(belief, value, share) {
+function offset(belief, value, change) {
   if (typeof belief !== "number" || typeof value !== "number") return null;
-  return h("small", {}, belief === value ? "as all" : signed(belief - value, share));
+  return h("small", {}, belief === value ? "as all" : signed(belief - value, change));
 }
 
 const signed = (x, written) => (x < 0 ? `−${written(-x)}` : `+${written(x)}`);

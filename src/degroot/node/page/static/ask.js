@@ -3,7 +3,7 @@
 import { show } from "./answer.js";
 import { byId, fill, h } from "./elements.js";
 import { begin, busy, complain, intervals, lock } from "./form.js";
-import { count, moment } from "./format.js";
+import { moment, plural } from "./format.js";
 import "./frame.js";
 import { onState } from "./live.js";
 import { get } from "./service.js";
@@ -60,7 +60,7 @@ async function earlier() {
             { href: `/answers/${encodeURIComponent(id)}`, "aria-current": id === opened() ? "true" : null },
             source === "form" ? "typed row" : source,
           ),
-          h("span", { class: "muted" }, `${count(rows)} ${rows === 1 ? "row" : "rows"}`),
+          h("span", { class: "muted" }, plural(rows, "row")),
           h("small", {}, status === "done" ? moment(at) : `${moment(at)}, ${status}`),
         ),
       ),

@@ -4,6 +4,7 @@ import { byId, fill, figure, h } from "./elements.js";
 import { bytes, count, moment, plural } from "./format.js";
 import "./frame.js";
 import { onState } from "./live.js";
+import { pager } from "./pager.js";
 import { get } from "./service.js";
 
 const PAGE = 50;
@@ -59,7 +60,7 @@ function draw({ total, rows, peers, kinds }, given) {
   byId("log").parentElement.hidden = none;
   byId("count").textContent = none && !filtered ? "No exchange yet." : plural(total, "exchange");
   fill(byId("log"), rows.map(line));
-  fill(byId("pages"), pager(total));
+  fill(byId("pages"), pager({ total, size: PAGE, offset }, ["Later", "Earlier"], turn));
 }
 
 function line({ at, exchanges, peer, kind, asked_by: who, rows, sent, received }) {
@@ -98,22 +99,15 @@ function choices(id, values) {
   select.value = [...select.options].some((each) => each.value === chosen) ? chosen : fixed[0].value;
 }
 
-function pager(total) {
-  if (total <= PAGE) return null;
-  const turn = (by) => () => {
-    offset += by;
-    look();
-    scrollTo({ top: 0 });
-  };
-  return [
-    h("span", {}, `${count(offset + 1)}–${count(Math.min(total, offset + PAGE))} of ${count(total)}`),
-    h(
-      "div",
-      {},
-      h("button", { type: "button", disabled: offset === 0, onclick: turn(-PAGE) }, "Later"),
-      h("button", { type: "button", disabled: offset + PAGE >= total, onclick: turn(PAGE) }, "Earlier"),
-    ),
-  ];
+function turn(to) {
+  offset = to;
+  look();
+  scrollTo({ top: 0 });
+}
+
+function again() {
+  offset = 0;
+  look();
 }
 
 /** The address says what is looked for, so that it can be sent or kept. */
@@ -137,22 +131,13 @@ function restore() {
 let soon = null;
 byId("filters").addEventListener("input", () => {
   clearTimeout(soon);
-  soon = setTimeout(() => {
-    offset = 0;
-    look();
-  }, WAIT);
+  soon = setTimeout(again, WAIT);
 });
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
-byId("filters").addEventListener("reset", () =>
-  setTimeout(() => {
-    offset = 0;
-    look();
-  }),
-);
+byId("filters").addEventListener("reset", () => setTimeout(again)); // once the boxes are empty
 byId("clear").addEventListener("click", () => byId("filters").reset());
 byId("newer").addEventListener("click", () => {
-  offset = 0;
-  look();
+  again();
   byId("q").focus();
 });
 onState((state) => {

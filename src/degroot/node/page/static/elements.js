@@ -15,14 +15,13 @@ export function svg(tag, given = {}, ...children) {
 
 function furnished(element, given, children) {
   for (const [name, value] of Object.entries(given)) {
-    if (value === null || value === undefined || value === false) continue;
+    if (absent(value)) continue;
     if (name === "vars")
       for (const [key, each] of Object.entries(value)) element.style.setProperty(`--${key}`, String(each));
     else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat(Infinity))
-    if (child !== null && child !== undefined && child !== false) element.append(child);
+  element.append(...present(children));
   return element;
 }
 
@@ -30,11 +29,13 @@ export const byId = (id) => document.getElementById(id);
 
 /** Put `children` in place of what is there. */
 export function fill(element, ...children) {
-  element.replaceChildren(
-    ...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false),
-  );
+  element.replaceChildren(...present(children));
   return element;
 }
+
+const absent = (each) => each === null || each === undefined || each === false;
+
+const present = (children) => children.flat(Infinity).filter((each) => !absent(each));
 
 /** Say it to those who listen rather than look. */
 export function announce(text) {

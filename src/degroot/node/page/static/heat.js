@@ -2,6 +2,7 @@
 
 import { h } from "./elements.js";
 import { percent } from "./format.js";
+import { panel, scroll } from "./panel.js";
 
 const MANY = 9;
 
@@ -11,15 +12,10 @@ export function heat({ names, trust, way }) {
     way === "rounds"
       ? "By rounds nobody sends trust: the nodes pool their beliefs."
       : "This rule, or who took part, gives no trust to show.";
-  return h(
-    "section",
-    { class: "panel", "aria-labelledby": "heat-title" },
-    h(
-      "div",
-      { class: "head" },
-      h("h2", { id: "heat-title" }, "Trust here"),
-      trust ? h("p", { class: "muted" }, "in %; each row trusts the columns") : null,
-    ),
+  return panel(
+    "heat-title",
+    "Trust here",
+    trust ? "in %; each row trusts the columns" : null,
     trust ? matrix(names, trust, "heat-title") : h("p", { class: "muted" }, why),
   );
 }
@@ -27,9 +23,8 @@ export function heat({ names, trust, way }) {
 export function matrix(names, trust, label) {
   const many = names.length > MANY;
   const most = Math.max(...trust.flat().filter((each) => typeof each === "number"), 1e-9);
-  return h(
-    "div",
-    { class: "scroll", tabindex: 0, role: "group", "aria-labelledby": label },
+  return scroll(
+    label,
     h(
       "table",
       { class: many ? "heat many" : "heat", "aria-labelledby": label },

@@ -3,6 +3,7 @@
 import { colour, swatch } from "./bars.js";
 import { h } from "./elements.js";
 import { number, percent, plural } from "./format.js";
+import { scroll } from "./panel.js";
 
 /** `show`: "top", or the number of an agent whose weight is looked at. */
 export function regions(plane, names, show) {
@@ -41,19 +42,15 @@ export function regions(plane, names, show) {
     ),
   );
   return [
-    h("div", { class: "scroll", tabindex: 0, role: "group", "aria-labelledby": "regions-title" }, table),
-    h(
-      "p",
-      { class: "hint" },
-      `Across: ${plane.x}; up: ${plane.y}. ${meaning(plane)}`,
-    ),
+    scroll("regions-title", table),
+    h("p", { class: "hint" }, `Across: ${plane.x}; up: ${plane.y}. ${meaning(plane)}`),
     show === "top" ? legend(names, plane) : null,
   ];
 }
 
 function entry(found, names, show, plane, ix, iy, most) {
-  if (!found || !found.points) return h("td", { class: "none" }, h("span", { class: "unseen" }, "no points"));
-  const k = show === "top" ? leader(found, names) : Number(show);
+  if (!found) return h("td", { class: "none" }, h("span", { class: "unseen" }, "no points"));
+  const k = show === "top" ? names.indexOf(found.top) : Number(show);
   const weight = found.weights[k];
   const where = `${plane.x} ${place(plane, "x", ix)}, ${plane.y} ${place(plane, "y", iy)}`;
   const title = `${names[k]} ${percent(weight)}; ${plural(found.points, "point")}; ${where}`;
@@ -67,19 +64,12 @@ function entry(found, names, show, plane, ix, iy, most) {
   );
 }
 
-/** The agent with the most weight, whether it is told by name or by number. */
-function leader({ top, weights }, names) {
-  if (typeof top === "number") return top;
-  const k = names.indexOf(top);
-  return k >= 0 ? k : weights.indexOf(Math.max(...weights));
-}
-
 function legend(names, plane) {
-  const seen = new Set(plane.cells.filter((each) => each.points).map((each) => leader(each, names)));
+  const seen = new Set(plane.cells.map((each) => each.top));
   return h(
     "ul",
     { class: "legend" },
-    names.map((name, k) => (seen.has(k) ? h("li", {}, swatch(k), `${k + 1} ${name}`) : null)),
+    names.map((name, k) => (seen.has(name) ? h("li", {}, swatch(k), `${k + 1} ${name}`) : null)),
   );
 }
 

@@ -1,8 +1,9 @@
 // Rounds to consensus: a line for each agent's belief.
 
-import { swatch } from "./bars.js";
+import { colour, swatch } from "./bars.js";
 import { h } from "./elements.js";
 import { number, plural } from "./format.js";
+import { panel, scroll } from "./panel.js";
 
 const HEIGHT = 232;
 const CLOSE = 0.01; // of how far apart they were at first
@@ -16,15 +17,10 @@ export function rounds({ agents, rounds: told }) {
   if (!present.length) return null;
   const place = h("div", { class: "lines", role: "img", "aria-label": `Beliefs by round. ${agreed(told, present)}` });
   watch(place, told, present);
-  return h(
-    "section",
-    { class: "panel", "aria-labelledby": "rounds-title" },
-    h(
-      "div",
-      { class: "head" },
-      h("h2", { id: "rounds-title" }, "Rounds to consensus"),
-      h("p", { class: "muted" }, agreed(told, present)),
-    ),
+  return panel(
+    "rounds-title",
+    "Rounds to consensus",
+    agreed(told, present),
     place,
     h(
       "ul",
@@ -52,9 +48,8 @@ function agreed(told, present) {
 
 function numbers(told, present) {
   const table = () =>
-    h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "group", "aria-label": "Beliefs by round" },
+    scroll(
+      "rounds-title",
       h(
         "table",
         {},
@@ -111,11 +106,11 @@ function watch(place, told, present) {
 }
 
 function drawn(place, told, present) {
-  const paint = (name) => resolved(place, name);
+  const paint = (tint) => resolved(place, tint);
   const axis = {
-    stroke: paint("--muted"),
-    grid: { stroke: paint("--line"), width: 1 },
-    ticks: { stroke: paint("--line"), width: 1 },
+    stroke: paint("var(--muted)"),
+    grid: { stroke: paint("var(--line)"), width: 1 },
+    ticks: { stroke: paint("var(--line)"), width: 1 },
     font: "12px system-ui, sans-serif",
   };
   const options = {
@@ -138,7 +133,7 @@ function drawn(place, told, present) {
     ],
     series: [
       {},
-      ...present.map(({ k }) => ({ stroke: paint(`--agent-${k % 8}`), width: 2, points: { show: told.length < 3 } })),
+      ...present.map(({ k }) => ({ stroke: paint(colour(k)), width: 2, points: { show: told.length < 3 } })),
     ],
   };
   return new globalThis.uPlot(
@@ -149,8 +144,8 @@ function drawn(place, told, present) {
 }
 
 /** A colour as the canvas wants it. */
-function resolved(place, name) {
-  const probe = h("span", { vars: { probe: `var(${name})` }, class: "probe" });
+function resolved(place, tint) {
+  const probe = h("span", { vars: { probe: tint }, class: "probe" });
   place.append(probe);
   const found = getComputedStyle(probe).color;
   probe.remove();

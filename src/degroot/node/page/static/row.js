@@ -5,8 +5,9 @@ import { bar } from "./bars.js";
 import { announce, fill, h } from "./elements.js";
 import { count, listed, number, percent, pick, rough } from "./format.js";
 import { heat } from "./heat.js";
+import { panel } from "./panel.js";
 import { rounds } from "./rounds.js";
-import { best, members } from "./rows.js";
+import { best } from "./rows.js";
 import { ruler } from "./ruler.js";
 import { get } from "./service.js";
 
@@ -34,7 +35,7 @@ export async function detail(place, about, i, turn) {
 
 function draw(place, about, row, turn) {
   const several = Array.isArray(row.value) ? row.value.length : 0;
-  const q = several ? Math.min(output ?? (about.classes?.length ? best(row.value) : 0), several - 1) : 0;
+  const q = several ? Math.min(output ?? (about.classes.length ? best(row.value) : 0), several - 1) : 0;
   const again = (k) => {
     output = k;
     draw(place, about, row, turn);
@@ -54,7 +55,7 @@ function draw(place, about, row, turn) {
       h(
         "div",
         { class: "findings" },
-        h("div", {}, agents(one, q, about), row.text ? words(row.text) : null, point(row, about.features)),
+        h("div", {}, agents(one, about), row.text ? words(row.text) : null, point(row, about.features)),
         h(
           "div",
           {},
@@ -72,10 +73,8 @@ function single(row, q) {
   const agents = row.agents.map((each) => ({
     ...each,
     belief: pick(each.belief, q),
-    weight: pick(each.weight, q),
     influence: pick(each.influence, q),
   }));
-  const trust = row.trust?.map((line) => line.map((each) => pick(each, q))) ?? null;
   const told = row.rounds?.map((line) => line.map((each) => pick(each, q))) ?? null;
   return {
     value: pick(row.value, q),
@@ -83,8 +82,8 @@ function single(row, q) {
     lower: pick(row.lower, q),
     upper: pick(row.upper, q),
     coverage: row.coverage,
+    trust: row.trust,
     agents,
-    trust,
     rounds: told,
   };
 }
@@ -110,11 +109,11 @@ function title(about, row, turn, picker) {
 }
 
 function select(about, several, q, again) {
-  const label = (k) => (about.classes?.length ? String(about.classes[k]) : `${k + 1} of ${several}`);
+  const label = (k) => (about.classes.length ? String(about.classes[k]) : `${k + 1} of ${several}`);
   return h(
     "label",
     { class: "field" },
-    about.classes?.length ? "Class" : "Output",
+    about.classes.length ? "Class" : "Output",
     h(
       "select",
       { onchange: (event) => again(Number(event.target.value)) },
@@ -124,16 +123,15 @@ function select(about, several, q, again) {
 }
 
 function worded(about, row, one) {
-  return about.classes?.length
+  return about.classes.length
     ? `${about.classes[best(row.value)]}, ${percent(Math.max(...row.value))}`
     : number(one.value);
 }
 
 function hero(about, row, one, q) {
-  const classes = about.classes?.length;
+  const classes = about.classes.length;
   const facts = [];
-  const set = classes ? members(row.set ?? row.sets, about.classes) : [];
-  if (set.length) facts.push([`${percent(one.coverage)} set`, listed(set)]);
+  if (row.set?.length) facts.push([`${percent(one.coverage)} set`, listed(row.set.map(String))]);
   else if (typeof one.lower === "number")
     facts.push([
       `${percent(one.coverage)} interval`,
@@ -194,10 +192,10 @@ function words(text) {
     .split(/\n\s*\n/);
   const aligned = (part) => part.split("\n").filter((line) => /\S {2,}\S/.test(line)).length > 1;
   const tables = parts.filter(aligned);
-  return h(
-    "section",
-    { class: "panel", "aria-labelledby": "text-title" },
-    h("div", { class: "head" }, h("h2", { id: "text-title" }, "In words")),
+  return panel(
+    "text-title",
+    "In words",
+    null,
     h(
       "div",
       { class: "words" },
@@ -215,16 +213,14 @@ function words(text) {
 }
 
 function point(row, features) {
-  return h(
-    "section",
-    { class: "panel", "aria-labelledby": "point-title" },
-    h("div", { class: "head" }, h("h2", { id: "point-title" }, "The point")),
+  return panel(
+    "point-title",
+    "The point",
+    null,
     h(
       "dl",
       { class: "point" },
-      features
-        .map((name) => [name, row.point[name]])
-        .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, number(value)))),
+      features.map((name) => h("div", {}, h("dt", {}, name), h("dd", {}, number(row.point[name])))),
     ),
   );
 }

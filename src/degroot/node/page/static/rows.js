@@ -2,6 +2,8 @@
 
 import { fill, h } from "./elements.js";
 import { brief, count, listed, percent, pick, rough } from "./format.js";
+import { pager } from "./pager.js";
+import { scroll } from "./panel.js";
 import { get, Refusal } from "./service.js";
 
 const PAGE = 50;
@@ -23,13 +25,17 @@ export function list(about, row, chosen) {
     {},
     orders(about).map(([value, label]) => h("option", { value }, label)),
   );
-  const here = { current: row, offset: PAGE * Math.floor(row / PAGE) };
+  const here = { current: row, offset: PAGE * Math.floor(row / PAGE), size: PAGE };
   const mark = (i) => {
     here.current = i;
     for (const each of body.children) {
       if (Number(each.dataset.row) === i) each.setAttribute("aria-current", "true");
       else each.removeAttribute("aria-current");
     }
+  };
+  const turn = (to) => {
+    here.offset = to;
+    load();
   };
   const load = async () => {
     const query = new URLSearchParams({ offset: here.offset, limit: PAGE, sort: sort.value });
@@ -41,12 +47,10 @@ export function list(about, row, chosen) {
     );
     body.parentElement.parentElement.scrollTop = 0;
     mark(here.current);
-    fill(pages, pager(told.total, here, load));
+    if (here.offset + told.rows.length < told.total) here.size = told.rows.length; // of very wide rows, fewer come
+    fill(pages, pager({ ...here, total: told.total }, ["Earlier", "Later"], turn));
   };
-  sort.addEventListener("change", () => {
-    here.offset = 0;
-    load();
-  });
+  sort.addEventListener("change", () => turn(0));
   load();
   return { mark, panel: panel(about, body, pages, sort) };
 }
@@ -60,13 +64,13 @@ function panel(about, body, pages, sort) {
     {},
     h("th", { scope: "col" }, "Row"),
     about.features.slice(0, FEATURES).map((name) => h("th", { scope: "col", class: "number feature" }, name)),
-    h("th", { scope: "col", class: "number" }, about.classes?.length ? "Class" : "Value"),
+    h("th", { scope: "col", class: "number" }, about.classes.length ? "Class" : "Value"),
     h("th", { scope: "col", class: "number" }, "±"),
     about.coverage
       ? h(
           "th",
           { scope: "col", class: "number" },
-          about.classes?.length ? "Set" : `Interval ${percent(about.coverage)}`,
+          about.classes.length ? "Set" : `Interval ${percent(about.coverage)}`,
         )
       : null,
     h("th", { scope: "col" }, "Notes"),
@@ -75,11 +79,7 @@ function panel(about, body, pages, sort) {
     "section",
     { class: "panel rows", "aria-labelledby": "rows-title" },
     h("div", { class: "head" }, h("h2", { id: "rows-title" }, "Rows"), h("label", { class: "field" }, "Order", sort)),
-    h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "group", "aria-labelledby": "rows-title" },
-      h("table", { "aria-labelledby": "rows-title" }, h("thead", {}, head), body),
-    ),
+    scroll("rows-title", h("table", { "aria-labelledby": "rows-title" }, h("thead", {}, head), body)),
     pages,
   );
 }
@@ -124,7 +124,7 @@ function top(about, row, values) {
 export const best = (chances) => (Array.isArray(chances) ? chances.indexOf(Math.max(...chances)) : 0);
 
 function value(about, row) {
-  if (about.classes?.length)
+  if (about.classes.length)
     return h(
       "td",
       { class: "number" },
@@ -142,28 +142,7 @@ function value(about, row) {
 
 function within(about, row) {
   if (!about.coverage) return null;
-  if (about.classes?.length) return h("td", { class: "number" }, listed(members(row.set ?? row.sets, about.classes)));
+  if (about.classes.length) return h("td", { class: "number" }, listed(row.set.map(String)));
   const [lower, upper] = [row.lower, row.upper].map((each) => pick(each, 0));
   return h("td", { class: "number" }, `${brief(lower)} to ${brief(upper)}`);
-}
-
-/** The classes of a set, given as truths or as labels. */
-export const members = (set, classes) =>
-  (set ?? []).flatMap((each, k) => (each === true ? [classes[k]] : each === false ? [] : [each])).map(String);
-
-function pager(total, here, load) {
-  if (total <= PAGE) return null;
-  const turn = (by) => () => {
-    here.offset += by;
-    load();
-  };
-  return [
-    h("span", {}, `${count(here.offset + 1)}–${count(Math.min(total, here.offset + PAGE))} of ${count(total)}`),
-    h(
-      "div",
-      {},
-      h("button", { type: "button", disabled: here.offset === 0, onclick: turn(-PAGE) }, "Earlier"),
-      h("button", { type: "button", disabled: here.offset + PAGE >= total, onclick: turn(PAGE) }, "Later"),
-    ),
-  ];
 }

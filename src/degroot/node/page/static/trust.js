@@ -1,7 +1,7 @@
 // Trust over the last questions: who carries, who could be dropped, and where.
 
 import { colour, shared, swatch } from "./bars.js";
-import { byId, cell, fill, h } from "./elements.js";
+import { byId, cell, figure, fill, h } from "./elements.js";
 import { plural, rough } from "./format.js";
 import "./frame.js";
 import { matrix } from "./heat.js";
@@ -64,7 +64,7 @@ function row(agent) {
     h("th", { scope: "row" }, h("span", { class: "name" }, swatch(agent.k), agent.name)),
     cell("Mean weight", shared(agent.weight, colour(agent.k))),
     cell("Carries alone", shared(agent.carries)),
-    h("td", { "data-label": "Moves the answer by", class: "number" }, rough(agent.influence)),
+    figure("Moves the answer by", rough(agent.influence)),
     h(
       "td",
       { "data-label": "Could be dropped", class: agent.why ? "whole" : null },
