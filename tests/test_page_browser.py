@@ -63,10 +63,14 @@ def type_row(page, row=POINT):
         page.get_by_label(name, exact=True).fill(str(value))
 
 
+def ask(page):
+    page.get_by_role("button", name="Ask", exact=True).click()
+
+
 def send_file(page, path):
     page.get_by_role("radio", name="Drop a file").check()
     page.locator("#file").set_input_files(path)
-    page.get_by_role("button", name="Ask", exact=True).click()
+    ask(page)
 
 
 def downloaded(page, kind, folder):
@@ -81,6 +85,12 @@ def exactly(path):
     """A table with every number as it was written."""
     told = pyarrow.csv.ConvertOptions(column_types={"missing": "string", "flags": "string"})
     return pyarrow.csv.read_csv(path, convert_options=told).to_pandas()
+
+
+def told_by_ask(nodes, folder, *options):
+    """What `degroot ask` says of POINT."""
+    (folder / "point.csv").write_text(f"{','.join(FEATURES)}\n{','.join(map(str, POINT))}\n")
+    return exactly(nodes.ask(folder / "point.csv", folder / "out.csv", *options))
 
 
 def until(page, expression, patience=20.0):
@@ -101,10 +111,9 @@ def test_a_typed_row_is_answered_as_degroot_ask_answers_it(tab, nodes, tmp_path)
     tab.goto(nodes.address("/ask"))
     assert "token" not in tab.url
     type_row(tab)
-    tab.get_by_role("button", name="Ask", exact=True).click()
+    ask(tab)
     shown = tab.locator("#value").get_attribute("value")
-    (tmp_path / "point.csv").write_text(f"{','.join(FEATURES)}\n{','.join(map(str, POINT))}\n")
-    right = exactly(nodes.ask(tmp_path / "point.csv", tmp_path / "out.csv", "--coverage=0.9"))
+    right = told_by_ask(nodes, tmp_path, "--coverage=0.9")
     assert float(shown) == right["value"][0]
     bounds = [float(each) for each in tab.locator(".hero dd data").evaluate_all("all => all.map(each => each.value)")]
     assert bounds == [right["lower"][0], right["upper"][0], right["standard_error"][0]]
@@ -120,17 +129,14 @@ def test_a_typed_row_is_answered_as_degroot_ask_answers_it(tab, nodes, tmp_path)
 def test_a_row_can_be_pasted_and_asked_about_in_rounds(tab, nodes, tmp_path):
     tab.goto(nodes.address("/ask"))
     tab.get_by_label("x0", exact=True).wait_for()
-    paste = "(box, text) => { const data = new DataTransfer(); data.setData('text', text);"
-    paste += (
-        " box.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true})); }"
-    )
+    paste = "(box, text) => { const clipboardData = new DataTransfer(); clipboardData.setData('text', text);"
+    paste += " box.dispatchEvent(new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true})); }"
     tab.get_by_label("x0", exact=True).evaluate(paste, "x2\tx0\tx1\n0.75\t0.5\t-1.25")
     assert [tab.get_by_label(name, exact=True).input_value() for name in FEATURES] == ["0.5", "-1.25", "0.75"]
     tab.get_by_label("Way").select_option("rounds")
-    tab.get_by_role("button", name="Ask", exact=True).click()
+    ask(tab)
     shown = float(tab.locator("#value").get_attribute("value"))
-    (tmp_path / "point.csv").write_text(f"{','.join(FEATURES)}\n{','.join(map(str, POINT))}\n")
-    right = exactly(nodes.ask(tmp_path / "point.csv", tmp_path / "out.csv", "--way=rounds"))
+    right = told_by_ask(nodes, tmp_path, "--way=rounds")
     assert shown == pytest.approx(right["value"][0], abs=1e-8)
     assert tab.get_by_text("By rounds nobody sends trust").is_visible()
 
@@ -160,7 +166,7 @@ def test_a_file_is_dropped_anywhere_on_the_page(tab, nodes):
     drop += " return dispatchEvent(new DragEvent('drop', {dataTransfer: data, cancelable: true})); }"
     assert not tab.evaluate(drop)  # the browser stays where it is
     assert tab.locator("#file-name").inner_text() == "dropped.csv"
-    tab.get_by_role("button", name="Ask", exact=True).click()
+    ask(tab)
     tab.get_by_role("heading", name="dropped.csv: 2 rows").wait_for()
 
 
@@ -223,15 +229,14 @@ def test_classes_are_told_by_their_names(browser, tmp_path):
 
     with Paged(tmp_path, 3, agents=unlike_agents(make), data=f"classes = {json.dumps(classes)}") as three:
         three.fork().whole()
-        (tmp_path / "point.csv").write_text(f"{','.join(FEATURES)}\n{','.join(map(str, POINT))}\n")
-        right = exactly(three.ask(tmp_path / "point.csv", tmp_path / "out.csv", "--coverage=0.8"))
+        right = told_by_ask(three, tmp_path, "--coverage=0.8")
         chances = [right[f"value_{name}"][0] for name in classes]
         with Watched(browser) as watched:
             page = watched.page
             page.goto(three.address("/ask"))
             type_row(page)
             page.get_by_label("Interval").select_option("0.8")
-            page.get_by_role("button", name="Ask", exact=True).click()
+            ask(page)
             page.locator(".chances data").first.wait_for()
             values = "all => all.map(each => Number(each.value))"
             assert page.locator(".chances data").evaluate_all(values) == chances
@@ -255,13 +260,12 @@ def test_several_outputs_are_shown_one_at_a_time(browser, tmp_path):
 
     with Paged(tmp_path, 3, agents=unlike_agents(make), data='target = ["y0", "y1"]') as three:
         three.fork().whole()
-        (tmp_path / "point.csv").write_text(f"{','.join(FEATURES)}\n{','.join(map(str, POINT))}\n")
-        right = exactly(three.ask(tmp_path / "point.csv", tmp_path / "out.csv", "--coverage=0.9"))
+        right = told_by_ask(three, tmp_path, "--coverage=0.9")
         with Watched(browser) as watched:
             page = watched.page
             page.goto(three.address("/ask"))
             type_row(page)
-            page.get_by_role("button", name="Ask", exact=True).click()
+            ask(page)
             shown = []
             for output in (0, 1):
                 page.get_by_label("Output").select_option(str(output))
@@ -278,7 +282,7 @@ def test_without_the_token_one_may_look_and_not_ask(browser, nodes, token):
         page.get_by_label("x0", exact=True).wait_for()
         if token:
             type_row(page)
-            page.get_by_role("button", name="Ask", exact=True).click()
+            ask(page)
             assert "degroot node page" in complaints(page)
         assert page.get_by_text("Read-only.").is_visible()
         assert page.get_by_role("button", name="Ask", exact=True).is_disabled()
@@ -298,7 +302,7 @@ def test_a_killed_peer_is_shown_within_five_seconds_and_so_is_its_return(tab, no
         tab.goto(nodes.address("/ask"))
         type_row(tab)
         tab.get_by_label("Interval").select_option("")
-        tab.get_by_role("button", name="Ask", exact=True).click()
+        ask(tab)
         tab.get_by_text("node3 was missing:").wait_for()
         assert tab.locator("tr[data-agent=node3] small").first.inner_text().startswith("missing: ")
     finally:
@@ -327,7 +331,7 @@ def test_every_state_of_a_peer_and_a_collective_that_cannot_answer(browser, tmp_
             look(page, "states", size, scheme)
         page.goto(five.address("/ask"))
         type_row(page)
-        page.get_by_role("button", name="Ask", exact=True).click()
+        ask(page)
         page.get_by_text("The question could not be answered.", exact=True).wait_for()
         look(page, "failed", WIDE, "light")
         watched.check(five.host())
@@ -406,7 +410,7 @@ def test_a_malformed_file_is_one_clear_line(browser, nodes, tmp_path, name):
 def test_a_box_without_a_number_is_told_before_anybody_is_asked(tab, nodes, value, word):
     tab.goto(nodes.address("/ask"))
     type_row(tab, [1, value, 2])
-    tab.get_by_role("button", name="Ask", exact=True).click()
+    ask(tab)
     said = complaints(tab)
     assert "x1" in said
     assert word in said
@@ -458,7 +462,7 @@ def test_hostile_names_of_agents_stay_text(browser, nodes):
         page = watched.page
         page.goto(nodes.address("/ask"))
         type_row(page)
-        page.get_by_role("button", name="Ask", exact=True).click()
+        ask(page)
         page.locator("#value").wait_for()
         link = page.url
 
@@ -496,6 +500,7 @@ def test_the_audit_is_searched_paged_and_sent_as_a_link(tab, nodes, tmp_path):
     tab.get_by_label("Search").fill("%")
     tab.get_by_text("No exchange is like that.").wait_for()
     tab.get_by_role("button", name="clear the search").click()
+    tab.get_by_label("Kind").select_option("all")  # describe among them, and so more than a page
     tab.get_by_role("button", name="Earlier").click()
     tab.get_by_text("51–100 of").wait_for()
 
@@ -602,7 +607,7 @@ def arrive(page, nodes, view, folder):
         page.get_by_label("x0", exact=True).wait_for()
     if view == "row":
         type_row(page)
-        page.get_by_role("button", name="Ask", exact=True).click()
+        ask(page)
         page.locator("canvas").wait_for()
     if view == "rows":
         send_file(page, written(folder / "houses.csv", 400))
