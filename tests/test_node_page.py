@@ -302,6 +302,15 @@ def test_the_page_is_on_this_machine_only_and_not_where_peers_are(three, browser
 
 # Mistakes
 
+
+def test_a_question_that_failed_is_listed_by_its_time_and_says_why_it_has_no_rows(browser):
+    failed, done = (browser.ask(json={"rows": [[size] * 3]}) for size in (1e300, 0.0))
+    assert [browser.told(id_)["status"] for id_ in (failed, done)] == ["failed", "done"]
+    assert [each["id"] for each in browser.get("/api/answers").json()["answers"]][:2] == [done, failed]
+    reply = browser.get(f"/api/answers/{failed}/rows/0")
+    assert (reply.status_code, browser.told(failed)["error"] in reply.json()["error"]) == (404, True)
+
+
 AS_JSON = {"Content-Type": "application/json"}
 
 
@@ -318,6 +327,7 @@ AS_JSON = {"Content-Type": "application/json"}
         ({"json": {"rows": [[1, 2, 3]], "coverage": "0.9"}}, 400, "`coverage` must be a number"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": 1.5}}, 400, "got 1.5"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": 0.9, "way": "rounds"}}, 400, "asked for by solving"),
+        ({"json": {"rows": [[1, 2, 3]], "coverge": 0.9}}, 400, "guard, coverage only; got 'coverge'."),
         ({"json": [1]}, 400, "an object with a list `rows`"),
         ({"content": b'{"rows": [[1, NaN, 3]]}', "headers": AS_JSON}, 400, "finite number"),
         ({"content": b"[" * 100_000, "headers": AS_JSON}, 400, "must be JSON"),

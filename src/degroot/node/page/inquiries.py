@@ -15,6 +15,7 @@ from degroot.exceptions import InvalidInput
 from degroot.node.ways import SOLVE, check_coverage, check_way
 from degroot.points import Array
 
+ASKED = ("rows", "way", "guard", "coverage")  # what a question has that is typed
 FORM = "form"  # where rows come from that were typed
 FORM_BYTES, FILE_BYTES, ROWS = 1 << 18, 1 << 25, 100_000
 MOST = datafiles.Extent(ROWS, columns=1 << 16, bytes=1 << 28)  # that a file may hold, however small it is packed
@@ -65,6 +66,9 @@ def typed(body: bytes, features: Sequence[str]) -> Inquiry:
         raise InvalidInput(f"What is asked must be JSON; {error}.") from error
     if not isinstance(told, dict) or not isinstance(told.get("rows"), list):
         raise InvalidInput("What is asked must be an object with a list `rows`; it is not.")
+    strange = [name for name in told if name not in ASKED]
+    if strange:
+        raise InvalidInput(f"What is asked must have {', '.join(ASKED)} only; got {strange[0][:NAME]!r}.")
     points = _points(told["rows"], features)
     return Inquiry(points, FORM, _terms(told))
 

@@ -1,5 +1,6 @@
 """Opening: the routes by which answers are listed, looked into and taken away."""
 
+from operator import itemgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -27,7 +28,7 @@ def answer_routes(desk: Desk, archive: Archive, admitted: Any) -> APIRouter:
     @router.get("", dependencies=[admitted])
     async def answers() -> Response:
         kept = await computed(False, archive.entries)
-        return reply({"answers": [*desk.entries(), *kept]})
+        return reply({"answers": sorted([*desk.entries(), *kept], key=itemgetter("at"), reverse=True)})
 
     @router.get("/{id}")
     async def answer(id: str) -> Response:
@@ -37,11 +38,14 @@ def answer_routes(desk: Desk, archive: Archive, admitted: Any) -> APIRouter:
     return router
 
 
-def row_routes(archive: Archive) -> APIRouter:
+def row_routes(desk: Desk, archive: Archive) -> APIRouter:
     """What is in an answer."""
     router = APIRouter(prefix="/api/answers/{id}")
 
     async def found(id: str) -> Answer:
+        work = desk.find(id)
+        if work is not None:
+            raise NotThere(f"There are no rows of an answer: {work.error or 'it is still at work'}")
         return await _found(archive, id)
 
     Found = Annotated[Answer, Depends(found)]

@@ -74,7 +74,7 @@ def serve(answering: Answering, recent: Recent, listening: socket.socket, log: A
         audit_routes(configuration.ledger, live),
         ask_routes(desk, admitted, features(circle)),
         answer_routes(desk, archive, admitted),
-        row_routes(archive),
+        row_routes(desk, archive),
     )
     server = _Server(_settings(application(views, routers, log)))
     return Serving(live, desk, server, asyncio.create_task(server.serve([listening])))
