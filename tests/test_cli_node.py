@@ -134,6 +134,21 @@ def test_from_nothing_to_a_node_that_is_ready(degroot, tmp_path, monkeypatch):
     assert Path("north-state").stat().st_mode & 0o077 == 0  # residuals and the ledger are nobody else's
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--peer", "north@127.0.0.1:7442"], "must differ; got 'north' twice"),
+        (["--peer", "south@127.0.0.1:7442", "--peer", "south@127.0.0.1:7443"], "must differ; got 'south' twice"),
+        (["--listen", "127.0.0.1:7441", "--page", "7441"], "`page.port` must be another port"),
+    ],
+)
+def test_a_configuration_that_could_not_be_read_is_not_written(degroot, tmp_path, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
+    made = degroot("node", "init", "north", *options)
+    assert (made.code, list(tmp_path.iterdir())) == (2, [])
+    assert words in made.complaint
+
+
 def test_nothing_that_is_there_is_overwritten(degroot, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     commands = (("keys", "init"), ("keys", "issue", "north"), ("node", "init", "north"))

@@ -49,14 +49,14 @@ def init(
     ] = None,
     page: Annotated[
         int | None,
-        typer.Option(metavar="PORT", help="Of the node's page; default: 1000 above peers'.", min=1, max=65535),
+        typer.Option(metavar="PORT", help="Of the node's page; default: 1000 from peers'.", min=1, max=65535),
     ] = None,
 ) -> None:
     """Write a configuration with comments, to be filled in.
 
     With --trained it is filled in already, and stands beside the organisation's model and rows.
     """
-    from degroot.node.configuration import LISTEN, template
+    from degroot.node.configuration import LISTEN, read, template
 
     peers = [(name, address) for name, _, address in (each.partition("@") for each in peer or ())]
     text, home = template(name, listen or LISTEN, peers, client or (), page), Path()
@@ -66,6 +66,11 @@ def init(
     if path.exists():
         raise InvalidInput(f"A configuration is not overwritten; {path} is there already.")
     save(path, text.encode())
+    try:
+        read(path)
+    except InvalidInput:
+        path.unlink()
+        raise
     typer.echo(
         f"{path}: {'fill it in' if trained is None else 'its keys go beside it'}, then: degroot node check {path}"
     )
