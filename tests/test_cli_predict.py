@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 from consortium import Consortium, save_linear
 from numpy.testing import assert_allclose
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from degroot import Agent, Collective, cli
 
@@ -138,6 +138,49 @@ def test_what_is_written_can_be_chosen(predict, saved):
     assert set(found["note"]) == {"text, with a comma"}
     answer = Collective.load(saved).consult(rows(9)[NAMES].to_numpy())
     assert_allclose(found[["influence_a0", "influence_a1", "influence_a2"]], answer.influence, rtol=1e-9)
+
+
+def test_bounds_are_those_of_the_collective(predict, refused, saved):
+    rows(60).to_csv("in0.csv", index=False)
+    rows(60, 1).to_csv("in1.csv", index=False)
+    both = pd.concat([rows(60), rows(60, 1)])[NAMES].to_numpy()
+    answer = Collective.load(saved).calibrate().consult(both, coverage=0.8)
+    assert predict(input="in?.csv", output="out.parquet", coverage=0.8).code == 0
+    found = pd.read_parquet("out.parquet")
+    assert list(found) == ["value", "standard_error", "lower", "upper", "weight_a0", "weight_a1", "weight_a2"]
+    for name in ("value", "lower", "upper"):
+        assert_allclose(found[name], getattr(answer, name), rtol=1e-9)
+    assert predict(input="in?.csv", output="few.csv", coverage=0.8, fields="weights").code == 0
+    assert list(pd.read_csv("few.csv"))[:3] == ["lower", "upper", "weight_a0"]
+    assert "must lie between 0 and 1; got 90.0" in refused(input="in0.csv", output="new.csv", coverage=90)
+    assert "must come with --engine local" in refused(input="in0.csv", output="new.csv", coverage=0.8, engine="ray")
+
+
+def test_a_run_does_not_go_on_with_another_coverage(predict):
+    rows(100).to_csv("a.csv", index=False)
+    rows(3).assign(x1="?").to_csv("b.csv", index=False)  # which ends the run
+    command = {"input": "?.csv", "output": "out.parquet", "jobs": 1}
+    assert "row 1 of b.csv" in predict(**command, coverage=0.8).err
+    assert "it had other coverage. --restart begins anew." in predict(**command, coverage=0.9).err
+    assert "it had other fields, coverage. --restart begins anew." in predict(**command).err
+
+
+def test_sets_have_a_column_for_each_class(predict):
+    random, agents = np.random.default_rng(2), []
+    for k in range(2):
+        X = pd.DataFrame(random.normal(k / 2, 1.0, size=(80, 3)), columns=NAMES)
+        y = np.where(X["x0"] + random.normal(size=80) > 0, "high", "low")
+        agents.append(Agent(LogisticRegression().fit(X, y), X, y, f"a{k}", classes=["high", "low"]))
+    collective = Collective(agents)
+    collective.save("classes")
+    rows(20).assign(x1=lambda table: table["x1"].where(table.index != 3)).to_csv("in.csv", index=False)
+    options = {"collective": "classes", "coverage": 0.8, "on_bad_row": "null", "fields": "value"}
+    assert predict(input="in.csv", output="out.parquet", **options).code == 0
+    found, good = pd.read_parquet("out.parquet"), np.arange(20) != 3
+    assert list(found) == ["value_high", "value_low", "set_high", "set_low"]
+    assert found["set_high"].isna().tolist() == (~good).tolist()
+    sets = collective.calibrate().consult(rows(20)[NAMES][good], coverage=0.8).sets
+    assert (found[["set_high", "set_low"]][good].to_numpy(bool) == sets).all()
 
 
 def test_bad_rows_are_null_and_counted_if_asked_for(predict):

@@ -51,6 +51,8 @@ class Columns:
     def _arrays(self, field: str, answer: Consensus) -> list[pa.Array]:
         if field in (FLAGS, MISSING):
             return [pa.array(notes(answer, missing=field == MISSING), pa.string())]
+        if getattr(answer, field) is None:
+            raise InvalidInput(f"Answers must have the field {field!r}; it was not asked for, or there is no coverage.")
         values = np.asarray(getattr(answer, field))
         flat = values.reshape(len(values), -1)
         return [pa.array(np.ascontiguousarray(column)) for column in flat.T]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from degroot.batch import inputs
-from degroot.batch.columns import Columns, check_fields
+from degroot.batch.columns import BOUNDS, Columns, check_fields
 from degroot.batch.formats import opened, readable
 from degroot.batch.numbers import is_number
 from degroot.batch.outputs import check_output, check_suffix
@@ -62,7 +62,7 @@ def make_plan(
     rows : of a shard, at most; by default 65536, or fewer where rows are wide
     identity : what else has to be the same when an interrupted run goes on
     """
-    files = check(given, output, columns.fields, on_bad_row)
+    files = check(given, output, [field for field in columns.fields if field not in BOUNDS], on_bad_row)
     schema = _agreed(files, features, keep)
     kept = pa.schema([_plain(schema.field(name)) for name in keep])
     _check_clash(kept, columns.schema)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from degroot.cli.complaints import STOPPED, complain, stopping_at_once
 from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, check_one, connected
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
+from degroot.intervals import rows_needed
 
 if TYPE_CHECKING:
     from degroot.batch import Columns, Engine, Summary
@@ -46,6 +48,10 @@ def predict(
             help="What to write: value, standard_error, weights, beliefs, influence, trust, flags, missing.",
         ),
     ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="With bounds that hold the outcome so often, such as 0.9."),
+    ] = None,
     on_bad_row: Annotated[
         str, typer.Option(metavar="WHAT", help="A bad value: refuse, or null for no answer.")
     ] = "refuse",
@@ -73,14 +79,16 @@ def predict(
         raise InvalidInput(f"Large files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
     check_one(collective, node or config)
-    _check_options(collective, engine, address)
+    _check_options(collective, engine, address, coverage)
     given, named = [*input_, *(more or ())], None if fields is None else _listed([fields])
     batch.check(given, output, FIELDS if named is None else named, on_bad_row)
     asked: AbstractContextManager[Asked]
     if collective is not None:
-        asked = nullcontext(_in_process(collective, engine, address, jobs, named or FIELDS, unsafe_pickle, verify))
+        asked = nullcontext(
+            _in_process(collective, engine, address, jobs, named or FIELDS, coverage, unsafe_pickle, verify)
+        )
     else:
-        asked = _at_a_node(connected(node, ca, certificate, key, config, insecure_loopback), jobs)
+        asked = _at_a_node(connected(node, ca, certificate, key, config, insecure_loopback), jobs, coverage)
     try:
         with _stoppable(), asked as found:
             plan = batch.make_plan(
@@ -107,12 +115,15 @@ class Asked:
     identity: dict[str, Any]  # by which it is known again
     usual: tuple[str, ...] = FIELDS
     peers: tuple[tuple[int, ...], ...] | None = None
+    bounds: tuple[str, ...] = ()  # fields that a coverage brings
 
     def columns(self, fields: Sequence[str]) -> "Columns":
-        """The columns of its answers."""
+        """The columns of its answers; bounds come after the value and its standard error."""
         from degroot.batch import Columns
 
-        return Columns(tuple(fields), self.names, self.outputs, self.peers)
+        after = max((k for k, field in enumerate(fields, 1) if field in FIELDS[:2]), default=0)
+        wanted = (*fields[:after], *self.bounds, *fields[after:])
+        return Columns(wanted, self.names, self.outputs, self.peers)
 
 
 def _in_process(
@@ -121,38 +132,56 @@ def _in_process(
     address: str | None,
     jobs: int | None,
     fields: Sequence[str],
+    coverage: float | None,
     unsafe_pickle: bool,
     verify: bool,
 ) -> Asked:
     """A collective from a file or folder."""
     from degroot import Collective, batch, saved
-    from degroot.points import allowed
 
     if verify:
         saved.verify(path)
     found = Collective.load(path, n_jobs=1, unsafe_pickle=unsafe_pickle)
-    identity = {"collective": saved.digest(path), "files": saved.stamp(path), "engine": engine}
+    identity = {"collective": saved.digest(path), "files": saved.stamp(path), "engine": engine, "coverage": coverage}
     outputs = batch.output_names(found.outputs, found.classes)
     peers = None if found.peers is None else tuple(map(tuple, found.peers.tolist()))
-    working: AbstractContextManager[Engine] = nullcontext(batch.Local(found.consult, allowed(jobs)))
+    working: AbstractContextManager[Engine] = _on_threads(found, jobs, coverage)
     if engine == RAY:
         from degroot.batch.cluster import on_ray
 
         working = on_ray(found, address, jobs, batch.Columns(tuple(fields), found.names).asked)
-    return Asked(found.names, found.feature_names or [], outputs, found.takes_gaps, working, identity, peers=peers)
+    about: dict[str, Any] = {"peers": peers, "bounds": _bounds(coverage, found.classes)}
+    return Asked(found.names, found.feature_names or [], outputs, found.takes_gaps, working, identity, **about)
 
 
 @contextmanager
-def _at_a_node(connection: AbstractContextManager[Any], jobs: int | None) -> Iterator[Asked]:
+def _at_a_node(connection: AbstractContextManager[Any], jobs: int | None, coverage: float | None) -> Iterator[Asked]:
     """A collective of nodes."""
     from degroot import batch
-    from degroot.points import allowed
 
     with stopping_at_once(), connection as found:
         outputs = batch.output_names(found.outputs, found.classes)
-        identity = found.identity | {"engine": "nodes"}
-        features, engine = found.feature_names or [], nullcontext(batch.Local(found.consult, allowed(jobs)))
-        yield Asked(found.names, features, outputs, False, engine, identity, (*FIELDS, *TOLD))
+        identity = found.identity | {"engine": "nodes", "coverage": coverage}
+        features, engine = found.feature_names or [], _on_threads(found, jobs, coverage)
+        about: dict[str, Any] = {"usual": (*FIELDS, *TOLD), "bounds": _bounds(coverage, found.classes)}
+        yield Asked(found.names, features, outputs, False, engine, identity, **about)
+
+
+@contextmanager
+def _on_threads(found: Any, jobs: int | None, coverage: float | None) -> Iterator["Engine"]:
+    """The engine of this machine; a collective calibrates first, if there are to be bounds."""
+    from degroot import batch
+    from degroot.points import allowed
+
+    if coverage is not None:
+        found.calibrate()
+    yield batch.Local(partial(found.consult, coverage=coverage), allowed(jobs))
+
+
+def _bounds(coverage: float | None, classes: Sequence[Any]) -> tuple[str, ...]:
+    if coverage is None:
+        return ()
+    return ("sets",) if classes else ("lower", "upper")
 
 
 @contextmanager
@@ -179,13 +208,17 @@ def _stoppable() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _check_options(collective: Path | None, engine: str, address: str | None) -> None:
+def _check_options(collective: Path | None, engine: str, address: str | None, coverage: float | None) -> None:
     if engine not in (LOCAL, RAY):
         raise InvalidInput(f"--engine must be {LOCAL} or {RAY}; got {engine!r}.")
     if engine == RAY and collective is None:
         raise InvalidInput("--engine ray must come with --collective: nodes answer where they are.")
     if address is not None and engine != RAY:
         raise InvalidInput("--address must come with --engine ray; it is missing.")
+    if coverage is not None:
+        rows_needed(coverage)
+        if engine == RAY:
+            raise InvalidInput("--coverage must come with --engine local: a cluster gives no bounds.")
 
 
 def _listed(given: Sequence[str]) -> list[str]:
