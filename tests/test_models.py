@@ -199,7 +199,8 @@ def test_files_that_are_missing_or_hold_something_else(tmp_path, name):
 
 
 def test_other_files_are_no_models(tmp_path):
-    assert "must be an .onnx, .skops, .ubj, .json, .xgb, .txt or .lgb file" in complaint(lambda: opened(tmp_path / "model.h5", unsafe_pickle=True))
+    message = complaint(lambda: opened(tmp_path / "model.h5", unsafe_pickle=True))
+    assert "must be an .onnx, .skops, .ubj, .json, .xgb, .txt or .lgb file" in message
 
 
 # Models at an address.
