@@ -151,6 +151,8 @@ def test_who_disagrees_and_by_how_much():
 def test_what_would_change_without_whom():
     text = solved([1.0, 1.1, 9.0], [0.1, 0.1, 0.8]).explain(0).text
     assert re.search(r"It hangs on c: without it the answer would be 1\.05 \(6\.36 lower\)", text)
+    two = solved([0.02, 0.08], [0.9, 0.1]).explain(0).text
+    assert "It depends most on a: without it the answer would be 0.080" in two
     assert "leaving out any one agent changes nothing" in solved([4.0, 4.0]).explain(0).text
     stable = solved(np.r_[0.0, np.full(10, 1.0), 2.0]).explain(0).text
     assert "It is stable: leaving out any one agent moves it by" in stable

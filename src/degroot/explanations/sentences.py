@@ -131,11 +131,14 @@ def _changed(agent: dict[str, Any], digits: Digits) -> str:
 
 
 def _reference(facts: dict[str, Any], here: list[dict[str, Any]]) -> float:
-    """What changes are held against: half of the interval, or else the range of beliefs; 0 where there is neither."""
+    """What changes are held against: half of the interval, or else the range of beliefs; 0 where there is neither.
+
+    The answer of two without one of them is the other's belief: their range would say that it always hangs on one.
+    """
     if facts["lower"] is not None and facts["upper"] is not None:
         return float(facts["upper"] - facts["lower"]) / 2.0
     beliefs = [each["belief"] for each in here if each["belief"] is not None]
-    return float(max(beliefs) - min(beliefs)) if beliefs else 0.0
+    return float(max(beliefs) - min(beliefs)) if len(beliefs) > 2 else 0.0
 
 
 def _spread(facts: dict[str, Any], digits: Digits) -> list[str]:
