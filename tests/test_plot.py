@@ -228,6 +228,17 @@ def test_of_many_agents_a_few_have_names(crowd):
     assert sorted(names[:-1]) == sorted(heaviest)
 
 
+def test_long_names_can_be_told_apart_and_do_not_overlap():
+    names = tuple(f"Universitätsklinikum {place}" for place in ("Bonn", "Ulm", "Jena", "Köln"))
+    ax = plot.trust(Consensus(names, value=np.zeros(1), trust=np.full((1, 4, 4), 0.25)))
+    ax.figure.draw_without_rendering()
+    for axis in (ax.xaxis, ax.yaxis):
+        labels = axis.get_ticklabels()
+        assert len({label.get_text() for label in labels}) == 4
+        boxes = [label.get_window_extent() for label in labels]
+        assert not any(one.overlaps(other) for k, one in enumerate(boxes) for other in boxes[:k])
+
+
 # -- intervals and influence -------------------------------------------------------------------------------------------
 
 

@@ -32,7 +32,9 @@ def axes(ax: "Axes | None", width: float = 7.0, height: float = 4.0) -> "Axes":
 
 def shown(name: str) -> str:
     """A name as it stands in a picture."""
-    plain = one_line(name, LONGEST)
+    plain, half = one_line(name, len(name)), LONGEST // 2
+    if len(plain) > LONGEST:  # such names are often alike at the beginning
+        plain = f"{plain[: half - 1]}…{plain[-half:]}"
     return f" {plain}" if plain.startswith("_") else plain  # matplotlib hides what begins with a line
 
 

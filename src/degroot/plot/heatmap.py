@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WRITTEN = 10  # agents up to whom the numbers are written into the cells
+LEVEL = 8  # signs of a name that have room below a cell
 
 
 def trust(answer: Consensus, i: int | None = None, *, ax: "Axes | None" = None) -> "Axes":
@@ -31,7 +32,7 @@ def trust(answer: Consensus, i: int | None = None, *, ax: "Axes | None" = None) 
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('in the model of', 'trust of')
     """
-    known, K = matrix(answer, i), len(answer.names)
+    known, K, longest = matrix(answer, i), len(answer.names), max(map(len, answer.names))
     side = min(max(2.6 + 0.28 * K, 3.6), 9.0)
     ax = axes(ax, side + 1.2, side)
     ax.set_facecolor(PALE)
@@ -39,7 +40,7 @@ def trust(answer: Consensus, i: int | None = None, *, ax: "Axes | None" = None) 
     image = ax.imshow(np.ma.masked_invalid(known), cmap="Blues", vmin=0.0, vmax=most, interpolation="nearest")
     figure: Any = ax.figure
     figure.colorbar(image, ax=ax, label="trust", shrink=0.85)
-    name_ticks(ax.xaxis, answer.names, ACROSS, rotation=90 if K > 4 else 0)
+    name_ticks(ax.xaxis, answer.names, ACROSS, rotation=90 if K > 4 or longest > LEVEL else 0)
     name_ticks(ax.yaxis, answer.names, DOWN)
     ax.set(xlabel="in the model of", ylabel="trust of")
     ax.set_title("Mean trust" if i is None else f"Trust at point {place(i, answer.points, 'i', 'points')}")
