@@ -84,8 +84,9 @@ def test_a_collective_of_modules_is_saved_and_their_files_are_models(torch, tmp_
 def test_what_is_no_such_module_is_refused_in_one_line(torch):
     for module, n_features, words in [
         (doing(torch, lambda x: x.sum()), 4, "must give"),
-        (doing(torch, lambda x: x if bool(x.sum() > 0) else -x), 4, "torch can export"),
-        (network(torch, 1), 5, "torch can export"),
+        (doing(torch, lambda x: x if bool(x[0].sum() > 9) else -x), 4, "torch can export"),
+        (network(torch, 1), 5, "must take rows of 5 features; RuntimeError: .*5"),
+        (doing(torch, lambda x: (x - x.mean(0)).sum(1)), 4, "must answer a row alone as among others"),
         (network(torch, 1), 0, "at least 1"),
         (lambda x: x, 4, "must be a torch module; got a function"),
     ]:

@@ -1,6 +1,7 @@
 """A torch module as an ONNX model."""
 
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,13 +45,32 @@ def from_torch(module: Any, n_features: int) -> OnnxModel:
     try:
         resting = deepcopy(module).cpu().eval()
         kind = next((part.dtype for part in resting.parameters()), torch.float32)
+        _check_rows(torch, resting, n_features, kind)
         model = from_onnx(_exported(torch, resting, n_features, kind))
         _check_same(torch, resting, model, n_features, kind)
     except InvalidInput:
         raise
     except Exception as error:
-        raise InvalidInput(f"A torch module must be one that torch can export to ONNX; {first_line(error)}.") from error
+        raise InvalidInput(f"A torch module must be one that torch can export to ONNX; {_cause(error)}.") from error
     return model
+
+
+def _cause(error: Exception) -> str:
+    """What torch's exporter met; its own words are coloured, and about its steps."""
+    met = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    return re.sub(r"\x1b\[[\d;]*m", "", first_line(met))
+
+
+def _check_rows(torch: Any, module: Any, n_features: int, kind: Any) -> None:
+    """Refuse a module that does not take such rows, or whose answer for a row depends on the rows beside it."""
+    X = torch.tensor(np.random.default_rng(0).normal(size=(3, n_features)), dtype=kind)
+    try:
+        with torch.no_grad():
+            together, alone = (module(rows).numpy() for rows in (X, X[:1]))
+    except Exception as error:
+        raise InvalidInput(f"A torch module must take rows of {n_features} features; {first_line(error)}.") from error
+    if together.ndim and alone.shape == together[:1].shape and not _alike(alone, together[:1]):
+        raise InvalidInput("A torch module must answer a row alone as among others; it answers otherwise.")
 
 
 def _exported(torch: Any, module: Any, n_features: int, kind: Any) -> bytes:
@@ -72,8 +92,12 @@ def _check_same(torch: Any, module: Any, model: OnnxModel, n_features: int, kind
                 f"A torch module must give (n,) or (n, Q) for n rows; for {count} it gave {expected.shape}."
             )
         answer = model.predict(X).reshape(expected.shape)
-        if not np.allclose(answer, expected, rtol=ROUNDING, atol=ROUNDING * float(np.abs(expected).max(initial=0.0))):
+        if not _alike(answer, expected):
             raise InvalidInput("A torch module must answer the same as ONNX; it answers otherwise.")
+
+
+def _alike(answer: Any, expected: Any) -> bool:
+    return np.allclose(answer, expected, rtol=ROUNDING, atol=ROUNDING * float(np.abs(expected).max(initial=0.0)))
 
 
 @contextmanager
