@@ -13,9 +13,7 @@ keys = typer.Typer(
     epilog=examples("degroot keys init", "degroot keys issue north"),
     rich_markup_mode=None,
 )
-Out = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Folder of the CA and the certificates; `init` makes it.")
-]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the CA and the certificates; `init` makes it.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 
