@@ -108,7 +108,8 @@ def _answers(title: str, situation: "Situation") -> Table:
 
     answer = situation.listed
     names = (f"weight\n{name}" for name in answer.names)
-    table = Table("xi", "truth", "average", "collective\n± standard error", *names, title=title)
+    headers = ("xi", "truth", "average", "collective\n± std. error", *names)
+    table = Table(*headers, title=title, collapse_padding=True, pad_edge=False)  # 80 columns are enough
     for column in table.columns:
         column.justify = "right"
     truth = curve(on_the_line(XI))
