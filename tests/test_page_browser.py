@@ -241,7 +241,7 @@ def test_classes_are_told_by_their_names(browser, tmp_path):
             values = "all => all.map(each => Number(each.value))"
             assert page.locator(".chances data").evaluate_all(values) == chances
             assert page.locator(".hero .value").inner_text() == classes[int(np.argmax(chances))]
-            assert page.get_by_text("80 % set").is_visible()
+            assert page.get_by_text("80 % set", exact=True).is_visible()
             for size, scheme in looks():
                 look(page, "classes", size, scheme)
             send_file(page, written(tmp_path / "points.csv", 70))

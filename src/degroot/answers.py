@@ -90,7 +90,8 @@ class Consensus(Viewed):
         >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
         >>> print(Collective(agents[:2]).consult([[3.0], [5.0]]).explain(1))
         The collective says 6.54 for point 1.
-        It depends most on times 1: without it the answer would be 10.00 (3.46 higher); leaving out times 2 moves it by 1.54.
+        It depends most on times 1: without it the answer would be 10.00 (3.46 higher);
+        leaving out times 2 moves it by 1.54.
         The standard error over agents is 2.50, which is no interval for the outcome.
         <BLANKLINE>
         times 1 carries it, with a weight of 0.692; next is times 2 (0.308).
