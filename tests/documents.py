@@ -1,6 +1,7 @@
 """The fenced blocks of the documentation, and a terminal in which they are tried."""
 
 import os
+import random
 import re
 import shlex
 import signal
@@ -85,8 +86,11 @@ def matches(shown, printed):
 
 
 def free_port(taken):
-    """A port that is free and has a free one 1000 above, below those that systems hand out."""
-    for port in range(21001, 31000):
+    """A port that is free and has a free one 1000 above, below those that systems hand out.
+
+    Pages are tried at the same time in several processes: each begins its search somewhere else.
+    """
+    for port in random.sample(range(21001, 31000), 9999):
         if not {port, port + 1000} & taken and _is_free(port) and _is_free(port + 1000):
             taken |= {port, port + 1000}
             return port
