@@ -5,6 +5,7 @@ from io import BytesIO
 from typing import Any
 
 from degroot.exceptions import InvalidInput
+from degroot.headers import one_at_a_time
 from degroot.models.harmless import is_harmless
 from degroot.tables import is_frame
 
@@ -68,13 +69,15 @@ def opened(content: bytes) -> Any:
     from skops.io.exceptions import UntrustedTypesFoundException
 
     try:
-        return loads(content)
+        with one_at_a_time:
+            return loads(content)
     except UntrustedTypesFoundException:
         named = get_untrusted_types(data=content)
     unknown = [name for name in named if not is_harmless(name)]
     if unknown:
         raise InvalidInput(f"a skops file must hold types of scikit-learn and numpy only; got {', '.join(unknown)}.")
-    return loads(content, trusted=named)
+    with one_at_a_time:
+        return loads(content, trusted=named)
 
 
 def from_pickle(content: bytes) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from degroot.exceptions import InvalidInput
+from degroot.headers import one_at_a_time
 from degroot.models.estimators import Framed, from_skops, opened, transformer_from_skops
 from degroot.models.lightgbmfile import LightGBMModel
 from degroot.models.onnxfile import OnnxModel
@@ -92,7 +93,8 @@ def _uncounted(tree: dict[str, Any]) -> dict[str, Any]:
 
 def _without_gaps(content: bytes, name: str) -> bytes:
     """The same file; if it is an array of records, with zeros in the bytes between their fields."""
-    array = np.load(BytesIO(content), allow_pickle=False) if name.endswith(".npy") else np.empty(0)
+    with one_at_a_time:
+        array = np.load(BytesIO(content), allow_pickle=False) if name.endswith(".npy") else np.empty(0)
     if array.dtype.names is None:
         return content
     covered = np.zeros(array.dtype.itemsize, bool)

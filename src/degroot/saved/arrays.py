@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from degroot.exceptions import InvalidInput
+from degroot.headers import one_at_a_time
 from degroot.tables import told
 
 
 def mapped(path: Path) -> NDArray[Any]:
     """The array in a .npy file. What is written to it stays in this process."""
     try:
-        array = np.lib.format.open_memmap(path, mode="c")
+        with one_at_a_time:
+            array = np.lib.format.open_memmap(path, mode="c")
     except OSError as error:
         raise InvalidInput(f"An array must be in a file that can be read; {path}: {error.strerror}.") from error
     except Exception as error:
