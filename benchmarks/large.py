@@ -117,16 +117,16 @@ def product(mapped: np.ndarray, points: np.ndarray) -> None:
         mapped[start : start + BLOCK] @ columns
 
 
-def measure(kind: str, path: str, neighbours: float, search: str, turns: int) -> dict[str, Any]:
+def measure(kind: str, path: str, neighbours: float, turns: int) -> dict[str, Any]:
     memory, mapped = Memory(), np.load(path, mmap_mode="r")
     agents, points = agents_of(kind, mapped), rows_of(kind, POINTS, 2_000_000_011)
     start = time.perf_counter()
-    collective = Collective(agents, neighbours=neighbours, search=search)
+    collective = Collective(agents, neighbours=neighbours)
     near = collective.neighbourhoods[0]
     made = time.perf_counter() - start
     collective.consult(points[:4], ["value", "weights"])  # kernels are compiled or read from the cache
     collective.consult(points, ["value", "weights"])
-    found = {"made": made, "path": near.path, "size": near.size, "approximate": near.approximate}
+    found = {"made": made, "path": near.path, "size": near.size}
     own = memory.stop()
     contestants = {
         "ours": lambda: collective.consult(points, ["value", "weights"]),
@@ -136,8 +136,6 @@ def measure(kind: str, path: str, neighbours: float, search: str, turns: int) ->
         "memory": own,
         "one": best({"one": lambda: collective.consult(points[:1])}, 3)["one"],
     }
-    if search == "approximate":
-        found["approximation"] = str(collective.approximation)
     return found
 
 
@@ -160,11 +158,10 @@ def beside_faiss(kind: str, rows: int) -> list[dict[str, Any]]:
     index.train(X[:65536])
     index.add(X)
     for size in (rows // 100, 100):
-        exact, ours = (Neighbourhoods(X, size, search=search) for search in ("exact", "approximate"))
+        near = Neighbourhoods(X, size)
         nearest = [set(some) for some in numbers_by_product(X, points[:50], size)]
-        for name, near in (("exact", exact), ("approximate", ours)):
-            seconds = best({"": lambda near=near: near.means(points, values)}, 3)[""]
-            found.append({"who": f"ours, {name}", "size": size, "seconds": seconds, "recall": near.recall(points[:50])})
+        seconds = best({"": lambda near=near: near.means(points, values)}, 3)[""]
+        found.append({"who": "ours, exact", "size": size, "seconds": seconds, "recall": 1.0})
         for probes in (4, 16, 64, 256):
             index.nprobe = probes
             seconds = best({"": lambda size=size: index.search(points, size)}, 2)[""]
@@ -180,8 +177,8 @@ def numbers_by_product(X: np.ndarray, points: np.ndarray, size: int) -> list[lis
     return numbers
 
 
-TABLE = """| rows | N | search | path | ours, s | product, s | ratio | one point, ms | made, s | own memory, MB |
-|---|---|---|---|---|---|---|---|---|---|"""
+TABLE = """| rows | N | path | ours, s | product, s | ratio | one point, ms | made, s | own memory, MB |
+|---|---|---|---|---|---|---|---|---|"""
 
 
 def main(rows: int, turns: int, kinds: list[str], folder: Path) -> str:
@@ -190,27 +187,24 @@ def main(rows: int, turns: int, kinds: list[str], folder: Path) -> str:
         threads=threads(), turns=turns, python=platform.python_version(), numpy=np.__version__, rows=rows,
         features=FEATURES, size=size, points=POINTS, block=BLOCK, K=K, small=SMALL,
     )  # fmt: skip
-    lines, lost = [TABLE], []
+    lines = [TABLE]
     for kind in kinds:
         path = folder / "rows.npy"
         write(kind, rows, path)
         for neighbours in (0.01, 100):
-            for search in ("exact", "approximate"):
-                found = in_process(kind, str(path), neighbours, search, turns)
-                line = (
-                    f"| {kind} | {found['size']:,} | {search} | {found['path']} | {found['ours']:.2f} | "
-                    f"{found['product']:.2f} | {found['ours'] / found['product']:.2f} | {1000 * found['one']:.0f} | "
-                    f"{found['made']:.1f} | {found['memory']} |"
-                )
-                print(line, flush=True)
-                lines.append(line)
-                if search == "approximate":
-                    lost.append(f"- {kind}, N = {found['size']:,}: {found['approximation']}")
+            found = in_process(kind, str(path), neighbours, turns)
+            line = (
+                f"| {kind} | {found['size']:,} | {found['path']} | {found['ours']:.2f} | {found['product']:.2f} | "
+                f"{found['ours'] / found['product']:.2f} | {1000 * found['one']:.0f} | {found['made']:.1f} | "
+                f"{found['memory']} |"
+            )
+            print(line, flush=True)
+            lines.append(line)
         path.unlink()
-    if find_spec("faiss"):
-        lost.append(faiss_table(kinds, rows // 4))
     told = [f"- *{kind}*: {KINDS[kind]}" for kind in kinds]
-    parts = [head, "\n".join(told), "\n".join(lines), LOST, "\n".join(lost)]
+    parts = [head, "\n".join(told), "\n".join(lines)]
+    if find_spec("faiss"):
+        parts.append(faiss_table(kinds, rows // 4))
     return "\n\n".join(["# Large private sets", *parts]) + "\n"
 
 
@@ -225,15 +219,13 @@ def faiss_table(kinds: list[str], rows: int) -> str:
     return "\n".join(lines)
 
 
-FAISS = """
+FAISS = """\
 Why no library is asked: the same search by [faiss](https://faiss.ai)'s `IndexIVFFlat` with 1024 lists, {rows:,} rows,
 200 points, seconds for all. It holds a copy of the rows in memory, which ours does not. Compare at the same recall: at
 N = 100 it may be as fast as ours or faster, for neighbourhoods of 1 % it has to hold and sort thousands of rows.
 
 | rows | N | who | seconds | recall |
 |---|---|---|---|---|"""
-LOST = """What an approximate search loses (`collective.approximation`; where it would gain nothing it is exact, with a
-recall of 1):"""
 
 
 if __name__ == "__main__":

@@ -19,8 +19,6 @@ from test_neighbourhoods import (
     rows_and_strangers,
 )
 
-from degroot import Agent, Collective
-from degroot.approximation import measure
 from degroot.neighbourhoods import KERNELS, METRICS, Neighbourhoods, clusters, large
 from degroot.neighbourhoods.trials import principal
 
@@ -255,15 +253,15 @@ def own():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon"))
 
 rng = np.random.default_rng(0)
-def ask(rows, search):
+def ask(rows):
     for size in (100, len(rows) // 100):
         values, out = np.ones((len(rows), 2)), np.empty((100, 1, 2))
-        near = Neighbourhoods(rows, size, search=search)
+        near = Neighbourhoods(rows, size)
         near.means_into(out, 0, rng.normal(size=(100, rows.shape[1])), values)
 
 mapped = np.load(sys.argv[1], mmap_mode="r")
 small = np.array(mapped[:300_000])
-ask(small, "exact")  # code and constants
+ask(small)  # code and constants
 before = own()
 most, done = before, False
 def watch():
@@ -273,8 +271,7 @@ def watch():
         time.sleep(0.01)
 watcher = threading.Thread(target=watch)
 watcher.start()
-for search in ("exact", "approximate"):
-    ask(mapped, search)
+ask(mapped)
 done = True
 watcher.join()
 print((most - before) // 1024)
@@ -292,120 +289,3 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
     done = subprocess.run([sys.executable, "-c", MEMORY, tmp_path / "rows.npy"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 200
-
-
-# ------------------------------------------------------------------------------------------------------- approximate
-
-
-def approximate(rows, size, visited, **settings):
-    """Neighbourhoods that look at so many rows in the nearest clusters."""
-    neighbourhoods = build("clustered", rows, size, **settings)
-    neighbourhoods._index.visited = visited
-    return neighbourhoods
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_to_visit_all_clusters_is_exact(metric):
-    rng = np.random.default_rng(0)
-    rows, queries = normal(rng, 2000, 16)
-    neighbourhoods = approximate(rows, 30, 2000, metric=metric)
-    assert neighbourhoods.approximate
-    assert neighbourhoods.recall(queries) == 1.0
-    assert_means(neighbourhoods, rows, queries)
-
-
-@pytest.mark.parametrize("visited", [1, 60, 400])
-def test_recall_is_the_share_of_the_nearest_rows_that_are_found(visited):
-    rng = np.random.default_rng(0)
-    rows, queries = normal(rng, 2000, 16)
-    neighbourhoods, size = approximate(rows, 30, visited), 30
-    found = neighbourhoods._index.nearest(queries)
-    assert (np.diff(np.sort(found, axis=1), axis=1)[np.sort(found, axis=1)[:, 1:] >= 0] > 0).all()
-    nearest = np.argsort(((rows - queries[:, None]) ** 2).sum(axis=2), axis=1)[:, :size]
-    expected = np.mean([np.isin(those, some).mean() for those, some in zip(nearest, found, strict=True)])
-    assert neighbourhoods.recall(queries) == pytest.approx(expected)
-    assert 0.0 < expected < 1.0
-    assert neighbourhoods.exactly().recall(queries) == 1.0
-    assert_means(neighbourhoods.exactly(), rows, queries)
-
-
-def test_means_of_an_approximate_search_are_over_what_it_finds():
-    rng = np.random.default_rng(0)
-    rows, queries = normal(rng, 2000, 16)
-    neighbourhoods, values = approximate(rows, 30, 100), rng.normal(size=(2000, 3))
-    found = neighbourhoods._index.nearest(queries)
-    expected = [values[some[some >= 0]].mean(axis=0) for some in found]
-    np.testing.assert_allclose(neighbourhoods.means(queries, values), expected, rtol=1e-12)
-
-
-def test_approximate_answers_do_not_depend_on_what_is_asked_together():
-    rng = np.random.default_rng(9)
-    rows, queries, values = rng.normal(size=(2500, 16)), rng.normal(size=(700, 16)), rng.normal(size=(2500, 2))
-    neighbourhoods = approximate(rows, 25, 200)
-    found = neighbourhoods.means(queries, values)
-    for m in range(0, len(queries), 29):
-        np.testing.assert_array_equal(neighbourhoods.means(queries[m : m + 1], values)[0], found[m])
-
-
-@pytest.mark.parametrize("size", [50, 400])
-def test_an_approximate_search_finds_most_where_rows_lie_in_heaps(monkeypatch, size):
-    monkeypatch.setattr(large, "LARGE", 1 << 20)
-    monkeypatch.setattr(clusters, "ROWS_EACH", 100)
-    rows = heaps(np.random.default_rng(0), 20_040, 40)
-    neighbourhoods = Neighbourhoods(rows[:20_000], size, search="approximate")
-    assert neighbourhoods.approximate
-    assert neighbourhoods._index.visited < 5000
-    assert neighbourhoods.recall(rows[20_000:]) > 0.9
-    monkeypatch.setattr(large, "layout_of", None)
-    again = Neighbourhoods(rows[:20_000], size, search="approximate", kept=neighbourhoods.kept())
-    assert again._index.visited == neighbourhoods._index.visited
-
-
-def test_an_approximate_search_that_would_gain_nothing_is_exact(monkeypatch):
-    monkeypatch.setattr(large, "LARGE", 1 << 20)
-    rows = noise(np.random.default_rng(0), 20_030, 40)
-    neighbourhoods = Neighbourhoods(rows[:20_000], 100, search="approximate")
-    assert not neighbourhoods.approximate
-    assert neighbourhoods.recall(rows[20_000:]) == 1.0
-    assert_means(neighbourhoods, rows[:20_000], rows[20_000:])
-
-
-def collective_of(rows, labels, **settings):
-    slopes = np.random.default_rng(5).normal(size=(3, rows.shape[2]))
-    agents = [
-        Agent(lambda X, slope=slope: X @ slope, X, y, f"agent {k}")
-        for k, (slope, X, y) in enumerate(zip(slopes, rows, labels, strict=True))
-    ]
-    return Collective(agents, neighbours=50, **settings)
-
-
-@pytest.mark.parametrize("rule", ["degroot", "stacking"])
-def test_the_approximation_is_the_change_of_weights(monkeypatch, rule):
-    monkeypatch.setattr(large, "LARGE", -1)
-    monkeypatch.setattr(clusters, "ROWS_EACH", 100)
-    rng = np.random.default_rng(0)
-    rows = np.stack([heaps(rng, 4000, 20) for _ in range(3)])
-    labels = rng.normal(size=(3, 4000)) + rows[..., 0]
-    exact, quick = (collective_of(rows, labels, search=search, rule=rule) for search in ("exact", "approximate"))
-    for near in quick.neighbourhoods:
-        near._index.visited = 120
-    points = heaps(rng, 30, 20).astype(float)
-    found = measure(quick.judges, [points] * 3, quick.option)
-    assert found.points == 30
-    change = np.abs(quick.consult(points).weights - exact.consult(points).weights)
-    assert change.max() > 0
-    assert found.mean_change == pytest.approx(change.mean())
-    assert found.largest_change == pytest.approx(change.max())
-    np.testing.assert_allclose(found.recall, [near.recall(points) for near in quick.neighbourhoods])
-    assert (found.recall < 1).all()
-    assert "recall" in str(found)
-
-
-def test_an_exact_search_loses_nothing():
-    rng = np.random.default_rng(0)
-    rows, labels = rng.normal(size=(3, 300, 4)), rng.normal(size=(3, 300))
-    collective = collective_of(rows, labels)
-    found = measure(collective.judges, [rng.normal(size=(1000, 4))] * 3, collective.option)
-    assert found.points == 200
-    assert (found.recall == 1).all()
-    assert found.mean_change == found.largest_change == 0

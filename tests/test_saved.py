@@ -283,11 +283,16 @@ def test_who_scores_whom_is_saved_as_it_was(tmp_path):
     assert [each["scored"] for each in told["agents"]] == peers.tolist()
 
 
-@pytest.mark.parametrize("search", ["exact", "approximate"])
-def test_an_agent_alone_searches_as_the_collective_does(tmp_path, search):
-    Collective(agents(), 5, search=search).save(tmp_path / "c")
-    for judge in Collective.load(tmp_path / "c").judges:
-        assert judge.search == judge.source()[1].search == search
+def test_search_in_a_file_of_an_earlier_version_may_only_be_exact(tmp_path):
+    collective = Collective(agents(), 5)
+    file = collective.save(tmp_path / "c") / "collective.toml"
+    written = file.read_text()
+    assert "search" not in written
+    file.write_text(written.replace("format = 1\n", 'format = 1\nsearch = "exact"\n'))
+    assert_array_equal(Collective.load(file).predict(points()), collective.predict(points()))
+    file.write_text(written.replace("format = 1\n", 'format = 1\nsearch = "approximate"\n'))
+    expected = "`search` must be 'exact' or absent, as the approximate search has been removed; got 'approximate'."
+    assert complaint(lambda: Collective.load(file)) == f"{file}: {expected}"
 
 
 def test_files_are_on_the_disk_before_the_folder_has_its_name(tmp_path, monkeypatch):

@@ -99,7 +99,6 @@ def test_a_listed_collective_can_be_saved_whole(tmp_path):
 def test_every_setting_arrives(tmp_path):
     told = {
         "rule": "degroot", "neighbours": 4, "metric": "cosine", "kernel": "gaussian", "ridge": 0.5, "guard": True,
-        "search": "exact",
     }  # fmt: skip
     file, _ = listed(tmp_path, toml_text(told | {"format": 1}))
     assert saved.load(file).settings == told

@@ -56,8 +56,6 @@ class Collective(Gathering, Viewed):
         How many models each agent scores, its own among them; all by default. With thousands of agents a sample of
         peers is enough: memory and time then grow with the number of agents times the degree. For the rules
         ``"degroot"`` and ``"average"``; `peers` says whom each agent scores; trust is then (M, K, q).
-    search : ``"exact"`` or ``"approximate"``
-        How agents with very many rows look for the nearest. `approximation` says what is lost.
     engine : ``"local"``, ``"ray"`` or an engine
         Where the agents answer: in this process, or each in an actor of a Ray cluster
         (``degroot.cluster.Ray(address=...)``; without an address, a Ray on this machine).
@@ -123,7 +121,7 @@ class Collective(Gathering, Viewed):
         """
         from degroot import saved
 
-        names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree", "search")
+        names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
         return saved.save(
             Path(folder), self.agents, prepared(self.judges, self.option.reach), settings, peers=self.peers

@@ -4,27 +4,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from degroot.agents import Agent
-from degroot.approximation import Approximation, measure, own_rows
 from degroot.choice import OPTIONS, Choice, choose
 from degroot.engines import LOCAL, engine_of
 from degroot.evidence import Peers
 from degroot.exceptions import InvalidInput
 from degroot.judges import Judge
-from degroot.members import agreeing, an_agent, aside, check_peers, feature_names, listed
+from degroot.members import agreeing, an_agent, check_peers, feature_names, listed
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules import NOTHING, RULES, Option
 from degroot.sampled import acquaintances
 from degroot.scoring import Scoring, checked, prepared
-from degroot.settings import (
-    APPROXIMATE,
-    AUTO,
-    SEARCHES,
-    check_choice,
-    check_degree,
-    check_guard,
-    check_ridge,
-    check_settings,
-)
+from degroot.settings import AUTO, check_choice, check_degree, check_guard, check_ridge, check_settings
 
 
 class Gathering:
@@ -43,7 +33,6 @@ class Gathering:
         guard: bool | None = None,
         n_jobs: int | None = None,
         degree: int | None = None,
-        search: str = "exact",
         engine: Any = LOCAL,
     ) -> None:
         check_settings(neighbours, metric, kernel, n_jobs)
@@ -51,17 +40,14 @@ class Gathering:
         check_choice("rule", rule, [*RULES, AUTO])
         check_ridge(ridge)
         check_degree(degree, rule, guard)
-        check_choice("search", search, SEARCHES)
         check_guard(guard)
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
-        self.ridge, self.guard, self.n_jobs = ridge, guard, n_jobs
-        self.degree, self.search = degree, search
+        self.ridge, self.guard, self.n_jobs, self.degree = ridge, guard, n_jobs, degree
         self.engine = engine_of(engine)
         self.agents: tuple[Agent, ...] = ()
         self.peers: Peers | None = None  # (K, q) with a degree: whose models each agent scores
         self._judges: tuple[Judge, ...] | None = None
         self.choice: Choice | None = None  # what the rule "auto" came to
-        self._approximation: Approximation | None = None
         self._settle(agreeing(agents), None, made)
 
     @property
@@ -102,25 +88,6 @@ class Gathering:
         """Each agent's neighbourhoods, as far as the rule looks."""
         reach = self.option.reach
         return tuple(judge.near[reach] for judge in prepared(self.judges, reach))
-
-    @property
-    def approximation(self) -> Approximation | None:
-        """With an approximate search, what it loses: its recall and its effect on the weights, on some of the rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from degroot import Agent, Collective
-        >>> rows = np.arange(10.0)[:, None]
-        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
-        >>> print(Collective(agents, search="approximate").approximation)
-        recall 1.000 to 1.000, weights change by 0 on average and 0 at most (30 points)
-        """
-        if self._approximation is None and self.search == APPROXIMATE:
-            judges = prepared(self.judges, self.option.reach)
-            points = own_rows(judges, self.agents)
-            self._approximation = measure(judges, points, self.option, aside=aside(self.agents), peers=self.peers)
-        return self._approximation
 
     @property
     def guarded(self) -> bool:
@@ -201,7 +168,6 @@ class Gathering:
             if open_:
                 choice = choose(agents, judges, options, self.n_jobs)
         self.agents, self._judges, self.choice, self.peers = agents, judges, choice, peers
-        self._approximation = None
         self._forget()
         return self
 
@@ -225,7 +191,7 @@ class Gathering:
         return self.names.index(name)
 
     def _scoring(self, peers: Peers | None) -> Scoring:
-        return Scoring(self.metric, self.space, peers, self.search)
+        return Scoring(self.metric, self.space, peers)
 
     @property
     def _bare(self) -> bool:

@@ -53,7 +53,6 @@ class Judge:
     residuals: Array  # (n, Q, K) of every model on the agent's rows, for each output
     errors: Array  # (n, K) their squares, summed over the outputs
     near: dict[Reach, Neighbourhoods] = field(default_factory=dict)
-    search: str = "exact"
     kept: dict[str, NDArray[Any]] = field(default_factory=dict)  # what neighbourhoods of any reach need not make anew
     source: Callable[[], Any] | None = None  # gives agent and judge again, in another process, where they are in files
 
@@ -77,9 +76,7 @@ class Judge:
     def ready(self, reach: Reach) -> None:
         """Make neighbourhoods of that reach."""
         if reach not in self.near:
-            near = Neighbourhoods(
-                self.rows, self.size(reach), self.metric, reach.kernel, search=self.search, kept=self.kept
-            )
+            near = Neighbourhoods(self.rows, self.size(reach), self.metric, reach.kernel, kept=self.kept)
             self.kept.update(near.kept())
             self.near[reach] = near
 

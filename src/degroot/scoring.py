@@ -1,7 +1,7 @@
 """Scoring: who scores whose model, once, before any question."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ class Scoring:
     metric: str
     space: Any  # of agents that have none of their own
     peers: Peers | None  # (K, q) whose models each agent scores; None: everybody's
-    search: str = "exact"
 
     def everybody(self, agents: Sequence[Agent]) -> tuple[Judge, ...]:
         """All agents as judges."""
@@ -33,7 +32,7 @@ class Scoring:
     def one(self, place: int, agents: Sequence[Agent]) -> Judge:
         """The agent at `place` as the judge of the models that it scores."""
         scored = agents if self.peers is None else [agents[k] for k in self.peers[place]]
-        return replace(agents[place].judge(scored, self.metric, self.space), search=self.search)
+        return agents[place].judge(scored, self.metric, self.space)
 
     def replaced(self, judges: Sequence[Judge], place: int, agents: Sequence[Agent]) -> tuple[Judge, ...]:
         """The judges once another agent stands at `place`: that one anew, and the others that score its model."""

@@ -10,7 +10,6 @@ from degroot.exceptions import InvalidInput
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.rules import FOR_SAMPLES
 
-EXACT, APPROXIMATE = SEARCHES = ("exact", "approximate")
 AUTO = "auto"  # the rule that is chosen
 PEERS = "peers"  # who score a model that its own agent does not
 STANDARDISE = "standardise"  # the space of features of mean 0 and standard deviation 1

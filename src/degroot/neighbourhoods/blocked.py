@@ -5,17 +5,16 @@ all of them. The threshold comes from a random sample. Where rows lie in cluster
 are passed over, since :math:`|q - x| \ge |\,|q - c| - |x - c|\,|`. Which rows are near is the same on every path.
 """
 
-from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.neighbourhoods.candidates import choose, row_at, slack_of
+from degroot.neighbourhoods.candidates import choose, slack_of
 from degroot.neighbourhoods.dense import prepare, scan
 from degroot.neighbourhoods.distances import MANHATTAN, measure
 from degroot.neighbourhoods.lanes import QUERIES, ROWS, WORD
-from degroot.neighbourhoods.layouts import PART, Layout, distances_to, is_needed, nearest_clusters, reach_of, sequence
+from degroot.neighbourhoods.layouts import PART, Layout, distances_to, is_needed, reach_of, sequence
 from degroot.neighbourhoods.packing import pack
 from degroot.neighbourhoods.samples import Sample, Units
 from degroot.neighbourhoods.screens import (
@@ -37,7 +36,6 @@ FEW = PART * QUERIES // 16  # pairs that passed a screen: more are looked at all
 AT_ONCE = 512  # queries that share one pass over the rows,
 HELD_BYTES = 1 << 28  # or fewer, so that the candidates of all threads fit
 
-Rows = NDArray[np.intp]  # numbers of rows
 Basis = NDArray[np.float32]  # (directions, d) of a screen
 
 
@@ -72,43 +70,23 @@ class BlockedIndex:
     ) -> None:
         self.rows, self.size, self.sample, self.layout, self.basis = rows, size, sample, layout, basis
         self.search = Search(size, metric, kernel, _at_once(size))
-        self.visited = 0  # rows in the nearest clusters that are looked at; 0: all that may be near
 
     @property
     def path(self) -> str:
         """``"clustered"`` or ``"screened"``; ``"blocked"`` where every row is looked at."""
         return "clustered" if self.layout.cluster.size else "screened" if self.basis.size else "blocked"
 
-    def exactly(self) -> "BlockedIndex":
-        """The same search, of all rows that may be near."""
-        exact = copy(self)
-        exact.visited = 0
-        return exact
-
     def summarise(self, queries: Array, asked: Summaries) -> None:
         """What is `asked` about the nearest rows of each query (m, d)."""
-        self._search(queries, asked, np.empty((0, 0), np.intp))
-
-    def nearest(self, queries: Array) -> Rows:
-        """The numbers of the rows near each query, (m, size); -1 where fewer were found."""
-        numbers = np.full((len(queries), self.size), -1, np.intp)
-        nothing, out = np.empty((0, 0)), np.empty((len(queries), 1, 0))
-        nobody = Summaries(np.empty((len(self.rows), 0)), 0, out, 0, np.empty(0, np.intp), nothing, nothing)
-        self._search(queries, nobody, numbers)
-        return numbers
-
-    def _search(self, queries: Array, asked: Summaries, numbers: Rows) -> None:
         queries = queries.astype(np.float64)  # one kind of queries: kernels take long to compile
-        turn, gaps, meant = np.arange(len(queries)), np.empty((0, 0)), np.empty((0, 0), np.bool_)
+        turn, gaps = np.arange(len(queries)), np.empty((0, 0))
         if self.layout.cluster.size:
             gaps = distances_to(self.layout.centres, queries, self.search.metric)
             turn = np.argsort(gaps.argmin(axis=1), kind="stable")  # queries that look at the same clusters together
             queries, gaps = queries[turn], gaps[turn]
-            if self.visited:
-                meant = nearest_clusters(self.layout, gaps, self.visited)
         _summarise(
-            queries, turn, gaps, meant, self.rows, self.layout, self.basis, self.sample.tiles,
-            len(self.sample.rows), self.sample.units, self.search, asked, numbers,
+            queries, turn, gaps, self.rows, self.layout, self.basis, self.sample.tiles, len(self.sample.rows),
+            self.sample.units, self.search, asked,
         )  # fmt: skip
 
 
@@ -178,12 +156,12 @@ def _follow_limits(block: Block, group: int, seen: Any, units: Units, metric: in
 
 @compiled
 def _visit(
-    block: Block, start: int, stop: int, gaps: Any, meant: Any, rows: Any, layout: Layout, basis: Any, units: Units,
-    metric: int, size: int, tiles: Any,
+    block: Block, start: int, stop: int, gaps: Any, rows: Any, layout: Layout, basis: Any, units: Units, metric: int,
+    size: int, tiles: Any,
 ) -> None:  # fmt: skip
     """Make the rows that may be near the queries start..stop their candidates, part by part."""
     scores, found = np.empty((QUERIES + 1) * WORD, np.float32), np.empty(WORD // ROWS, np.uint64)
-    kept, seen = np.empty(QUERIES, np.float32), np.full(block.limits.size, np.nan, np.float32)
+    seen = np.full(block.limits.size, np.nan, np.float32)
     directions, features = basis.shape[0], tiles.shape[1]
     coarse = np.empty((tiles.shape[0] if directions else 0, directions + 1, ROWS), np.float32)
     lines = np.empty((tiles.shape[0] * ROWS if directions else 0, features), np.float32)
@@ -193,15 +171,13 @@ def _visit(
     for part in sequence(layout, gaps, start, stop):
         first, last, packed = layout.starts[part], layout.starts[part + 1], 0
         for group in range(0, stop - start, QUERIES):
-            if not is_needed(layout, part, gaps, meant, block.reaches, start, group, stop):
+            if not is_needed(layout, part, gaps, block.reaches, start, group, stop):
                 continue
             if packed == 0:
                 packed = pack(rows, layout.order, first, last, units.centre, units.scale, metric, tiles)
                 if directions:
                     project(tiles, packed, basis, coarse)
                     lines_of(tiles, packed, lines)
-            if meant.size:
-                _hush(block.limits, kept, meant, layout.cluster[part], start, group, stop)
             count = FEW + 1
             if directions:
                 count = pass_screen(coarse, packed, block.screened, group, scores, passed)
@@ -215,32 +191,13 @@ def _visit(
                     tiles, 0, packed, first, block.ready, group, block.limits, block.floors, block.lengths,
                     units.rounding, metric, size, scores, found, block.near, block.places, block.counts,
                 )  # fmt: skip
-            if meant.size:
-                _hear(block.limits, kept, meant, layout.cluster[part], start, group, stop)
             _follow_limits(block, group, seen, units, metric, directions)
 
 
 @compiled
-def _hush(limits: Any, kept: Any, meant: Any, cluster: int, start: int, group: int, stop: int) -> None:
-    """Let only those of a group look at a cluster that are meant to: answers do not depend on who else asks."""
-    for k in range(QUERIES):
-        kept[k] = limits[group + k]
-        if start + group + k < stop and not meant[start + group + k, cluster]:
-            limits[group + k] = -np.inf
-
-
-@compiled
-def _hear(limits: Any, kept: Any, meant: Any, cluster: int, start: int, group: int, stop: int) -> None:
-    """Let the others of the group look again."""
-    for k in range(QUERIES):
-        if start + group + k < stop and not meant[start + group + k, cluster]:
-            limits[group + k] = kept[k]
-
-
-@compiled
 def _summarise(
-    queries: Any, turn: Any, gaps: Any, meant: Any, rows: Any, layout: Layout, basis: Any, sample_tiles: Any,
-    sampled: int, units: Units, search: Search, asked: Summaries, numbers: Any,
+    queries: Any, turn: Any, gaps: Any, rows: Any, layout: Layout, basis: Any, sample_tiles: Any, sampled: int,
+    units: Units, search: Search, asked: Summaries,
 ) -> None:  # fmt: skip
     """What is asked about each query; query m is the one that `turn` says."""
     n, features, metric = rows.shape[0], sample_tiles.shape[1], search.metric
@@ -258,30 +215,16 @@ def _summarise(
         _set_limits(block, stop - start, sample_tiles, rank, units, metric, sample)
         if basis.size:
             prepare_screened(block.ready, stop - start, basis, block.screened)
-        _visit(block, start, stop, gaps, meant, rows, layout, basis, units, metric, size, tiles)
+        _visit(block, start, stop, gaps, rows, layout, basis, units, metric, size, tiles)
         for q in range(stop - start):
-            m, found = start + q, size
+            m = start + q
             if not choose(
                 block.near, block.places, q, block.counts[q], block.floors[q], block.limits[q], block.lengths[q],
                 units.rounding, queries, m, rows, layout.order, metric, chosen, band,
             ):  # fmt: skip
-                if meant.size and 0 < block.counts[q] <= size:
-                    found = _take(block, q, layout.order, chosen)
-                else:
-                    search_all(rows, queries, m, metric, chosen)
+                search_all(rows, queries, m, metric, chosen)
             if layout.cluster.size:
-                put_in_order(chosen, found, marks)
+                put_in_order(chosen, marks)
             if measured:
-                measure(rows, chosen, found, queries, m, metric, room.gaps)
-            if numbers.size:
-                numbers[turn[m], :found] = chosen[:found]
-            summarise(chosen[:found], turn[m], metric, search.kernel, asked, room)
-
-
-@compiled
-def _take(block: Block, q: int, order: Any, chosen: Any) -> int:
-    """All candidates of query q, fewer than were looked for; how many."""
-    count: int = block.counts[q]
-    for i in range(count):
-        chosen[i] = row_at(order, block.places[q, i])
-    return count
+                measure(rows, chosen, size, queries, m, metric, room.gaps)
+            summarise(chosen, turn[m], metric, search.kernel, asked, room)

@@ -1,6 +1,5 @@
 """The neighbourhoods of one agent's rows: which path computes them is decided here, from the rows alone."""
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -38,8 +37,7 @@ class Neighbourhoods:
     kernel : ``"uniform"``, or weights that fall with the distance over the farthest distance u: ``"tricube"``,
         :math:`(1 - u^3)^3`, or ``"gaussian"``, :math:`\exp(-u^2/2)`
 
-    search : ``"exact"``, or ``"approximate"``: of a large set, only the rows in the nearest clusters are looked at
-    kept : what `kept` of neighbourhoods of the same rows, size, metric and search gave, so that it is not made again
+    kept : what `kept` of neighbourhoods of the same rows, size and metric gave, so that it is not made again
 
     Dense rows of more than 64 MB, which may be mapped from a file, stay where they are and are not copied. Among rows
     at the same distance the earlier one is taken. Under the cosine metric a row of zeros, which has no
@@ -61,16 +59,15 @@ class Neighbourhoods:
         metric: str = "euclidean",
         kernel: str = "uniform",
         *,
-        search: str = "exact",
         kept: Kept | None = None,
     ) -> None:
         self.n_rows, self.n_features = rows.shape
-        self.size, self.metric, self.kernel, self.search = size, metric, kernel, search
+        self.size, self.metric, self.kernel = size, metric, kernel
         self.sparse = issparse(rows) and rows.nnz < SPARSE_BELOW * self.n_rows * self.n_features
         self._shift = 0
         self._large = large_set(rows, METRICS[metric], kept or {})
         if self._large is not None:
-            self._index: Index = _choose_large(self._large, size, KERNELS[kernel], search)
+            self._index: Index = _choose_large(self._large, size, KERNELS[kernel])
             return
         exponent = int(np.frexp(float(np.abs(rows.data if issparse(rows) else rows).max(initial=0.0)))[1])
         self._shift = -exponent if abs(exponent) > EXPONENT else 0
@@ -88,27 +85,6 @@ class Neighbourhoods:
     def at_once(self) -> int:
         """How many queries are best asked together: of a large set, so many that share one pass over the rows."""
         return self._index.search.at_once if isinstance(self._index, BlockedIndex) else 1
-
-    @property
-    def approximate(self) -> bool:
-        """Whether the search may miss some of the nearest rows."""
-        return isinstance(self._index, BlockedIndex) and self._index.visited > 0
-
-    def exactly(self) -> "Neighbourhoods":
-        """The same neighbourhoods by an exact search."""
-        exact = copy(self)
-        if isinstance(self._index, BlockedIndex):
-            exact._index = self._index.exactly()
-        return exact
-
-    def recall(self, queries: Any) -> float:
-        """The share of the rows nearest to some queries (m, d) that the search finds."""
-        index = self._index
-        if not isinstance(index, BlockedIndex) or not self.approximate:
-            return 1.0
-        asked = self._prepared(queries)
-        pairs = zip(index.nearest(asked), index.exactly().nearest(asked), strict=True)
-        return float(np.mean([np.isin(nearest, found).mean() for found, nearest in pairs]))
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """The arrays that take long to make, by name; none where making them anew is quick."""
@@ -207,10 +183,10 @@ class Neighbourhoods:
         return directions(rows) if METRICS[self.metric] == COSINE else rows
 
 
-def _choose_large(large: LargeSet, size: int, kernel: int, search: str) -> Index:
+def _choose_large(large: LargeSet, size: int, kernel: int) -> Index:
     if size == len(large.rows) and kernel == UNIFORM:
         return Everything(large.rows, large.metric, large)
-    return large.approximate(size, kernel) if search == "approximate" else large.exact(size, kernel)
+    return large.pruned(size, kernel)
 
 
 def _choose(rows: Any, size: int, metric: int, kernel: int) -> Index:

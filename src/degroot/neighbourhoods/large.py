@@ -12,7 +12,7 @@ from degroot.neighbourhoods.clusters import centres_of, layout_of
 from degroot.neighbourhoods.distances import COSINE
 from degroot.neighbourhoods.layouts import Layout, in_sequence
 from degroot.neighbourhoods.samples import Sample, draw, extremes, sample_of
-from degroot.neighbourhoods.trials import Trial, cost_of_share
+from degroot.neighbourhoods.trials import Trial
 from degroot.points import Array
 
 LARGE = 1 << 26  # bytes of rows
@@ -44,34 +44,12 @@ class LargeSet:
         d = self.sample.rows.shape[1]
         return self._index(size, kernel, in_sequence(len(self.rows), d), np.empty((0, d), np.float32))
 
-    def exact(self, size: int, kernel: int) -> BlockedIndex:
-        """A search that is exact, and passes over rows by clusters or behind a screen, if that pays."""
+    def pruned(self, size: int, kernel: int) -> BlockedIndex:
+        """A search that passes over rows by clusters or behind a screen, if that pays."""
         if "order" not in self._kept:
             centres, basis = cheapest(self.sample, size, len(self.rows), self.metric)
             self._keep(centres, basis)
         return self._index(size, kernel, self._layout(), self._kept["basis"])
-
-    def approximate(self, size: int, kernel: int) -> BlockedIndex:
-        """A search in the nearest clusters; where that would not be quicker, an exact one."""
-        known: dict[int, int] = dict(self._kept.get("visited", np.empty((0, 2), np.intp)).tolist())
-        if size not in known:
-            known[size] = self._visited(size)
-            self._kept["visited"] = np.array(sorted(known.items()), np.intp)
-        index = self.exact(size, kernel)
-        index.visited = known[size]
-        return index
-
-    def _visited(self, size: int) -> int:
-        """How many rows an approximate search looks at; 0: better all that may be near. Its clusters are kept."""
-        n, trial = len(self.rows), Trial(self.sample, size, len(self.rows), self.metric)
-        at_hand = len(self._kept.get("order", ())) > 0
-        centres = self._kept["centres"] if at_hand else centres_of(self.sample, n)
-        share = trial.share_visited(centres)
-        if cost_of_share(share) > PAYS * trial.cheapest_screen()[0]:
-            return 0
-        if not at_hand:
-            self._keep(centres, np.empty((0, centres.shape[1]), np.float32))
-        return max(1, int(share * n))
 
     def _keep(self, centres: Array, basis: NDArray[np.float32]) -> None:
         """Keep the screen, and the layout of the rows in clusters around the centres; none: in sequence."""

@@ -38,21 +38,6 @@ def distances_to(centres: Array, queries: Array, metric: int) -> Array:
     return gaps
 
 
-def nearest_clusters(layout: Layout, gaps: Array, visited: int) -> NDArray[np.bool_]:
-    """Which clusters (m, clusters) are looked at: the nearest that hold at least so many rows together."""
-    rows = np.zeros(len(layout.centres), np.intp)
-    np.add.at(rows, layout.cluster, np.diff(layout.starts))
-    return rows_before(rows, gaps) < visited
-
-
-def rows_before(rows: NDArray[np.intp], gaps: Array) -> NDArray[np.intp]:
-    """How many rows (m, clusters) are in clusters nearer to each query; `rows` is how many each cluster has."""
-    order = np.argsort(gaps, axis=1, kind="stable")
-    before = np.empty(gaps.shape, np.intp)
-    np.put_along_axis(before, order, np.cumsum(rows[order], axis=1) - rows[order], axis=1)
-    return before
-
-
 @compiled
 def bound(layout: Layout, part: int, gap: float) -> float:
     """How near a row of the part can be to a query at distance `gap` from the centre of its cluster."""
@@ -87,18 +72,12 @@ def reach_of(limit: float, length: float, scale: float, metric: int) -> float:
 
 
 @compiled
-def is_needed(
-    layout: Layout, part: int, gaps: Any, meant: Any, reaches: Any, start: int, group: int, stop: int
-) -> bool:
-    """Whether any of the 4 queries of a group has to look at the part.
-
-    `reaches` are the queries' own; `meant` (m, clusters) says which clusters each may look at: empty means all.
-    """
+def is_needed(layout: Layout, part: int, gaps: Any, reaches: Any, start: int, group: int, stop: int) -> bool:
+    """Whether any of the 4 queries of a group has to look at the part; `reaches` are the queries' own."""
     if layout.cluster.size == 0:
         return True
     cluster = layout.cluster[part]
     for q in range(group, min(group + QUERIES, stop - start)):
-        allowed = meant.size == 0 or meant[start + q, cluster]
-        if allowed and bound(layout, part, gaps[start + q, cluster]) <= reaches[q]:
+        if bound(layout, part, gaps[start + q, cluster]) <= reaches[q]:
             return True
     return False

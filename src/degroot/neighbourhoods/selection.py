@@ -76,15 +76,15 @@ def settle(distances: Any, rows: Any, count: int, need: int, chosen: Any, at: in
 
 
 @compiled
-def put_in_order(rows: Any, count: int, marks: Any) -> None:
-    """The first `count` numbers of `rows` in ascending order, so that sums over them do not depend on the way to them.
+def put_in_order(rows: Any, marks: Any) -> None:
+    """The numbers `rows` in ascending order, so that sums over them do not depend on the way to them.
 
     `marks` has a bit for each row there is, none of which is set.
     """
-    if count < marks.size // 8:
-        rows[:count].sort()
+    if rows.size < marks.size // 8:
+        rows.sort()
         return
-    for i in range(count):
+    for i in range(rows.size):
         marks[rows[i] >> 6] |= np.uint64(1) << np.uint64(rows[i] & 63)
     at = 0
     for word in range(marks.size):

@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.neighbourhoods.distances import MANHATTAN
-from degroot.neighbourhoods.layouts import distances_to, rows_before
+from degroot.neighbourhoods.layouts import distances_to
 from degroot.neighbourhoods.samples import Sample
 from degroot.points import Array
 
 ASKED = 64  # rows of the sample
 PAIR = 9.0  # what it takes to look at a single row, where to look at one of many is 1
 SCATTERED = 5.0  # the same for rows in clusters: four queries look together, and rows lie scattered in memory
-RECALL = 0.95  # what an approximate search is to find
-LEAST_RANK = 10  # rows of the sample that stand for a neighbourhood, itself apart
 DIRECTIONS = (4, 8, 12, 16, 24, 32, 48, 64)
 MOST_FEATURES = 1024  # for principal components
 
@@ -28,25 +26,14 @@ class Trial:
         self.sample, self.metric = sample, metric
         self.asked = sample.rows[:: max(1, len(sample.rows) // ASKED)]
         rank = min(max(1, round(size * len(sample.rows) / n)), len(sample.rows) - 1)
-        self.gaps = distances_to(sample.rows, self.asked, metric)
-        self.reach = np.partition(self.gaps, rank, axis=1)[:, rank]
-        self.rank = rank
+        self.reach = np.partition(distances_to(sample.rows, self.asked, metric), rank, axis=1)[:, rank]
 
     def cost_of_clusters(self, centres: Array) -> float:
         """The cost of a search that passes over clusters around these centres."""
         gaps = distances_to(centres, self.sample.rows, self.metric)
         apart = distances_to(centres, self.asked, self.metric)[:, gaps.argmin(axis=1)]
         met = np.abs(apart - gaps.min(axis=1)) <= self.reach[:, None]
-        return cost_of_share(float(met.mean()))
-
-    def share_visited(self, centres: Array) -> float:
-        """The share of the rows that lie in the clusters in which `RECALL` of the neighbours are, nearest first."""
-        label = distances_to(centres, self.sample.rows, self.metric).argmin(axis=1)
-        rank = min(max(self.rank, LEAST_RANK), len(label) - 1)
-        near = np.argpartition(self.gaps, rank, axis=1)[:, : rank + 1]
-        before = rows_before(np.bincount(label, minlength=len(centres)), distances_to(centres, self.asked, self.metric))
-        last = np.quantile(np.take_along_axis(before, label[near], axis=1), RECALL)
-        return float(last + 1.0) / len(label)
+        return 0.05 + SCATTERED * float(met.mean())
 
     def cheapest_screen(self) -> tuple[float, NDArray[np.float32]]:
         """The cost of a search behind the best screen, and its directions (directions, d); none: 1."""
@@ -62,11 +49,6 @@ class Trial:
             if cost < best:
                 best, basis = cost, components[:count].astype(np.float32)
         return best, basis
-
-
-def cost_of_share(share: float) -> float:
-    """The cost of a search in clusters that hold that share of the rows."""
-    return 0.05 + SCATTERED * share
 
 
 def principal(rows: Array) -> Array:

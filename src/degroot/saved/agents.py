@@ -45,13 +45,12 @@ class Scores:
     errors: Array
     kept: Mapping[str, NDArray[Any]]
     source: Callable[[], Any]
-    search: str
 
     def judge(self, agent: Agent) -> Judge:
         """The judge that found it."""
         return Judge(
             agent, self.space, self.rows, self.metric, self.residuals, self.errors,
-            search=self.search, kept=dict(self.kept), source=self.source,
+            kept=dict(self.kept), source=self.source,
         )  # fmt: skip
 
 

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from degroot import models
 from degroot.exceptions import InvalidInput
-from degroot.saved.settings import SETTINGS
+from degroot.saved.settings import FORMER, SETTINGS
 from degroot.settings import PEERS, STANDARDISE
 from degroot.tomlfile import Table
 
 FORMAT = 1
 FILE = "collective.toml"
 NEEDED = "Collectives in files need extra packages: pip install 'degroot[batch]'"
-TOP = ("format", *SETTINGS, "choice", "features", "classes", "target", "space", "agents", "digests")
+TOP = ("format", *SETTINGS, FORMER, "choice", "features", "classes", "target", "space", "agents", "digests")
 ENTRY = (
     "name", "model", "data", "target", "own_predictions", "space",
     "rows", "labels", "shared_space", "located", "located_features", "residuals", "errors", "scored", "kept",

@@ -13,7 +13,7 @@ from degroot.sampled import acquaintances
 from degroot.saved.agents import ScoredAgent, Scores
 from degroot.saved.arrays import check_shape, mapped, mapped_table
 from degroot.saved.document import Document
-from degroot.settings import EXACT, PEERS
+from degroot.settings import PEERS
 from degroot.tomlfile import Table
 
 NUMBERS, FLOATS = "fiub", "f"
@@ -68,8 +68,8 @@ def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[
     if "located" in entry.entries:
         rows = _table(entry, "located", entry.whole("located_features"), FLOATS, n)
     shared = document.space(entry, "shared_space")
-    metric, search = (document.top.entries.get(key, usual) for key, usual in (("metric", METRIC), ("search", EXACT)))
-    return Scores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source, search)
+    metric = document.top.entries.get("metric", METRIC)
+    return Scores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source)
 
 
 def _kept(entry: Table) -> dict[str, NDArray[Any]]:
