@@ -1,14 +1,16 @@
 """Frames: an answer as columns of a table."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from degroot.exceptions import InvalidInput
-from degroot.explanations.answered import Answered
 from degroot.explanations.outputs import output_names
 from degroot.flags import MISSING
+
+if TYPE_CHECKING:
+    from degroot.answers import Consensus
 
 FLAGS = "flags"  # beside MISSING, a column of text: who was left out or could not be checked
 LIBRARIES = ("pandas", "polars")
@@ -19,7 +21,7 @@ NUMBERS = ("value", "standard_error", "lower", "upper", "sets", "weights", "beli
 ALL = (*NUMBERS, "trust", MISSING, FLAGS)
 
 
-def frame(answer: Answered, library: str, fields: Sequence[str] | str | None) -> Any:
+def frame(answer: "Consensus", library: str, fields: Sequence[str] | str | None) -> Any:
     """The answer as a frame of pandas or polars; see `Consensus.to_frame`."""
     if library not in LIBRARIES:
         raise InvalidInput(f"`library` must be one of {', '.join(map(repr, LIBRARIES))}; got {library!r}.")
@@ -35,7 +37,7 @@ def frame(answer: Answered, library: str, fields: Sequence[str] | str | None) ->
     return pandas.DataFrame(told, index=answer.index)
 
 
-def columns(answer: Answered, fields: Sequence[str] | str | None = None) -> dict[str, Any]:
+def columns(answer: "Consensus", fields: Sequence[str] | str | None = None) -> dict[str, Any]:
     """The columns of the fields that were asked for; by default of all that there are, without trust."""
     told: dict[str, Any] = {}
     for field in _asked(answer, fields):
@@ -52,7 +54,7 @@ def columns(answer: Answered, fields: Sequence[str] | str | None = None) -> dict
     return told
 
 
-def _asked(answer: Answered, fields: Sequence[str] | str | None) -> list[str]:
+def _asked(answer: "Consensus", fields: Sequence[str] | str | None) -> list[str]:
     there = [name for name in ALL[:-2] if getattr(answer, name) is not None]
     if fields is None:
         return [name for name in there if name != "trust"] + ([MISSING, FLAGS] if answer.flags else [])
@@ -87,7 +89,7 @@ def column_names(
     return [f"{name}_{output}" for name in names for output in outputs]
 
 
-def notes(answer: Answered, *, missing: bool) -> list[str]:
+def notes(answer: "Consensus", *, missing: bool) -> list[str]:
     """What is told of each point, joined: ``agent`` for those that were missing, ``agent: kind`` for other flags."""
     rows = [""] * answer.points
     for flag in answer.flags:

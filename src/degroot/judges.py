@@ -3,18 +3,21 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from degroot.evidence import Evidence, Peers, Reach, pooled
-from degroot.exceptions import AgentError, InvalidInput
+from degroot.exceptions import InvalidInput
 from degroot.expectations import Expectations
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.points import Array, for_kernels
 from degroot.rules import LOCAL
 from degroot.tables import Complaint, is_frame, take, to_numbers, told
+
+if TYPE_CHECKING:
+    from degroot.agents import Agent
 
 ASKED_BYTES = 1 << 26  # of rows, put to a model at once: agents may hold more rows than fit into memory
 
@@ -26,27 +29,11 @@ class Predictor(Protocol):
         """One prediction for each row."""
 
 
-class Holder(Predictor, Protocol):
-    """Whoever has rows, labels and a model of its own."""
-
-    X: Any
-    y: Array
-    space: Any
-    own_predictions: Array | None
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows it holds."""
-
-    def error(self, message: str) -> AgentError:
-        """An error that names it."""
-
-
 @dataclass(frozen=True)
 class Judge:
     """An agent's view of all models: how they do on its rows, and where those rows lie."""
 
-    agent: Holder
+    agent: "Agent"
     space: Any  # what takes rows to where distances are taken; None: they stay where they are
     rows: Any  # (n, d) where distances are taken
     metric: str
@@ -57,7 +44,7 @@ class Judge:
     source: Callable[[], Any] | None = None  # gives agent and judge again, in another process, where they are in files
 
     @classmethod
-    def appoint(cls, agent: Holder, predictors: Sequence[Predictor], metric: str, space: Any = None) -> "Judge":
+    def appoint(cls, agent: "Agent", predictors: Sequence[Predictor], metric: str, space: Any = None) -> "Judge":
         """Make `agent` the judge of all `predictors`. Its own space goes before `space`."""
         space = _fitted_space(agent.space if agent.space is not None else space, agent)
         rows = _located(agent.X, space, agent.error)
@@ -190,12 +177,12 @@ def rounded(low: Array, high: Array) -> tuple[Array, Array]:
     return np.where(wide, np.floor(low / step) * step, low), np.where(wide, np.ceil(high / step) * step, high)
 
 
-def squared_errors(agent: Holder, predictors: Sequence[Predictor]) -> Array:
+def squared_errors(agent: "Agent", predictors: Sequence[Predictor]) -> Array:
     """Squared error of each of `predictors` on the rows of `agent`, (n, len(predictors)), summed over outputs."""
     return _squared(residuals_of(agent, predictors))
 
 
-def residuals_of(agent: Holder, predictors: Sequence[Predictor]) -> Array:
+def residuals_of(agent: "Agent", predictors: Sequence[Predictor]) -> Array:
     """Residuals (n, Q, K); of its own model by its own predictions, where it has any."""
     n, own = agent.n_rows, agent.own_predictions
     labels = agent.y.reshape(n, -1)
@@ -226,7 +213,7 @@ def neighbourhood_size(reach: Reach, n_rows: int, complaint: Complaint) -> int:
     return min(n_rows, max(reach.least, int(neighbours * n_rows * (1 + 1e-12))), reach.most or n_rows)
 
 
-def _fitted_space(space: Any, agent: Holder) -> Any:
+def _fitted_space(space: Any, agent: "Agent") -> Any:
     """`space`, fitted on the agent's rows where it needs that and has not been."""
     if space is None or not hasattr(space, "transform"):
         if space is None or callable(space):

@@ -2,56 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents import Agent
-from degroot.answers import Consensus
 from degroot.audit.losses import losses
 from degroot.audit.picture import draw
 from degroot.audit.regions import NEARLY_ALL, Region, find_regions
 from degroot.exceptions import InvalidInput
-from degroot.judges import Judge
 from degroot.points import Array
 from degroot.progress import progress
 from degroot.reprs import View, Viewed
-from degroot.rules import Option
 from degroot.tables import as_table, column_names, take
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from degroot.collective import Collective
+
 TRUST_BYTES = 1 << 25  # held at once
 BEYOND = 1e3  # a loss so many times the error is not told in percent of it
 TIED = 1e-9  # weights that differ by less, over the largest, lead together
-
-
-class Audited(Protocol):
-    """A collective, as far as an audit looks at it."""
-
-    n_jobs: int | None
-    agents: tuple[Agent, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The agents' names."""
-
-    @property
-    def judges(self) -> tuple[Judge, ...]:
-        """Each agent's view of all models."""
-
-    @property
-    def feature_names(self) -> list[str] | None:
-        """The features' names, if they have any."""
-
-    @property
-    def option(self) -> Option:
-        """The rule with its settings."""
-
-    def consult(self, X: Any, fields: Sequence[str] | str = ...) -> Consensus:
-        """Its answers."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,7 +118,7 @@ class Audit(Viewed):
         return "\n".join([*_tell_whole(self), "", *_aligned([_HEADER, *_cells(self)]), "", *_tell_regions(self)])
 
 
-def audit(collective: Audited, X: Any) -> Audit:
+def audit(collective: "Collective", X: Any) -> Audit:
     """Look at a collective's answers for the points `X`, and at its errors on its agents' own rows.
 
     Parameters

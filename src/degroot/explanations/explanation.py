@@ -1,13 +1,15 @@
 """An explanation: a text to read and the facts behind it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from degroot.explanations.answered import Answered
 from degroot.explanations.facts import facts, present
 from degroot.explanations.sentences import sentences
 from degroot.explanations.table import cells, rest
 from degroot.reprs import Digits, View, Viewed, aligned
+
+if TYPE_CHECKING:
+    from degroot.answers import Consensus
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,7 +55,7 @@ class Explanation(Viewed):
         return View(lines[0], tuple(lines[1:]), rows, tuple(rest(self.facts)) if rows else ())
 
 
-def explain(answer: Answered, point: int, output: int | str | None = None) -> Explanation:
+def explain(answer: "Consensus", point: int, output: int | str | None = None) -> Explanation:
     """The answer for one point in words and as facts."""
     known = facts(answer, point, output)
     digits = _digits(known)

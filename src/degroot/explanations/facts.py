@@ -1,20 +1,22 @@
 """Facts: what is known of the answer for one point, as plain numbers, lists and dictionaries."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from degroot.exceptions import InvalidInput
-from degroot.explanations.answered import Answered
 from degroot.explanations.outputs import output_names
 from degroot.flags import MISSING, Flag
 from degroot.reprs import label
 
+if TYPE_CHECKING:
+    from degroot.answers import Consensus
+
 LEFT_OUT = ("malformed", "inconsistent", "implausible")  # where it was not let take part
 
 
-def facts(answer: Answered, point: Any, output: Any = None) -> dict[str, Any]:
+def facts(answer: "Consensus", point: Any, output: Any = None) -> dict[str, Any]:
     """All that is known of one point, ready for JSON: what is not known is None.
 
     `output` is the number of an output or the name of a class; by default the most likely class, or the first output.
@@ -52,7 +54,7 @@ def place(given: Any, count: int, name: str, nouns: str) -> int:
     return int(given) % count
 
 
-def _output(answer: Answered, i: int, output: Any, names: Sequence[str]) -> int:
+def _output(answer: "Consensus", i: int, output: Any, names: Sequence[str]) -> int:
     if output is None:
         value = None if answer.value is None else answer.value[i]
         return int(np.argmax(value)) if answer.classes and value is not None else 0
@@ -63,7 +65,7 @@ def _output(answer: Answered, i: int, output: Any, names: Sequence[str]) -> int:
     return place(output, len(names), "output", "outputs")
 
 
-def _outputs(answer: Answered, i: int, names: Sequence[str]) -> list[dict[str, Any]]:
+def _outputs(answer: "Consensus", i: int, names: Sequence[str]) -> list[dict[str, Any]]:
     """Every output, or class, with its value; for classes also whether it is in the set."""
     sets = None if answer.sets is None else answer.sets[i].tolist()
     return [
@@ -72,7 +74,7 @@ def _outputs(answer: Answered, i: int, names: Sequence[str]) -> list[dict[str, A
     ]
 
 
-def _agents(answer: Answered, i: int, q: int | None, value: float | None) -> list[dict[str, Any]]:
+def _agents(answer: "Consensus", i: int, q: int | None, value: float | None) -> list[dict[str, Any]]:
     """What is known of each agent."""
     K, flags, trusted, likely = len(answer.names), _flags(answer, i), _trusted(answer, i), _likely(answer, i)
     beliefs, influences = (_each(field, i, q, K) for field in (answer.beliefs, answer.influence))
@@ -101,7 +103,7 @@ def _standing(flags: Sequence[Flag]) -> dict[str, Any]:
     }
 
 
-def _flags(answer: Answered, i: int) -> dict[str, list[Flag]]:
+def _flags(answer: "Consensus", i: int) -> dict[str, list[Flag]]:
     """Everybody's flags at the point."""
     here: dict[str, list[Flag]] = {}
     for flag in answer.flags:
@@ -110,7 +112,7 @@ def _flags(answer: Answered, i: int) -> dict[str, list[Flag]]:
     return here
 
 
-def _trusted(answer: Answered, i: int) -> list[dict[str, float] | None]:
+def _trusted(answer: "Consensus", i: int) -> list[dict[str, float] | None]:
     """For each agent, how much those who have scored its model trust it, by their names."""
     if answer.trust is None:
         return [None] * len(answer.names)
@@ -122,12 +124,12 @@ def _trusted(answer: Answered, i: int) -> list[dict[str, float] | None]:
     return list(trust)
 
 
-def _scored(answer: Answered) -> Iterable[Iterable[int]]:
+def _scored(answer: "Consensus") -> Iterable[Iterable[int]]:
     """Whose models each agent has scored."""
     return [range(len(answer.names))] * len(answer.names) if answer.peers is None else answer.peers.tolist()
 
 
-def _likely(answer: Answered, i: int) -> list[str | None]:
+def _likely(answer: "Consensus", i: int) -> list[str | None]:
     """For classes, the one that each agent holds for the most likely."""
     if answer.beliefs is None or not answer.classes:
         return [None] * len(answer.names)

@@ -1,14 +1,16 @@
 """The overview of an answer: its first points, a line each."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from degroot.explanations.answered import Answered
 from degroot.flags import MISSING
 from degroot.points import Array
 from degroot.reprs import Digits, View, counted, label, one_line, share, some
+
+if TYPE_CHECKING:
+    from degroot.answers import Consensus
 
 LINES = 6  # points that are shown
 OUTPUTS = 4  # of a point
@@ -16,7 +18,7 @@ NUMBERS = ("value", "standard_error", "lower", "upper")
 FIELDS = (*NUMBERS, "sets", "weights", "beliefs", "trust", "influence")
 
 
-def overview(answer: Answered) -> View:
+def overview(answer: "Consensus") -> View:
     """How many points and agents, the first points, and what else the answer holds."""
     M, K = answer.points, len(answer.names)
     title = f"Consensus of {counted(K, 'agent')} on {counted(M, 'point')}"
@@ -30,7 +32,7 @@ def overview(answer: Answered) -> View:
     )
 
 
-def _rows(answer: Answered, count: int) -> tuple[tuple[str, ...], ...]:
+def _rows(answer: "Consensus", count: int) -> tuple[tuple[str, ...], ...]:
     if not count:
         return ()
     columns = [("point", [_point(answer, i) for i in range(count)]), *_numbers(answer, count), *_words(answer, count)]
@@ -40,11 +42,11 @@ def _rows(answer: Answered, count: int) -> tuple[tuple[str, ...], ...]:
     return (heads, *zip(*cells, strict=True))
 
 
-def _point(answer: Answered, i: int) -> str:
+def _point(answer: "Consensus", i: int) -> str:
     return str(i) if answer.index is None else one_line(str(answer.index[i]))
 
 
-def _numbers(answer: Answered, count: int) -> list[tuple[str, list[str]]]:
+def _numbers(answer: "Consensus", count: int) -> list[tuple[str, list[str]]]:
     """Values, standard errors and bounds; of several outputs the values only, a column for each."""
     columns = []
     for name in NUMBERS if answer.outputs is None else NUMBERS[:1]:
@@ -64,11 +66,11 @@ def _digits(values: Array) -> Digits:
     return Digits.of(finite.tolist(), [float(np.ptp(finite))] if finite.size else [])
 
 
-def _called(answer: Answered, q: int) -> str:
+def _called(answer: "Consensus", q: int) -> str:
     return one_line(label(answer.classes[q])) if answer.classes else str(q)
 
 
-def _words(answer: Answered, count: int) -> list[tuple[str, list[str]]]:
+def _words(answer: "Consensus", count: int) -> list[tuple[str, list[str]]]:
     """Which classes are in the set, who has the largest weight, and who is missing or flagged."""
     tell: dict[str, tuple[Any, Callable[[int], str]]] = {
         "set": (answer.sets, lambda i: _set(answer, i)),
@@ -78,21 +80,21 @@ def _words(answer: Answered, count: int) -> list[tuple[str, list[str]]]:
     return [(name, [told(i) for i in range(count)]) for name, (field, told) in tell.items() if field is not None]
 
 
-def _set(answer: Answered, i: int) -> str:
+def _set(answer: "Consensus", i: int) -> str:
     return some([_called(answer, q) for q in np.flatnonzero(np.asarray(answer.sets)[i]).tolist()])
 
 
-def _leader(answer: Answered, i: int) -> str:
+def _leader(answer: "Consensus", i: int) -> str:
     weights: Sequence[float] = np.asarray(answer.weights)[i].tolist()
     k = int(np.argmax(weights))
     return f"{one_line(answer.names[k])} {share(weights[k])}"
 
 
-def _flags(answer: Answered, i: int) -> str:
+def _flags(answer: "Consensus", i: int) -> str:
     return ", ".join(f"{one_line(flag.agent)} {flag.kind}" for flag in answer.flags if np.any(flag.points == i))
 
 
-def _flagged(answer: Answered) -> list[str]:
+def _flagged(answer: "Consensus") -> list[str]:
     """Who was missing or flagged anywhere."""
     told = []
     for what, wanted in ((MISSING, True), ("flagged", False)):
