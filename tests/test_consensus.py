@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from degroot.consensus import pool, stationary
+from degroot.consensus import pool, stationary, trace_pooling
 from degroot.exceptions import InvalidInput
 from degroot.trust import from_errors
 
@@ -368,6 +368,17 @@ def test_thirty_rounds_are_not_enough_where_inverse_errors_are_heavy_tailed_but_
     assert off.max() > 0.2
     for m in np.argsort(off)[-20:]:
         np.testing.assert_allclose(weights[m], exact_weights(trust[m]), rtol=1e-13)
+
+
+@given(trusts(max_agents=6), seeds, st.sampled_from([0.0, 1e-3, 0.5]), st.integers(0, 20))
+def test_a_trace_of_pooling_has_every_round_until_all_outputs_agree(trust, seed, agreement, rounds):
+    beliefs = np.random.default_rng(seed).normal(size=(2, len(trust)))
+    path = trace_pooling(trust, beliefs, agreement, rounds=rounds)
+    for used, each in enumerate(path):
+        np.testing.assert_array_equal(each, pool(trust, beliefs, rounds=used).beliefs)
+    apart = (np.ptp(path, axis=2) > agreement * np.ptp(beliefs, axis=1)).any(axis=1)
+    assert apart[:-1].all()
+    assert len(path) == rounds + 1 or not apart[-1]
 
 
 @settings(max_examples=20)

@@ -33,6 +33,7 @@ from degroot.node.page.live import Live
 from degroot.node.page.orders import ordered
 from degroot.node.page.overview import Overview
 from degroot.node.page.regions import regions
+from degroot.node.page.rounds import rounds_of
 from degroot.node.page.trust import FEWEST, Agents, summary
 from degroot.node.recent import KEPT, Question, Recent
 from degroot.node.sample import OF_ONE, Answers, Sample
@@ -142,6 +143,19 @@ def test_rows_are_ordered_by_the_width_of_their_intervals_or_sets_and_those_with
     sets = np.array([[True, True], [True, False], [True, True], [False, False], [True, False], [True, True]])
     in_sets = replace(answer, consensus=replace(answer.consensus, sets=sets))
     assert ordered(in_sets, "width").tolist() == [3, 1, 4, 0, 2, 5]
+
+
+def test_rounds_of_several_outputs_are_those_of_each_and_those_who_trust_no_member_have_none():
+    answer = made_answer(points=2)
+    beliefs = np.random.default_rng(0).normal(size=(2, 2, 3))
+    several = replace(answer, consensus=replace(answer.consensus, beliefs=beliefs))
+    found = np.array(rounds_of(several, 1, [True, True]))
+    assert found.shape[1:] == (2, 3)
+    for t, each in enumerate(found):
+        assert_allclose(each, np.linalg.matrix_power(several.consensus.trust[1], t) @ beliefs[1], rtol=1e-12)
+    assert rounds_of(answer, 1, [True, False]) == [[answer.consensus.beliefs[1, 0], None]]
+    answer.consensus.trust[1, 0] = [0.0, 1.0]
+    assert rounds_of(answer, 1, [True, False]) is None
 
 
 def test_an_answer_is_the_same_when_it_is_opened_again(tmp_path):

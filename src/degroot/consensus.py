@@ -183,6 +183,33 @@ def pool(trust: ArrayLike, beliefs: ArrayLike, *, rounds: int = 1000, tolerance:
     return Pooling(pooled.reshape(start.shape), used.reshape(shape), agreed.reshape(shape))
 
 
+def trace_pooling(trust: ArrayLike, beliefs: ArrayLike, agreement: float, *, rounds: int = 100) -> Array:
+    """Beliefs at first and after every round of `pool`, until all agents agree: (rounds used + 1, ..., K).
+
+    Parameters
+    ----------
+    trust : (..., K, K)
+        Rows sum to 1.
+    beliefs : (..., K)
+    agreement : float
+        How far apart beliefs may be in the end, over how far apart they were at first.
+    rounds : int
+        How many rounds to take at most.
+
+    Examples
+    --------
+    >>> trace_pooling([[0.5, 0.5], [0.25, 0.75]], [0.0, 3.0], 0.1)
+    array([[0.    , 3.    ],
+           [1.5   , 2.25  ],
+           [1.875 , 2.0625]])
+    """
+    path = [np.asarray(beliefs, dtype=np.float64)]
+    enough = agreement * np.ptp(path[0], axis=-1)
+    while len(path) <= rounds and (np.ptp(path[-1], axis=-1) > enough).any():
+        path.append(pool(trust, path[-1], rounds=1).beliefs)
+    return np.array(path)
+
+
 @compiled
 def _spread(beliefs: Array) -> float:
     return float(beliefs.max() - beliefs.min())

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from degroot.answers import Consensus
+from degroot.consensus import trace_pooling
 from degroot.exceptions import InvalidInput
 from degroot.explanations.facts import present
 from degroot.plot.canvas import COLOURS, GREY, axes, bare, called, legend
@@ -14,7 +15,6 @@ from degroot.points import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 100  # rounds
 AGREED = 1e-3  # of how far apart the beliefs were at first
 
 
@@ -40,7 +40,7 @@ def rounds(answer: Consensus, i: int, output: int | str | None = None, *, ax: "A
     if answer.trust is None or not places:
         raise InvalidInput("`answer` must have the fields trust and beliefs; it has not.")
     start = np.array([agent["belief"] for agent in agents])
-    path = _pooled(among(matrix(answer, told["point"]), places), start)
+    path = trace_pooling(among(matrix(answer, told["point"]), places), start, AGREED)
     ax = axes(ax)
     _lines(ax, path, [agent["name"] for agent in agents], [agent["weight"] or 0.0 for agent in agents])
     _end(ax, path, told["value"])
@@ -50,14 +50,6 @@ def rounds(answer: Consensus, i: int, output: int | str | None = None, *, ax: "A
     ax.locator_params(axis="x", integer=True)
     bare(ax)
     return ax
-
-
-def _pooled(trust: Array, start: Array) -> Array:
-    """Beliefs after each round, (rounds + 1, K)."""
-    path = [start]
-    while len(path) <= MOST and np.ptp(path[-1]) > AGREED * np.ptp(start):
-        path.append(trust @ path[-1])
-    return np.array(path)
 
 
 def _lines(ax: "Axes", path: Array, names: list[str], weights: list[float]) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.consensus import trace_pooling
 from degroot.node.page.answer import Answer
 from degroot.node.page.encoding import numbers
 from degroot.points import Array
 
-MOST = 100
 AGREED = 1e-6  # how far apart beliefs may be in the end, over how far apart they were at first
 POOLED = "degroot"  # the rule whose answer is what pooling in rounds comes to
 
@@ -24,21 +24,18 @@ def rounds_of(answer: Answer, i: int, here: Sequence[bool]) -> list[list[Any]] |
     members = np.flatnonzero(here)
     if trust is None or beliefs is None or answer.rule != POOLED or not len(members):
         return None
-    shares = trust[i][np.ix_(members, members)]
-    told = beliefs[i, members].reshape(len(members), -1)
+    shares, told = trust[i][np.ix_(members, members)], beliefs[i, members]
+    with np.errstate(invalid="ignore"):  # who trusts no member
+        shares = shares / shares.sum(axis=1, keepdims=True)
     if not (np.isfinite(shares).all() and np.isfinite(told).all()):
         return None
-    shares = shares / shares.sum(axis=1, keepdims=True)
-    enough = AGREED * np.ptp(told, axis=0)
-    rounds = [told]
-    while len(rounds) <= MOST and (np.ptp(rounds[-1], axis=0) > enough).any():
-        rounds.append(shares @ rounds[-1])
-    return [_spread(each, members, len(here), single=beliefs.ndim == 2) for each in rounds]
+    path = trace_pooling(shares, told.T, AGREED)
+    return [_spread(each.T, members, len(here)) for each in path]
 
 
-def _spread(beliefs: Array, members: NDArray[np.intp], K: int, *, single: bool) -> list[Any]:
-    """A place for everybody; `single`: there is one output, so that a belief is a number."""
+def _spread(beliefs: Array, members: NDArray[np.intp], K: int) -> list[Any]:
+    """A place for everybody."""
     told: list[Any] = [None] * K
     for k, belief in zip(members.tolist(), beliefs, strict=True):
-        told[k] = numbers(belief[0] if single else belief)
+        told[k] = numbers(belief)
     return told
