@@ -16,8 +16,8 @@ from sets import FRESH, LOOKED_AT, Pair, deal, missing, pairs, table
 from sklearn.tree import DecisionTreeRegressor
 
 from degroot import Collective, DeGrootRegressor
-from degroot.estimators.folds import SELF_SCORING
-from degroot.paper import data
+from degroot.estimators.self_scoring import SELF_SCORING
+from degroot.paper.data import datasets
 
 HEAD = """\
 Written by `make bench`. The mean squared error on test rows against that of the paper's rule (1 % of the rows as
@@ -167,7 +167,7 @@ def main(splits: int, folder: Path | None, jobs: int) -> None:
 
     say("# Accuracy")
     say(HEAD.format(splits=splits))
-    section("The paper's data, diabetes, and the Beijing stations as agents", (*data.NAMES, "diabetes", "beijing"))
+    section("The paper's data, diabetes, and the Beijing stations as agents", (*datasets.NAMES, "diabetes", "beijing"))
     section("Further data that were looked at while defaults were chosen", LOOKED_AT)
     section("Data that nobody looked at while defaults were chosen", FRESH)
     say("## Depth-4 trees on diabetes, by self-scoring")

@@ -16,8 +16,10 @@ from liars import Attack, Liar, Remembered, corrupted
 from sets import Pair, missing, table
 
 from degroot import Agent, Collective
-from degroot.answers import Consensus
-from degroot.paper import data, logistic, models
+from degroot.answers.answer import Consensus
+from degroot.paper import models
+from degroot.paper.data import datasets
+from degroot.paper.problems import logistic
 from degroot.paper.protocol import Protocol, split
 
 HEAD = """\
@@ -122,7 +124,7 @@ def deal(case: Case, number: int) -> Dealt:
         problem = logistic.Problem(points=size.points)
         return Dealt(*logistic.pose(problem, random), problem.neighbours)
     rows = table(case.where.data, None)
-    made = split(data.Data("", "", rows.X, rows.y, True, "", ""), Protocol(agents=size.agents), random)
+    made = split(datasets.Data("", "", rows.X, rows.y, True, "", ""), Protocol(agents=size.agents), random)
     make = models.make(case.where.kind, case.where.setting, random)
     agents = [honest(make(k), rows.X[part], rows.y[part], f"agent {k}", number) for k, part in enumerate(made.parts)]
     test = made.test[: size.points]
@@ -189,7 +191,7 @@ def far_away(pair: Pair, number: int) -> dict[tuple[Attack, str], Outcome]:
     """One agent's rows, and the points, are far from all others' rows."""
     size = SIZES[0]
     rows, random = table(pair.data, None), np.random.default_rng([9, number])
-    made = split(data.Data("", "", rows.X, rows.y, True, "", ""), Protocol(agents=size.agents), random)
+    made = split(datasets.Data("", "", rows.X, rows.y, True, "", ""), Protocol(agents=size.agents), random)
     make = models.make(pair.kind, pair.setting, random)
     place, away = int(random.integers(size.agents)), DISTANCE * rows.X.std(axis=0)
     agents = [

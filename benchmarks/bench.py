@@ -13,8 +13,8 @@ from recipes import Floor, Literal, Vectorised
 from sklearn.linear_model import Ridge
 
 from degroot import Agent, Collective
-from degroot.consensus import pool
-from degroot.points import threads
+from degroot.compute.compiled import threads
+from degroot.consensus.dense import pool
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from degroot.node.v1 import collective_pb2 as v1
-from degroot.node.wire import tensor
+from degroot.node.protocol.tensors import tensor
+from degroot.node.protocol.v1 import collective_pb2 as v1
 
 LARGE = 1 << 26  # bytes of float32 rows beyond which they are searched where they are
 NAME, VERSION = "organisation-0001", "0123456789abcdef"  # of members and their models, as long as they usually are

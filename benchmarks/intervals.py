@@ -20,9 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from degroot import Agent, Collective, DeGrootClassifier
-from degroot.estimators.folds import CROSS, trained
+from degroot.estimators.self_scoring import CROSS, trained
 from degroot.intervals import summary, threshold
-from degroot.paper import data, logistic, models
+from degroot.paper import models
+from degroot.paper.data import datasets
+from degroot.paper.problems import logistic
 from degroot.paper.protocol import Protocol, split
 
 HEAD = """\
@@ -70,7 +72,7 @@ def deal(case: Case, number: int, folder: Path | None) -> Dealt:
     if case.fraction is None:
         test, held_out, parts = stations(rows.stations, random)
     else:
-        made = split(data.Data("", "", rows.X, rows.y, True, "", ""), Protocol(fraction=case.fraction), random)
+        made = split(datasets.Data("", "", rows.X, rows.y, True, "", ""), Protocol(fraction=case.fraction), random)
         test, held_out, parts = made.test, made.held_out, made.parts
     X, y = rows.X, rows.y
     if not hasattr(X, "tocsr"):
@@ -258,6 +260,6 @@ if __name__ == "__main__":
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--data", type=Path, help="a folder with data sets that cannot be installed")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--names", nargs="+", default=[*data.NAMES, "diabetes", "beijing"], help="of data sets")
+    parser.add_argument("--names", nargs="+", default=[*datasets.NAMES, "diabetes", "beijing"], help="of data sets")
     options = parser.parse_args()
     main(options.splits, options.data, options.jobs, tuple(options.names))

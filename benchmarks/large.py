@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from degroot import Agent, Collective
+from degroot.compute.compiled import threads
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.points import threads
 
 RESULTS = Path(__file__).with_name("LARGE.md")
 FEATURES, POINTS, K, SMALL = 90, 1000, 5, 2000

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from degroot import Agent
-from degroot.evidence import Evidence, Reach
-from degroot.expectations import Expectations, Expected
-from degroot.judges import Judge, Predictor
+from degroot.agents.agent import Predictor, Scorer
+from degroot.guard.forecast import AnswerForecast, AnswerForecaster
+from degroot.rules.evidence import Evidence, NeighbourhoodSpec
 
 PRAISE, BLAME = 1e-6, 1e3  # what the residuals of models are multiplied by
 FAR = 1e12  # what colluding agents say that they expect of others, and of labels
@@ -78,16 +78,16 @@ class Liar(Agent):
     def predict(self, X: Any) -> np.ndarray:
         return np.asarray(super().predict(X) + (self.lie if self.scored else 0.0))
 
-    def judge(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Judge:
+    def judge(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
         judge = super().judge(predictors, metric, space)
         praised = np.array([each.name in self.praised for each in predictors])
         return Bent(
-            **{each.name: getattr(judge, each.name) for each in fields(Judge)}, attack=self.attack, praised=praised
+            **{each.name: getattr(judge, each.name) for each in fields(Scorer)}, attack=self.attack, praised=praised
         )
 
 
 @dataclass(frozen=True)
-class Bent(Judge):
+class Bent(Scorer):
     """A judge whose opinions are bent before they are heard."""
 
     attack: Attack = Attack("none")
@@ -98,7 +98,7 @@ class Bent(Judge):
         """(K,) of the models' residuals."""
         return np.where(self.praised, PRAISE, BLAME if self.attack.colludes else 1.0)
 
-    def testify(self, into: Evidence, place: int, located: Any, reach: Reach, left_out: Any = None) -> None:
+    def testify(self, into: Evidence, place: int, located: Any, reach: NeighbourhoodSpec, left_out: Any = None) -> None:
         super().testify(into, place, located, reach, left_out)
         if into.moments is None:
             into.errors[:, place] *= self.factor**2
@@ -108,7 +108,7 @@ class Bent(Judge):
         if self.attack.covers and into.spread is not None:
             into.spread[:, place] = 0.0
 
-    def expectations(self) -> Expectations:
+    def expectations(self) -> AnswerForecaster:
         return Slander(super().expectations(), self)  # type: ignore[return-value]
 
     def label_range(self) -> tuple[np.ndarray, np.ndarray]:
@@ -120,14 +120,14 @@ class Bent(Judge):
 class Slander:
     """What a liar says that it expects."""
 
-    honest: Expectations
+    honest: AnswerForecaster
     judge: Bent
 
     @property
     def reach(self) -> float:
         return self.honest.reach
 
-    def at(self, located: Any) -> Expected:
+    def at(self, located: Any) -> AnswerForecast:
         said, praised = self.honest.at(located), self.judge.praised
         said = replace(said, errors=said.errors * self.judge.factor**2)
         if self.judge.attack.covers:

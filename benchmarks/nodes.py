@@ -18,10 +18,10 @@ import numpy as np
 from bench import as_markdown
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from consortium import Consortium, free_ports, made_rows
-from soak import Soaked, soak
+from support.consortium import Consortium, free_ports, made_rows
+from support.soak import Soaked, soak
 
-from degroot.node import ledger
+from degroot.node.records import ledger
 
 HEAD = """\
 Written by `make bench`. Five node processes on loopback with mutual TLS, {rows} rows of {features} features each,

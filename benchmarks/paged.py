@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from consortium import Consortium, free_ports, made_rows
+from support.consortium import Consortium, free_ports, made_rows
 
 K, ROWS, FEATURES = 3, 1000, 8
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

@@ -18,14 +18,14 @@ from bench import as_markdown
 from costs import LOCAL, NETWORKS, Constants, Cost, beliefs_bytes, question_bytes, reply_bytes, rounds, sampled, solving
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from consortium import Consortium, made_rows
+from support.consortium import Consortium, made_rows
 
 from degroot import Agent, Collective, consensus, jackknife
-from degroot.node import ledger
-from degroot.sampled import acquaintances
-from degroot.sampled import solve as solve_sampled
-from degroot.sampled import solve_without as solve_sampled_without
-from degroot.trust import shares
+from degroot.consensus.sparse.sample_peers import sample_peers
+from degroot.consensus.sparse.weights import solve as solve_sampled
+from degroot.jackknife.sparse import solve_without as solve_sampled_without
+from degroot.node.records import ledger
+from degroot.trust import inverse_error_weights
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "scale.md"
 BEGIN, END = "<!-- written by benchmarks/scale.py -->", "<!-- until here -->"
@@ -56,8 +56,10 @@ def holder(n: int, d: int, seed: int, name: str) -> Agent:
 def trust_of(K: int, q: int | None = None, seed: int = 0) -> np.ndarray:
     """Errors as six rows give them, of models whose quality is lognormal: a typical one is twice as good as another."""
     random = np.random.default_rng(seed)
-    peers = acquaintances(K, K if q is None else q)
-    return shares(np.exp(0.7 * random.normal(size=K))[peers] * random.chisquare(6, size=peers.shape))[None]
+    peers = sample_peers(K, K if q is None else q)
+    return inverse_error_weights(np.exp(0.7 * random.normal(size=K))[peers] * random.chisquare(6, size=peers.shape))[
+        None
+    ]
 
 
 def search_seconds(n: int, M: int, K: int = 2) -> float:
@@ -98,7 +100,7 @@ def measure(quick: bool) -> tuple[Constants, list[dict[str, str]]]:
     n, large = 10**5, 10**6
     K, many = (128, 512) if quick else (512, 4096)
     dense, beliefs = trust_of(K), np.random.default_rng(1).normal(size=(1, K))
-    peers, sparse = acquaintances(many, DEGREE), trust_of(many, DEGREE)
+    peers, sparse = sample_peers(many, DEGREE), trust_of(many, DEGREE)
     told = np.random.default_rng(2).normal(size=(1, many))
     begin = search_seconds(NEIGHBOURS, 1, 50)
     found = Constants(
@@ -132,7 +134,7 @@ def measure(quick: bool) -> tuple[Constants, list[dict[str, str]]]:
 
 def many_agents(number: int, degree: int) -> list[dict[str, str]]:
     """One question to thousands of agents, once their errors are known."""
-    peers, trust = acquaintances(number, degree), trust_of(number, degree)
+    peers, trust = sample_peers(number, degree), trust_of(number, degree)
     beliefs = np.random.default_rng(2).normal(size=(1, number))
     weights = solve_sampled(trust, peers)
     pooled = np.bincount(peers.ravel(), (weights[0][:, None] * trust[0]).ravel(), number)

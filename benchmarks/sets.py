@@ -12,8 +12,9 @@ from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 from degroot import Agent
-from degroot.estimators.folds import CROSS, trained
-from degroot.paper import beijing, data, models
+from degroot.estimators.self_scoring import CROSS, trained
+from degroot.paper import models
+from degroot.paper.data import beijing, datasets
 from degroot.paper.protocol import Protocol, split
 
 ROWS = 10_000  # of a data set, at most
@@ -74,7 +75,7 @@ def missing(name: str, folder: Path | None) -> str | None:
     """Why the data set cannot be had; None: it can."""
     try:
         table(name, folder)
-    except (data.DataMissing, ImportError, OSError) as error:
+    except (datasets.DataMissing, ImportError, OSError) as error:
         return str(error)
     return None
 
@@ -85,9 +86,9 @@ def table(name: str, folder: Path | None) -> Table:
         return _beijing(folder)
     if name == "diabetes":
         return Table(*load_diabetes(return_X_y=True))
-    if name not in data.NAMES:
+    if name not in datasets.NAMES:
         return _common(name)
-    found = data.load(name, folder)
+    found = datasets.load(name, folder)
     rows = np.random.default_rng(0).permutation(len(found.y))[:ROWS]
     return Table(found.X[rows], found.y[rows])
 
@@ -124,7 +125,7 @@ def _agent(model: Any, X: Any, y: np.ndarray, name: str, seed: int) -> Agent:
 def _split(rows: Table, random: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
     """Test rows, and the rows of each agent."""
     if rows.stations is None:
-        made = split(data.Data("", "", rows.X, rows.y, True, "", ""), Protocol(), random)
+        made = split(datasets.Data("", "", rows.X, rows.y, True, "", ""), Protocol(), random)
         return made.test, made.parts
     parts, others = [], []
     for station in np.unique(rows.stations):

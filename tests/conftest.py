@@ -21,3 +21,11 @@ def degroot(monkeypatch, capsys):
         return ended.value.code or 0, out, err
 
     return run
+
+
+@pytest.fixture
+def served():
+    """A model server of another make, and the model that it serves as this package sees it."""
+    from support.models import serve_model  # which takes long to import
+
+    yield from serve_model()

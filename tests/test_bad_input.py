@@ -13,9 +13,9 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from degroot import Agent, AgentError, Collective, DeGrootRegressor, InvalidInput
+from degroot.agents.agent import neighbourhood_size
 from degroot.baselines import best_single, cv_adaptive, cv_static
-from degroot.evidence import Reach
-from degroot.judges import neighbourhood_size
+from degroot.rules.evidence import NeighbourhoodSpec
 
 RULES = ["degroot", "average", "trust-average", "error-average"]
 JUDGED = ["degroot", "trust-average", "error-average"]
@@ -400,7 +400,7 @@ def test_fractions_of_numpy_are_fractions(kind):
 def test_a_fraction_is_what_it_is_written_as(percent, n):
     expected = max(2, percent * n // 100)
     for kind in (float, np.float64, np.float32):
-        assert neighbourhood_size(Reach(kind(percent / 100), "uniform"), n, InvalidInput) == expected
+        assert neighbourhood_size(NeighbourhoodSpec(kind(percent / 100), "uniform"), n, InvalidInput) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import threading
 from dataclasses import dataclass, fields
 
 import numpy as np
-import oracle
 import pandas as pd
 import polars as pl
 import pytest
@@ -10,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.preprocessing import StandardScaler
+from support import oracle
 
 from degroot import Agent, Collective
-from degroot.collective import FIELDS
+from degroot.answers.answer import FIELDS
+from degroot.compute.compiled import block_size
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.neighbourhoods import KERNELS, METRICS
-from degroot.points import block_size
 
 RULES = ("degroot", "average", "trust-average", "error-average")
 

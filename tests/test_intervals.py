@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from seed import SEED
+from support.seed import SEED
 
 from degroot.exceptions import InvalidInput
 from degroot.intervals import (

@@ -184,7 +184,7 @@ np.save({str(tmp_path / "found.npy")!r}, {asked})
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_the_number_of_threads_does_not_change_the_answers(threads, tmp_path, expected):
     file = str(tmp_path / "found.npy")
-    code = f"{MAKE}\nfrom degroot.points import threads\nprint(threads())\nnp.save({file!r}, answers())"
+    code = f"{MAKE}\nfrom degroot.compute.compiled import threads\nprint(threads())\nnp.save({file!r}, answers())"
     assert python(code, NUMBA_NUM_THREADS=str(threads)) == f"{threads}\n"
     assert_array_equal(np.load(file), expected)
 

@@ -1,9 +1,9 @@
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support import oracle
 
 from degroot.exceptions import InvalidInput
 from degroot.trust import EPS, from_errors

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from degroot import Collective, DeGrootRegressor, InvalidInput, plot
-from degroot.paper import beijing
+from degroot.paper.data import beijing
 
 folder = Path(os.environ["DEGROOT_DATA"]) if os.environ.get("DEGROOT_DATA") else None
 air = None

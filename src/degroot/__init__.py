@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from degroot.agents import Agent
-from degroot.answers import Consensus
+from degroot.agents.agent import Agent
+from degroot.answers.answer import Consensus
+from degroot.answers.choice import Choice
+from degroot.answers.explanation import Explanation
+from degroot.answers.flags import Flag
 from degroot.audit import Audit
-from degroot.choice import Choice
 from degroot.collective import Collective
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
-from degroot.explanations import Explanation
-from degroot.flags import Flag
 from degroot.models import load_model
 
 if TYPE_CHECKING:

@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from degroot.agents import Agent
-from degroot.answers import FIELDS as ALL_FIELDS
-from degroot.answers import Consensus, asked
+from degroot.agents.agent import Agent, Scorer, squared_errors
+from degroot.answers.answer import FIELDS as ALL_FIELDS
+from degroot.answers.answer import Consensus, asked
 from degroot.collective import Collective
-from degroot.conclusions import concluded, single
-from degroot.evidence import Reach
-from degroot.judges import Judge, squared_errors
-from degroot.points import Array
-from degroot.rules import leaving_out
-from degroot.tables import as_table, row_labels, same_columns
+from degroot.compute.compiled import Array
+from degroot.compute.tables import as_table, row_labels, same_columns
+from degroot.consultation.conclude import concluded, single
+from degroot.rules.evidence import NeighbourhoodSpec
+from degroot.rules.rules import leaving_out
 from degroot.trust import from_errors
 
 FIELDS = tuple(field for field in ALL_FIELDS if field != "trust")
@@ -145,8 +144,8 @@ class HeldOut:
         if holder.n_features != self.agents[0].n_features:
             raise holder.error(f"it must have {self.agents[0].n_features} features; got {holder.n_features}.")
         same_columns(holder.feature_names, self._models.feature_names, "its rows", holder.error)
-        self._judge: Judge | None = None
-        self._reach = Reach(size, kernel)
+        self._judge: Scorer | None = None
+        self._reach = NeighbourhoodSpec(size, kernel)
         if neighbours is None:
             self._errors = squared_errors(holder, self.agents).mean(axis=0)
         else:

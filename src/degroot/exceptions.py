@@ -5,15 +5,15 @@
     DeGrootError                 whatever this package raises on purpose
     ├── InvalidInput             data or settings do not meet a requirement (also a ValueError)
     │   ├── AgentError           one agent's rows, labels or model are at fault
-    │   ├── DataMissing          a data set of the paper is not at hand (in `degroot.paper.data`)
-    │   ├── Malformed            a message does not say what it has to (in `degroot.node.wire`)
-    │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.wire`)
-    ├── PeerError                a peer gave nothing that can be used; its tree is in `degroot.node.faults`
-    ├── TooFew                   fewer nodes can answer than the quorum (in `degroot.node.membership`)
-    ├── Lost                     nodes fell silent while they pooled (in `degroot.node.session`)
-    ├── Exceeded                 more came than a limit allows (in `degroot.node.limits`)
-    ├── LedgerError              an exchange cannot be recorded (in `degroot.node.ledger`)
-    └── StorageError             a node's state cannot be written (in `degroot.node.residuals`)
+    │   ├── DataMissing          a data set of the paper is not at hand (in `degroot.paper.data.datasets`)
+    │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.tensors`)
+    │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.tensors`)
+    ├── PeerError                a peer gave nothing that can be used; its tree is in `degroot.node.errors`
+    ├── TooFew                   fewer nodes can answer than the quorum (in `degroot.node.peers.quorum`)
+    ├── Lost                     nodes fell silent while they pooled (in `degroot.node.pooling.session`)
+    ├── Exceeded                 more came than a limit allows (in `degroot.node.server.limits`)
+    ├── LedgerError              an exchange cannot be recorded (in `degroot.node.records.ledger`)
+    └── StorageError             a node's state cannot be written (in `degroot.node.scoring.residual_store`)
 
 A message is one line: the requirement, then what came instead.
 """

@@ -18,9 +18,9 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
-from degroot.points import Array
-from degroot.stacking import pool
+from degroot.stacking.local import pool
 
 POINTS = 512  # scores in a summary, at most
 SHRINKAGE = 2.0  # rows' worth of the overall error in every local one

@@ -15,7 +15,7 @@ import numpy as np
 
 from degroot.collective import Collective
 from degroot.exceptions import InvalidInput
-from degroot.folders import is_free
+from degroot.files.atomic import is_free
 from degroot.models.formats import first_line
 
 NEEDED = "A collective in MLflow needs extra packages: pip install 'degroot[mlflow]'"

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
+from degroot.compute.sums import row_sum
 from degroot.exceptions import InvalidInput
-from degroot.points import Array, compiled, for_kernels, over_points
-from degroot.sums import row_sum
 
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
@@ -35,15 +35,15 @@ def from_errors(errors: ArrayLike) -> Array:
     array([[0.8, 0.2],
            [1. , 0. ]])
     """
-    table = for_kernels(errors)
+    table = as_kernel_array(errors)
     if table.ndim < 1 or not np.isfinite(table).all() or (table < 0.0).any():
         raise InvalidInput("`errors` must be finite and not negative, (..., K); they are not.")
-    return shares(table)
+    return inverse_error_weights(table)
 
 
-def shares(table: Array) -> Array:
+def inverse_error_weights(table: Array) -> Array:
     """As `from_errors`, for errors that are known to be finite and not negative."""
-    table = for_kernels(table)
+    table = as_kernel_array(table)
     rows = table.reshape(-1, table.shape[-1])
     trust = np.empty_like(rows)
     over_points(_from_errors, rows, trust)

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents import Agent
-from degroot.evidence import Evidence
-from degroot.judges import Judge
-from degroot.parts import chance, sums_over_parts
-from degroot.points import Array
-from degroot.progress import progress
-from degroot.rehearsal import ROWS, rehearse, sampled
-from degroot.rules import MOMENTS, Option
+from degroot.agents.agent import Agent, Scorer
+from degroot.compute.compiled import Array
+from degroot.compute.progress import progress
+from degroot.consultation.leave_one_out import ROWS, chance, rehearse, sampled, sums_over_parts
+from degroot.rules.evidence import Evidence
+from degroot.rules.rules import MOMENTS, RuleSettings
 
 FEWEST = 50  # rows of each agent, if it has so many
 WORK = 640_000  # rows of each agent times K²: leaving out each of many agents takes long
@@ -29,7 +27,7 @@ class Losses:
     loss_error: Array  # (K,) standard errors of it
 
 
-def losses(agents: Sequence[Agent], judges: Sequence[Judge], option: Option, n_jobs: int | None) -> Losses:
+def losses(agents: Sequence[Agent], judges: Sequence[Scorer], option: RuleSettings, n_jobs: int | None) -> Losses:
     r"""What each agent's leaving would cost: :math:`\overline{e_{-i}^2} - \overline{e^2}`.
 
     Here e is the error of the collective on a row of an agent that is left out of its own neighbourhood, :math:`e_{-i}`
@@ -63,7 +61,7 @@ def _cost(everybody: Array, without: Array, counts: NDArray[np.intp]) -> tuple[f
 
 
 def _squared_errors(
-    agents: Sequence[Agent], judges: Sequence[Judge], place: int, option: Option, n_jobs: int | None
+    agents: Sequence[Agent], judges: Sequence[Scorer], place: int, option: RuleSettings, n_jobs: int | None
 ) -> Array:
     """Squared errors on the rehearsed rows of one agent, (m, 1 + K): with everybody, and without each."""
     K, rule = len(agents), option.made

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from degroot.compute.compiled import Array
+from degroot.compute.tables import to_numbers
 from degroot.exceptions import InvalidInput
-from degroot.points import Array
-from degroot.tables import to_numbers
 
 NEARLY_ALL = 0.9  # of the weight: with it an answer depends on a single agent
 DEPTH = 3  # conditions that a description has at most

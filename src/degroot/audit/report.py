@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.answers.display import View, Viewed
 from degroot.audit.losses import losses
-from degroot.audit.picture import draw
+from degroot.audit.plot import draw
 from degroot.audit.regions import NEARLY_ALL, Region, find_regions
+from degroot.compute.compiled import Array
+from degroot.compute.progress import progress
+from degroot.compute.tables import as_table, column_names, take
 from degroot.exceptions import InvalidInput
-from degroot.points import Array
-from degroot.progress import progress
-from degroot.reprs import View, Viewed
-from degroot.tables import as_table, column_names, take
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from degroot.answers import FIELDS, MISSING, Consensus
+from degroot.answers.answer import FIELDS, Consensus
+from degroot.answers.flags import MISSING
+from degroot.answers.frame import FLAGS as FLAGS
+from degroot.answers.frame import column_names, notes
 from degroot.exceptions import InvalidInput
-from degroot.frames import FLAGS as FLAGS
-from degroot.frames import column_names, notes
 
 ALL = (*FIELDS, FLAGS, MISSING)
 BOUNDS = ("lower", "upper", "sets")  # where a coverage was asked for

@@ -3,16 +3,42 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from degroot.answers import Consensus
-from degroot.batch.reader import Reader
+from degroot.answers.answer import Consensus
+from degroot.batch.formats import Source, opened, readable
 from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task
-from degroot.points import Array
+from degroot.compute.compiled import Array
+
+
+class ShardEngine(Protocol):
+    """Whoever answers shards."""
+
+    def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
+        """Every shard with its answers, in any order; only a few shards are taken ahead of what has been fetched."""
+
+
+class Reader:
+    """Reads what a task needs of shards. One after the other is quickest; any order will do."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._file: str | None = None
+        self._source: Source | None = None
+
+    def read(self, shard: Shard) -> pa.Table:
+        """The columns of the task, for the rows of a shard."""
+        path = Path(shard.file)
+        if self._source is None or self._file != shard.file:
+            self._file, self._source = shard.file, opened(path)
+        with readable(path, str(shard)):
+            return self._source.read(shard, self._task.names, self._task.keep)
 
 
 class Local:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from degroot.points import Array
+from degroot.compute.compiled import Array
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 MISSING = pa.array(pyarrow.csv.ConvertOptions().null_values)  # how a missing value is written, such as NA

@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from degroot.exceptions import InvalidInput
-from degroot.folders import make_folder
+from degroot.files.atomic import make_folder
 
 SUFFIXES = (".parquet", ".csv")
 BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)  # which no text can hold

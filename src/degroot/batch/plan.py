@@ -15,9 +15,9 @@ from degroot.batch.numbers import is_number
 from degroot.batch.outputs import check_output, check_suffix
 from degroot.batch.shards import BYTES, ROWS, Shard
 from degroot.batch.task import NULL, REFUSE, Task
-from degroot.datafiles.columns import absent, twice
+from degroot.compute.progress import progress
 from degroot.exceptions import InvalidInput
-from degroot.progress import progress
+from degroot.files.columns import absent, twice
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from degroot.batch.engine import Engine
-from degroot.batch.merging import Merging
+from degroot.batch.local import ShardEngine
 from degroot.batch.plan import Plan, unchanged
-from degroot.batch.unfinished import unfinished
+from degroot.batch.resume import Merging, unfinished
+from degroot.compute.progress import progress
 from degroot.exceptions import DeGrootError
-from degroot.progress import progress
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class RunSummary:
     """What a run came to."""
 
     rows: int
@@ -28,7 +27,7 @@ class Summary:
     output: Path
 
 
-def run(plan: Plan, engine: Engine, *, restart: bool = False) -> Summary:
+def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary:
     """Answer all shards that are not finished yet, and write the output when all are: whole or not at all."""
     begun = time.monotonic()
     with (
@@ -47,7 +46,7 @@ def run(plan: Plan, engine: Engine, *, restart: bool = False) -> Summary:
         merging.finish(len(plan.shards))
         bad = sum(kept.bad.values())
         kept.remove()
-    return Summary(plan.rows, before, bad, time.monotonic() - begun, plan.output)
+    return RunSummary(plan.rows, before, bad, time.monotonic() - begun, plan.output)
 
 
 def _bad(plan: Plan, answers: pa.RecordBatch) -> int:

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from degroot.answers import Consensus
+from degroot.answers.answer import Consensus
 from degroot.batch.columns import Columns
 from degroot.batch.numbers import numbers, strange
 from degroot.batch.shards import Shard
+from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
-from degroot.points import Array
 
 REFUSE, NULL = "refuse", "null"  # what is done with bad rows
 

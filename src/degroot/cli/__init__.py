@@ -8,9 +8,8 @@ import typer
 
 import degroot
 from degroot.cli.ask import ask
-from degroot.cli.complaints import STOPPED, complain
 from degroot.cli.demo import demo
-from degroot.cli.examples import examples
+from degroot.cli.errors import STOPPED, complain, examples
 from degroot.cli.explain import explain
 from degroot.cli.keys import keys
 from degroot.cli.node import node

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from degroot.cli.complaints import stopping_at_once
-from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, connected
+from degroot.cli.connection import Ca, Certificate, Config, InsecureLoopback, Key, Node, connected
+from degroot.cli.errors import stopping_at_once
 from degroot.exceptions import InvalidInput
-from degroot.folders import make_folder
+from degroot.files.atomic import make_folder
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -42,16 +42,15 @@ def ask(
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
     """Ask a node for collective predictions: values, standard errors, weights, and who was missing."""
-    from degroot import datafiles
-    from degroot.cli.answers import FIELDS, columns, summary
-    from degroot.cli.sheet import show
+    from degroot import files
+    from degroot.cli.output import FIELDS, columns, show, summary
 
     settings: dict[str, Any] = {"way": _way(way, tolerance, rounds), "guard": not no_guard}
     settings |= {name: given for name, given in (("tolerance", tolerance), ("rounds", rounds)) if given is not None}
     asked = connected(node, ca, certificate, key, config, insecure_loopback, **settings)
     _check_output(output)
     with stopping_at_once(), asked as collective:
-        points = datafiles.points(input_, collective.feature_names or ())
+        points = files.points(input_, collective.feature_names or ())
         begun = time.perf_counter()
         answer = collective.consult(points.X, FIELDS, coverage=coverage)
         told = [summary(answer), f"{time.perf_counter() - begun:.2f} seconds"]
@@ -61,7 +60,7 @@ def ask(
     if output is None:
         show(answer, classes)
     else:
-        datafiles.write_answers(output, columns(answer, classes))
+        files.write_answers(output, columns(answer, classes))
         told.append(str(output))
     typer.echo("; ".join(told))
 

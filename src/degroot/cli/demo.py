@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from degroot.cli.complaints import STOPPED, complain
-from degroot.folders import make_folder
+from degroot.cli.errors import STOPPED, complain
+from degroot.files.atomic import make_folder
 
 if TYPE_CHECKING:
-    from degroot.agents import Agent
-    from degroot.demo.comparison import Points, Situation
+    from degroot.agents.agent import Agent
+    from degroot.demo.comparison import DemoPoints, Situation
     from degroot.demo.consortium import Consortium
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -31,12 +31,11 @@ def demo(
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random choices.", min=0)] = 0,
 ) -> None:
     """Let five organisations answer together, each with a node of its own on this machine; then one of them dies."""
-    from degroot.demo.comparison import Points, in_process
+    from degroot.demo.comparison import DemoPoints, draw, in_process
     from degroot.demo.organisations import organisations
-    from degroot.demo.picture import draw
 
     console, begun, picture = Console(), time.monotonic(), make_folder(out) / "degroot-demo.png"
-    agents, points = organisations(seed), Points.draw(seed)
+    agents, points = organisations(seed), DemoPoints.draw(seed)
     with console.status("The first prediction after installation compiles the kernels ..."):
         in_process(agents).consult(points.listed)  # once, not in every process
     try:
@@ -53,7 +52,7 @@ def demo(
     console.print(f"All processes have ended, all their files are removed: {time.monotonic() - begun:.0f} seconds.")
 
 
-def _shown(console: Console, agents: Sequence["Agent"], points: "Points") -> dict[str, "Situation"]:
+def _shown(console: Console, agents: Sequence["Agent"], points: "DemoPoints") -> dict[str, "Situation"]:
     """Start the nodes, ask them, kill one and ask the others again."""
     from degroot.demo.comparison import compare
     from degroot.demo.consortium import Consortium
@@ -104,7 +103,7 @@ def _calibrated(console: Console, consortium: "Consortium") -> None:
 
 def _answers(title: str, situation: "Situation") -> Table:
     from degroot.demo.comparison import XI
-    from degroot.paper.logistic import curve, on_the_line
+    from degroot.paper.problems.logistic import curve, on_the_line
 
     answer = situation.listed
     names = (f"weight\n{name}" for name in answer.names)
@@ -123,7 +122,7 @@ def _answers(title: str, situation: "Situation") -> Table:
 
 def _missing(situation: "Situation") -> str:
     """Who was missing and why, as the answer says."""
-    from degroot.answers import MISSING
+    from degroot.answers.flags import MISSING
 
     told = [f"{flag.agent} is {flag.reason}" for flag in situation.listed.flags if flag.reason.startswith(MISSING)]
     return ", ".join(told) or "nobody is missing"

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from degroot.cli.complaints import stopping_at_once
-from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, check_one, connected
+from degroot.cli.connection import Ca, Certificate, Config, InsecureLoopback, Key, Node, check_one, connected
+from degroot.cli.errors import stopping_at_once
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
 
@@ -55,11 +55,11 @@ def _loaded(path: Path, unsafe_pickle: bool) -> Any:
 def _point(path: Path, row: int, asked: Any) -> Any:
     """The row that is meant, (1, d)."""
     try:
-        from degroot import datafiles
+        from degroot import files
     except ImportError as error:
         raise InvalidInput(f"Data files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
-    X = datafiles.points(path, asked.feature_names or (), gaps=getattr(asked, "takes_gaps", False)).X
+    X = files.points(path, asked.feature_names or (), gaps=getattr(asked, "takes_gaps", False)).X
     if row > len(X):
         raise InvalidInput(f"--row must be one of the {len(X)} rows of {path}; got {row}.")
     return X[row - 1 : row]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from degroot.cli.examples import examples
+from degroot.cli.errors import examples
 
 keys = typer.Typer(
     name="keys",
@@ -35,7 +35,7 @@ def init(
 
     ca.pem is for everybody, ca.key for whoever issues certificates.
     """
-    from degroot.node.authority import init_ca
+    from degroot.node.tls.authority import init_ca
 
     certificate, key = init_ca(out, name, days, force)
     typer.echo(f"{certificate}: for every node")
@@ -53,7 +53,7 @@ def issue(
     force: Force = False,
 ) -> None:
     """Issue a certificate and its key to a node or client."""
-    from degroot.node.authority import issue
+    from degroot.node.tls.authority import issue
 
     certificate, key = issue(out, name, days, host or (), force)
     typer.echo(f"{certificate}: for {name!r}, together with {out / 'ca.pem'}")

@@ -7,9 +7,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from degroot.cli.examples import examples
+from degroot.cli.errors import examples
 from degroot.exceptions import InvalidInput
-from degroot.folders import save
+from degroot.files.atomic import save
 
 node = typer.Typer(
     name="node",
@@ -56,7 +56,7 @@ def init(
 
     With --trained it is filled in already, and stands beside the organisation's model and rows.
     """
-    from degroot.node.configuration import LISTEN, read, template
+    from degroot.node.config import LISTEN, read, template
 
     peers = [(name, address) for name, _, address in (each.partition("@") for each in peer or ())]
     text, home = template(name, listen or LISTEN, peers, client or (), page), Path()
@@ -78,7 +78,7 @@ def init(
 
 def _filled(text: str, trained: Path, name: str) -> tuple[Path, str]:
     """The folder of an organisation that `degroot train` has made, and the configuration with its files filled in."""
-    from degroot.node.configuration.filling import filled
+    from degroot.node.config.template import filled
     from degroot.training import parted
 
     home, told = parted(trained, name)
@@ -88,10 +88,11 @@ def _filled(text: str, trained: Path, name: str) -> tuple[Path, str]:
 @node.command(epilog=examples("degroot node check north.toml"))
 def check(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: UnsafePickle = False) -> None:
     """Try out all that a configuration says, without starting the node."""
-    from degroot.node import configuration, inspection
+    from degroot.node import config
+    from degroot.node.config import check as inspection
 
     failures = []
-    for finding in inspection.inspect(configuration.read(file), insecure_loopback, unsafe_pickle):
+    for finding in inspection.inspect(config.read(file), insecure_loopback, unsafe_pickle):
         typer.echo(f"{finding.outcome:<8}{finding.what}: {finding.told}")
         failures += [finding] if finding.outcome == inspection.FAILED else []
     if failures:
@@ -104,33 +105,35 @@ def run(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: 
 
     What is in flight then is finished first.
     """
-    from degroot.node import configuration, server
+    from degroot.node import config
+    from degroot.node.server import run as server
 
-    server.run(configuration.read(file), insecure_loopback=insecure_loopback, unsafe_pickle=unsafe_pickle)
+    server.run(config.read(file), insecure_loopback=insecure_loopback, unsafe_pickle=unsafe_pickle)
 
 
 @node.command(epilog=examples("degroot node page north.toml"))
 def page(file: File) -> None:
     """Print the address of a node's page, with the token to ask there."""
-    from degroot.node import configuration
-    from degroot.node.page import tokens
+    from degroot.node import config
+    from degroot.node.page import auth
 
-    told = configuration.read(file)
+    told = config.read(file)
     if told.page is None:
         raise InvalidInput(f"{file} must have a table [page] with a port; without it there is no page.")
-    typer.echo(f"{told.page.address}#token={tokens.read(told.state)}")
+    typer.echo(f"{told.page.address}#token={auth.read(told.state)}")
 
 
 @node.command(epilog=examples("degroot node audit north.toml"))
 def audit(file: File) -> None:
     """Print what has left this organisation, and what has come."""
-    from degroot.node import configuration, ledger
+    from degroot.node import config
+    from degroot.node.records import ledger
 
     columns = ("peer", "kind", "who asked", "exchanges", "rows", "bytes sent", "bytes received", "first", "last")
     table = Table(*columns)
     for column in table.columns[3:7]:
         column.justify = "right"
-    for line in ledger.summary(configuration.read(file).ledger):
+    for line in ledger.summary(config.read(file).ledger):
         numbers = (f"{number:,}" for number in (line.exchanges, line.rows, line.sent, line.received))
         table.add_row(
             line.peer, line.kind, ledger.ASKED_BY[line.direction], *numbers,

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from degroot.cli.complaints import STOPPED, complain
+from degroot.cli.errors import STOPPED, complain
 from degroot.exceptions import InvalidInput
 
 
@@ -39,7 +39,7 @@ def paper(
     """
     try:
         from degroot.paper import catalogue
-        from degroot.paper.reproduce import QUICK, Plan, reproduce
+        from degroot.paper.reproduce import QUICK, RunPlan, reproduce
     except ImportError as error:
         raise InvalidInput(f"The paper needs extra packages: pip install 'degroot[paper]' ({error}).") from error
 
@@ -48,7 +48,7 @@ def paper(
         return
     if quick and reps is not None:
         raise InvalidInput("Either --quick or --reps must be given; got both.")
-    plan = Plan(
+    plan = RunPlan(
         names=tuple(names or ()), out=out, reps=QUICK if quick else reps, seed=seed,
         jobs=-1 if jobs is None else jobs, data=data, download=not offline,
     )  # fmt: skip

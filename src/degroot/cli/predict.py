@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from degroot.cli.complaints import STOPPED, complain, stopping_at_once
-from degroot.cli.identity import Ca, Certificate, Config, InsecureLoopback, Key, Node, check_one, connected
+from degroot.cli.connection import Ca, Certificate, Config, InsecureLoopback, Key, Node, check_one, connected
+from degroot.cli.errors import STOPPED, complain, stopping_at_once
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
 from degroot.intervals import rows_needed
 
 if TYPE_CHECKING:
-    from degroot.batch import Columns, Engine, Summary
+    from degroot.batch import Columns, RunSummary, ShardEngine
 
 LOCAL, RAY = "local", "ray"
 FIELDS = ("value", "standard_error", "weights")
@@ -82,7 +82,7 @@ def predict(
     _check_options(collective, engine, address, coverage)
     given, named = [*input_, *(more or ())], None if fields is None else _listed([fields])
     batch.check(given, output, FIELDS if named is None else named, on_bad_row)
-    asked: AbstractContextManager[Asked]
+    asked: AbstractContextManager[PredictOptions]
     if collective is not None:
         asked = nullcontext(
             _in_process(collective, engine, address, jobs, named or FIELDS, coverage, unsafe_pickle, verify)
@@ -104,14 +104,14 @@ def predict(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PredictOptions:
     """Who is asked, and what has to be known of it."""
 
     names: tuple[str, ...]
     features: list[str]
     outputs: tuple[str, ...] | None
     gaps: bool
-    engine: "AbstractContextManager[Engine]"  # started when all is known to be in order
+    engine: "AbstractContextManager[ShardEngine]"  # started when all is known to be in order
     identity: dict[str, Any]  # by which it is known again
     usual: tuple[str, ...] = FIELDS
     peers: tuple[tuple[int, ...], ...] | None = None
@@ -135,7 +135,7 @@ def _in_process(
     coverage: float | None,
     unsafe_pickle: bool,
     verify: bool,
-) -> Asked:
+) -> PredictOptions:
     """A collective from a file or folder."""
     from degroot import Collective, batch, saved
 
@@ -145,17 +145,19 @@ def _in_process(
     identity = {"collective": saved.digest(path), "files": saved.stamp(path), "engine": engine, "coverage": coverage}
     outputs = batch.output_names(found.outputs, found.classes)
     peers = None if found.peers is None else tuple(map(tuple, found.peers.tolist()))
-    working: AbstractContextManager[Engine] = _on_threads(found, jobs, coverage)
+    working: AbstractContextManager[ShardEngine] = _on_threads(found, jobs, coverage)
     if engine == RAY:
-        from degroot.batch.cluster import on_ray
+        from degroot.batch.ray import on_ray
 
         working = on_ray(found, address, jobs, batch.Columns(tuple(fields), found.names).asked)
     about: dict[str, Any] = {"peers": peers, "bounds": _bounds(coverage, found.classes)}
-    return Asked(found.names, found.feature_names or [], outputs, found.takes_gaps, working, identity, **about)
+    return PredictOptions(found.names, found.feature_names or [], outputs, found.takes_gaps, working, identity, **about)
 
 
 @contextmanager
-def _at_a_node(connection: AbstractContextManager[Any], jobs: int | None, coverage: float | None) -> Iterator[Asked]:
+def _at_a_node(
+    connection: AbstractContextManager[Any], jobs: int | None, coverage: float | None
+) -> Iterator[PredictOptions]:
     """A collective of nodes."""
     from degroot import batch
 
@@ -164,18 +166,18 @@ def _at_a_node(connection: AbstractContextManager[Any], jobs: int | None, covera
         identity = found.identity | {"engine": "nodes", "coverage": coverage}
         features, engine = found.feature_names or [], _on_threads(found, jobs, coverage)
         about: dict[str, Any] = {"usual": (*FIELDS, *TOLD), "bounds": _bounds(coverage, found.classes)}
-        yield Asked(found.names, features, outputs, False, engine, identity, **about)
+        yield PredictOptions(found.names, features, outputs, False, engine, identity, **about)
 
 
 @contextmanager
-def _on_threads(found: Any, jobs: int | None, coverage: float | None) -> Iterator["Engine"]:
+def _on_threads(found: Any, jobs: int | None, coverage: float | None) -> Iterator["ShardEngine"]:
     """The engine of this machine; a collective calibrates first, if there are to be bounds."""
     from degroot import batch
-    from degroot.points import allowed
+    from degroot.compute.compiled import count_threads
 
     if coverage is not None:
         found.calibrate()
-    yield batch.Local(partial(found.consult, coverage=coverage), allowed(jobs))
+    yield batch.Local(partial(found.consult, coverage=coverage), count_threads(jobs))
 
 
 def _bounds(coverage: float | None, classes: Sequence[Any]) -> tuple[str, ...]:
@@ -226,7 +228,7 @@ def _listed(given: Sequence[str]) -> list[str]:
     return [name.strip() for each in given for name in each.split(",") if name.strip()]
 
 
-def _summary(done: "Summary") -> str:
+def _summary(done: "RunSummary") -> str:
     parts = [f"{done.rows:,} rows"]
     parts += [f"{done.before:,} of them before"] if done.before else []
     parts += [f"{done.bad:,} bad", f"{done.seconds:.1f} seconds"]

@@ -3,9 +3,9 @@
 import socket
 from ipaddress import ip_address
 
-from degroot.addresses import split
+from degroot.compute.tables import told
 from degroot.exceptions import InvalidInput
-from degroot.tables import told
+from degroot.files.addresses import split
 
 PATIENCE = 10.0  # seconds
 CLIENT = "ray://"

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from degroot.checks import Grounds, Verdict
 from degroot.cluster.opinion import Opinion
-from degroot.evidence import Evidence, Peers, Question, pooled, scored_by_peers, together, unknown
-from degroot.opinions import malformed
-from degroot.panel import Draft, pools, question
-from degroot.points import Array, block_size, in_blocks
-from degroot.rules import Option
+from degroot.compute.compiled import Array, block_size, in_blocks
+from degroot.consultation.guarding import GuardInputs, Verdict
+from degroot.consultation.local import AnswerBuffer, pools, question
+from degroot.guard.validity import malformed
+from degroot.rules.evidence import Evidence, PeerIndices, Question, pooled, scored_by_peers, together, unknown
+from degroot.rules.rules import RuleSettings
 
 
 class Standards(NamedTuple):
@@ -33,9 +33,9 @@ class Standards(NamedTuple):
 class Hearing:
     """By which rule opinions become answers, and what they are held against."""
 
-    option: Option
+    option: RuleSettings
     aside: tuple[int, ...]  # who does not score its own model
-    peers: Peers | None  # whose models each agent has scored; None: everybody's
+    peers: PeerIndices | None  # whose models each agent has scored; None: everybody's
     standards: Standards | None  # None: no guard
     n_jobs: int | None
 
@@ -43,15 +43,15 @@ class Hearing:
         """How many models each of K agents has scored."""
         return K if self.peers is None else self.peers.shape[1]
 
-    def blank(self, names: Iterable[str], M: int, K: int, Q: int) -> Draft:
+    def blank(self, names: Iterable[str], M: int, K: int, Q: int) -> AnswerBuffer:
         """Answers of K agents to be filled in for M points."""
-        return Draft.blank(names, M, K, Q, self.scored(K), self.standards is not None)
+        return AnswerBuffer.blank(names, M, K, Q, self.scored(K), self.standards is not None)
 
     def question(self, fields: Iterable[str]) -> Question:
         """What to ask: no more than the fields take."""
         return question(self.option, set(fields), spread=bool(self.aside), guarded=self.standards is not None)
 
-    def conclude(self, opinions: Sequence[Opinion], draft: Draft) -> None:
+    def conclude(self, opinions: Sequence[Opinion], draft: AnswerBuffer) -> None:
         """Fill in the draft."""
         fields, beliefs = set(draft.fields), np.stack([opinion.beliefs for opinion in opinions], axis=1)
         M, K, Q = beliefs.shape
@@ -76,4 +76,4 @@ class Hearing:
         if self.standards is None:
             return None
         said = [opinion.expected for opinion in opinions if opinion.expected is not None]
-        return Grounds(said, *self.standards).verdict(beliefs, malformed(evidence))
+        return GuardInputs(said, *self.standards).verdict(beliefs, malformed(evidence))

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from degroot.evidence import Evidence
-from degroot.expectations import Expected
-from degroot.points import Array
+from degroot.compute.compiled import Array
+from degroot.guard.forecast import AnswerForecast
+from degroot.rules.evidence import Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class Opinion:
 
     beliefs: Array  # (M, Q)
     found: Evidence | None = None  # in one slot, its own
-    expected: Expected | None = None
+    expected: AnswerForecast | None = None
 
     def part(self, points: slice) -> "Opinion":
         """What it says of some of the points."""
@@ -21,5 +21,5 @@ class Opinion:
         return Opinion(self.beliefs[points], found, None if self.expected is None else _some(self.expected, points))
 
 
-def _some(said: Expected, points: slice) -> Expected:
-    return Expected(said.answers[points], said.tolerance[points], said.errors[points], said.spread[points])
+def _some(said: AnswerForecast, points: slice) -> AnswerForecast:
+    return AnswerForecast(said.answers[points], said.tolerance[points], said.errors[points], said.spread[points])

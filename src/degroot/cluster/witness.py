@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from degroot.evidence import Evidence, Question, Reach
-from degroot.expectations import Expectations, Expected
-from degroot.judges import Judge, check_possible
-from degroot.points import Array, block_size, in_blocks, in_place
+from degroot.agents.agent import Scorer
+from degroot.compute.compiled import Array, block_size, in_blocks, writable_view
+from degroot.consultation.opinion import check_possible
+from degroot.guard.forecast import AnswerForecast, AnswerForecaster
+from degroot.rules.evidence import Evidence, NeighbourhoodSpec, Question
 
 BLOCK = 1024  # points a thread takes at once
 
@@ -18,20 +19,20 @@ BLOCK = 1024  # points a thread takes at once
 class Witness:
     """A judge with its own rows, residuals and neighbourhoods, and so many threads."""
 
-    judge: Judge
+    judge: Scorer
     n_jobs: int
 
     @classmethod
-    def of(cls, judge: Judge, n_jobs: int) -> "Witness":
+    def of(cls, judge: Scorer, n_jobs: int) -> "Witness":
         """With arrays that the kernels take, where they are: those in Ray's object store are read-only."""
         rows, residuals, errors = (
-            in_place(each) if isinstance(each, np.ndarray) else each
+            writable_view(each) if isinstance(each, np.ndarray) else each
             for each in (judge.rows, judge.residuals, judge.errors)
         )
         return cls(replace(judge, rows=rows, residuals=residuals, errors=errors), n_jobs)
 
     @cached_property
-    def expectations(self) -> Expectations:
+    def expectations(self) -> AnswerForecaster:
         """What it expects every model to say."""
         return self.judge.expectations()
 
@@ -39,7 +40,7 @@ class Witness:
         """What the guard holds others' opinions against: the agent's usual spread, and where its labels lie."""
         return self.expectations.reach, *self.judge.label_range()
 
-    def testimony(self, X: Any, question: Question, reach: Reach) -> tuple[Evidence, Expected | None]:
+    def testimony(self, X: Any, question: Question, reach: NeighbourhoodSpec) -> tuple[Evidence, AnswerForecast | None]:
         """What it finds near the points `X`, in one slot, and what it expects there if that is asked."""
         self.judge.ready(reach)
         located = self.judge.locate(X)
@@ -49,7 +50,7 @@ class Witness:
         check_possible(self.judge, found, 0)
         return found, None
 
-    def _found(self, located: Any, question: Question, reach: Reach) -> Evidence:
+    def _found(self, located: Any, question: Question, reach: NeighbourhoodSpec) -> Evidence:
         judge, M, models = self.judge, located.shape[0], self.judge.errors.shape[1]
         found = Evidence.blank(M, 1, models, moments=question.moments, spread=question.spread)
 
@@ -60,15 +61,15 @@ class Witness:
         in_blocks(block, M, together, self.n_jobs)
         return found
 
-    def _expected(self, located: Any) -> Expected:
+    def _expected(self, located: Any) -> AnswerForecast:
         M, expectations = located.shape[0], self.expectations
-        said: dict[int, Expected] = {}
+        said: dict[int, AnswerForecast] = {}
 
         def block(start: int, stop: int) -> None:
             said[start] = expectations.at(located[start:stop])
 
         in_blocks(block, M, BLOCK, self.n_jobs)
         parts = [said[start] for start in sorted(said)]
-        return Expected(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in Expected.__dataclass_fields__)
+        return AnswerForecast(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in AnswerForecast.__dataclass_fields__)
         )

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from degroot.agents import Agent
-from degroot.answers import Consensus
+from degroot.agents.agent import Agent
+from degroot.answers.answer import Consensus
 from degroot.baselines import average
 from degroot.collective import Collective
+from degroot.compute.compiled import Array
 from degroot.demo.organisations import PROBLEM
-from degroot.paper.logistic import curve, make_points, on_the_line
+from degroot.exceptions import InvalidInput
+from degroot.paper.problems.logistic import curve, make_points, on_the_line
 from degroot.paper.schemes import mean_squared
-from degroot.points import Array
 
 XI: Array = np.array([-7.0, -4.0, -2.0, 0.0, 2.0, 5.0])  # of the points in tables
 ALONG: Array = np.linspace(-9.0, 7.0, 400)  # xi of those in the picture
@@ -20,7 +22,7 @@ FIELDS = ("value", "standard_error", "weights")
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
+class DemoPoints:
     """What is asked about: points for tables, for the picture, and to count errors on."""
 
     listed: Array
@@ -28,7 +30,7 @@ class Points:
     test: Array
 
     @classmethod
-    def draw(cls, seed: int) -> "Points":
+    def draw(cls, seed: int) -> "DemoPoints":
         """The same lists for everybody, and test points at random."""
         return cls(on_the_line(XI), on_the_line(ALONG), make_points(PROBLEM, np.random.default_rng([seed, 1])))
 
@@ -53,7 +55,7 @@ class Situation:
     differences: Mapping[str, float]  # way of asking -> the largest from the same agents in one process
 
 
-def compare(ways: Mapping[str, Collective], agents: Sequence[Agent], points: Points) -> Situation:
+def compare(ways: Mapping[str, Collective], agents: Sequence[Agent], points: DemoPoints) -> Situation:
     """Ask the nodes in several ways, and `agents`, those who are there, in this process."""
     here, mean = in_process(agents), average(agents)
     same = here.consult(points.test, FIELDS)
@@ -85,3 +87,29 @@ def _errors(answer: Consensus, mean: Collective, agents: Sequence[Agent], X: Arr
     truth = curve(X)
     singles = [mean_squared(agent.predict(X), truth) for agent in agents]
     return Errors(mean_squared(answer.value, truth), mean_squared(mean.predict(X), truth), min(singles))
+
+
+def draw(path: Path, before: Situation, after: Situation, lost: str) -> None:
+    """Weights above; below the answers with error bars, and those after the node `lost` has died."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InvalidInput("The picture needs matplotlib: pip install 'degroot[plot]'.") from error
+
+    answer, figure = before.drawn, Figure(figsize=(9, 7), layout="constrained")
+    weights, values = figure.subplots(2, 1, sharex=True)
+    weights.stackplot(ALONG, np.asarray(answer.weights).T, labels=answer.names, alpha=0.85)
+    weights.set(ylabel="consensus weight", ylim=(0, 1), title="Who is trusted where")
+    value, spread = np.asarray(answer.value), np.asarray(answer.standard_error)
+    values.plot(ALONG, curve(on_the_line(ALONG)), color="black", lw=1, label="truth")
+    values.plot(ALONG, value, color="tab:blue", label="all nodes")
+    values.fill_between(ALONG, value - spread, value + spread, color="tab:blue", alpha=0.3, label="± standard error")
+    values.plot(ALONG, np.asarray(after.drawn.value), color="tab:red", ls="--", label=f"without {lost}")
+    values.set(xlabel="$\\xi = a'x$", ylabel="prediction", xlim=(ALONG[0], ALONG[-1]), ylim=(-0.4, 1.6))
+    values.set_title("The collective prediction, with error bars")
+    for axes in (weights, values):
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    try:
+        figure.savefig(path, dpi=120)
+    except OSError as reason:
+        raise InvalidInput(f"The picture must go where files can be written; {path}: {reason.strerror}.") from reason

@@ -7,9 +7,9 @@ from string import Template
 
 import numpy as np
 
-from degroot.agents import Agent
-from degroot.node import authority
-from degroot.paper.logistic import Problem, make_agents
+from degroot.agents.agent import Agent
+from degroot.node.tls import authority
+from degroot.paper.problems.logistic import Problem, make_agents
 
 NAMES = ("basel", "delft", "genoa", "lyon", "turin")
 CLIENT = "analyst"

@@ -9,11 +9,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from degroot.agents import Agent
-from degroot.estimators.dealing import Dealing
+from degroot.agents.agent import Agent
+from degroot.compute.compiled import Array
+from degroot.compute.tables import is_frame, to_numbers, told
+from degroot.estimators.base import Dealing
 from degroot.exceptions import InvalidInput
-from degroot.points import Array
-from degroot.tables import is_frame, to_numbers, told
 
 
 class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]

@@ -8,10 +8,10 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import validate_data
 
-from degroot.estimators.dealing import Dealing
+from degroot.compute.compiled import Array
+from degroot.compute.tables import is_frame, to_numbers, to_outputs
+from degroot.estimators.base import Dealing
 from degroot.exceptions import InvalidInput
-from degroot.points import Array
-from degroot.tables import is_frame, to_numbers, to_outputs
 
 
 class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]

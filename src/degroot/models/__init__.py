@@ -1,11 +1,10 @@
 """Models from files and addresses: something with ``predict(X)``, and its version."""
 
-from degroot.models.entry import model_source
 from degroot.models.features import check_features
-from degroot.models.named import is_address, load_model, named
-from degroot.models.remote import RemoteModel
-from degroot.models.source import ModelSource, is_still, load, open_transformer
-from degroot.models.torchmodule import from_torch
+from degroot.models.inference_client import RemoteModel
+from degroot.models.loading import is_address, load_model, named
+from degroot.models.source import ModelSource, is_still, load, model_source, open_transformer
+from degroot.models.torch import from_torch
 
 __all__ = [
     "ModelSource",

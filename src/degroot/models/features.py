@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from degroot.compute.tables import column_names, is_frame
 from degroot.exceptions import InvalidInput
-from degroot.tables import column_names, is_frame
 
 
 def check_features(model: Any, names: Sequence[str]) -> None:

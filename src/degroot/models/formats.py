@@ -6,13 +6,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from degroot.compute.tables import told
 from degroot.exceptions import InvalidInput
-from degroot.models.estimators import from_pickle, from_skops
-from degroot.models.lightgbmfile import from_lightgbm
-from degroot.models.numbered import refuse_labels
-from degroot.models.onnxfile import from_onnx
-from degroot.models.xgboostfile import from_xgboost
-from degroot.tables import told
+from degroot.models.labels import refuse_labels
+from degroot.models.lightgbm import from_lightgbm
+from degroot.models.onnx import from_onnx
+from degroot.models.skops import from_pickle, from_skops
+from degroot.models.xgboost import from_xgboost
 
 VERSION_DIGITS = 16
 SAFE: dict[str, Callable[..., Any]] = {".onnx": from_onnx, ".skops": from_skops}

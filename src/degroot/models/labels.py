@@ -1,58 +1,47 @@
-"""The labels of a classifier in an ONNX file, which the runtime does not tell.
+"""Classifiers whose files know their classes by number only: 0, 1, 2, …"""
 
-An ONNX file is a protocol buffer. Only the few fields on the way to the labels are described here; readers pass over
-the others.
-"""
-
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
-ATTRIBUTES = ("classlabels_strings", "classlabels_int64s", "classlabels_ints")
-ZIP_MAP = "ZipMap"
-FIELDS = {  # message: field, number, type
-    "Attribute": [("name", 1, "string"), ("ints", 8, "int64s"), ("strings", 9, "bytes")],
-    "Node": [("op_type", 4, "string"), ("attribute", 5, "Attribute")],
-    "Graph": [("node", 1, "Node")],
-    "Model": [("graph", 7, "Graph")],
-}
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.exceptions import InvalidInput
 
 
-def find_labels(content: bytes, kind: type, width: int | None) -> list[str] | list[int] | None:
-    """The labels of this kind of the last step that has any: ZipMap's, or else as many as there are probabilities."""
-    model = _messages()()
-    model.ParseFromString(content)
-    steps = [(node.op_type, _labels(node)) for graph in model.graph for node in graph.node]
-    found = [(step, labels) for step, labels in steps if labels and isinstance(labels[0], kind)]
-    zipped = [labels for step, labels in found if step == ZIP_MAP]
-    fitting = zipped or [labels for _, labels in found if width is None or len(labels) == width]
-    return fitting[-1] if fitting else None
+class Numbered:
+    """A classifier; `answers` gives the probability of class 1 for each row, or those of all classes."""
+
+    classes_: NDArray[Any]
+
+    def answers(self, X: Any) -> NDArray[Any]:
+        """What the file's own library says of each row."""
+        raise NotImplementedError
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """The probability of each of `classes_`, (n, Q)."""
+        answers = self.answers(X)
+        return np.column_stack([1 - answers, answers]) if answers.ndim == 1 else answers
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
-def _labels(node: Any) -> list[str] | list[int]:
-    for attribute in node.attribute:
-        if attribute.name in ATTRIBUTES:
-            texts: list[str] = [text.decode() for text in attribute.strings]
-            numbers: list[int] = list(attribute.ints)
-            if texts or numbers:
-                return texts or numbers
-    return []
+def labels_for(count: int, classes: Sequence[Any] | None) -> NDArray[Any]:
+    """The labels of so many classes, in the order of their numbers; the numbers themselves, where none are given."""
+    if classes is None:
+        return np.arange(count)
+    labels = np.asarray(classes)
+    if labels.shape != (count,) or len(np.unique(labels)) < count:
+        raise InvalidInput(f"`classes` must be {count} different labels, as many as the model has; got {classes!r}.")
+    return labels
 
 
-@cache
-def _messages() -> Any:
-    """The class of the message that is the file."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    Field = descriptor_pb2.FieldDescriptorProto
-    kinds = {"string": Field.TYPE_STRING, "bytes": Field.TYPE_BYTES, "int64s": Field.TYPE_INT64}
-    file = descriptor_pb2.FileDescriptorProto(name="degroot/onnx.proto", package="degroot.onnx")
-    for message, described in FIELDS.items():
-        made = file.message_type.add(name=message)
-        for name, number, kind in described:
-            label = Field.LABEL_OPTIONAL if kind == "string" else Field.LABEL_REPEATED
-            field = made.field.add(name=name, number=number, label=label, type=kinds.get(kind, Field.TYPE_MESSAGE))
-            if kind not in kinds:
-                field.type_name = f".degroot.onnx.{kind}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("degroot.onnx.Model"))
+def refuse_labels(classes: Sequence[Any] | None) -> None:
+    """Refuse labels where they mean nothing."""
+    if classes is not None:
+        raise InvalidInput(
+            "`classes` must come with a classifier in a file of LightGBM or XGBoost, which knows its classes by number "
+            f"only; got {classes!r} for another model."
+        )

@@ -11,13 +11,13 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 from scipy.sparse import issparse
 
+from degroot.compute.tables import is_frame, told
 from degroot.exceptions import InvalidInput
-from degroot.headers import one_at_a_time
-from degroot.models.estimators import Framed, from_skops, opened, transformer_from_skops
-from degroot.models.lightgbmfile import LightGBMModel
-from degroot.models.onnxfile import OnnxModel
-from degroot.models.xgboostfile import XGBoostModel
-from degroot.tables import is_frame, told
+from degroot.files.npy import one_at_a_time
+from degroot.models.lightgbm import LightGBMModel
+from degroot.models.onnx import OnnxModel
+from degroot.models.skops import Framed, from_skops, opened, transformer_from_skops
+from degroot.models.xgboost import XGBoostModel
 
 SCHEMA, ID, FILE = "schema.json", "__id__", "file"
 TREES, COUNTS = ("KDTree", "BallTree"), range(7, 11)  # which count what they were asked and met, there in their state

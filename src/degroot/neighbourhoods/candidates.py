@@ -9,10 +9,10 @@ from typing import Any
 import numba
 import numpy as np
 
+from degroot.compute.compiled import compiled
 from degroot.neighbourhoods.distances import MANHATTAN, measure
-from degroot.neighbourhoods.lanes import QUERIES, ROWS, WORD, below, how_many, lowest
 from degroot.neighbourhoods.selection import bracket, count_below, settle
-from degroot.points import compiled
+from degroot.neighbourhoods.simd_distances import QUERIES, ROWS, WORD, below, how_many, lowest
 
 # To hand over many arrays takes as long as to look at some rows: such functions become part of their callers.
 inlined = numba.njit(nogil=True, error_model="numpy", forceinline=True)

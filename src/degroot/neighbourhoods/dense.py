@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from degroot.compute.compiled import Array, compiled
 from degroot.neighbourhoods.candidates import choose, keep_found, keep_sample, slack_of
 from degroot.neighbourhoods.distances import MANHATTAN, measure
-from degroot.neighbourhoods.lanes import QUERIES, ROWS, WORD, difference, product
 from degroot.neighbourhoods.selection import search_all
+from degroot.neighbourhoods.simd_distances import QUERIES, ROWS, WORD, difference, product
 from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
 from degroot.neighbourhoods.thresholds import rank_in_sample, score_sample, threshold
-from degroot.points import Array, compiled
 
 SAMPLE = 2048  # rows from which the first threshold is taken
 BLOCK = 64  # queries that share one pass over the rows

@@ -11,9 +11,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from degroot.instructions import LANES, data_of, double, loop, number, plus_product, pointer, spread_over
-from degroot.neighbourhoods.lanes import CACHE, fetch
-from degroot.points import compiled
+from degroot.compute.compiled import compiled
+from degroot.compute.simd import LANES, data_of, double, loop, number, plus_product, pointer, spread_over
+from degroot.neighbourhoods.simd_distances import CACHE, fetch
 
 TILE = 4  # models on one side of a tile
 CHUNK = 64  # rows that stay in the cache while the tiles pass over them

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from degroot.compute.compiled import compiled
 from degroot.neighbourhoods.distances import measure
-from degroot.neighbourhoods.lanes import below, how_many, lowest
-from degroot.points import compiled
+from degroot.neighbourhoods.simd_distances import below, how_many, lowest
 
 
 @compiled

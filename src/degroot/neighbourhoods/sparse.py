@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from degroot.compute.compiled import compiled
 from degroot.neighbourhoods.distances import MANHATTAN
 from degroot.neighbourhoods.selection import settle
 from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
-from degroot.points import compiled
 
 LANES = 8  # queries side by side
 

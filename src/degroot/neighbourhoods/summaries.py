@@ -6,11 +6,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.instructions import LANES
+from degroot.compute.compiled import Array, compiled
+from degroot.compute.simd import LANES
 from degroot.neighbourhoods.distances import COSINE, EUCLIDEAN
+from degroot.neighbourhoods.kernels import UNIFORM, sums_of, weigh
 from degroot.neighbourhoods.moments import addresses, edge_of, second_moments
-from degroot.neighbourhoods.weights import UNIFORM, sums_of, weigh
-from degroot.points import Array, compiled
 
 # To hand over so many arrays takes as long as to summarise a few rows: these functions become part of their callers.
 _inlined = numba.njit(nogil=True, error_model="numpy", forceinline=True)
@@ -39,7 +39,7 @@ class Index(Protocol):
         """What is `asked` about the nearest rows of each query (m, d)."""
 
 
-class Room(NamedTuple):
+class SummaryBuffers(NamedTuple):
     """Room for one neighbourhood."""
 
     gaps: Array  # as `measure` gives them
@@ -56,12 +56,12 @@ def reach(size: int, n: int, asked: Summaries) -> int:
 
 
 @compiled
-def room_for(size: int, asked: Summaries) -> Room:
+def room_for(size: int, asked: Summaries) -> SummaryBuffers:
     """Room for neighbourhoods of `size` rows."""
     values = asked.values
     stride = 0 if asked.outputs == 0 else (values.shape[1] // asked.outputs + LANES - 1) // LANES * LANES
     edge = edge_of(values) if asked.outputs else np.empty(0)
-    return Room(
+    return SummaryBuffers(
         np.empty(size + LANES), np.ones(size + LANES), np.empty(size + 1, np.intp), np.empty(stride * stride), edge
     )
 
@@ -118,7 +118,7 @@ def _tell_nothing(m: int, asked: Summaries) -> None:
 
 
 @_inlined  # type: ignore[untyped-decorator]
-def summarise(chosen: Any, m: int, metric: int, kernel: int, asked: Summaries, room: Room) -> None:
+def summarise(chosen: Any, m: int, metric: int, kernel: int, asked: Summaries, room: SummaryBuffers) -> None:
     """Write what is asked about the neighbourhood of query m, the `chosen` rows, whose gaps are in `room`."""
     count = _leave_out(chosen, room.gaps, asked.left_out[m]) if asked.left_out.size else chosen.size
     if count == 0:
@@ -133,7 +133,7 @@ def summarise(chosen: Any, m: int, metric: int, kernel: int, asked: Summaries, r
 
 
 @_inlined  # type: ignore[untyped-decorator]
-def _tell_moments(chosen: Any, count: int, m: int, metric: int, asked: Summaries, room: Room) -> None:
+def _tell_moments(chosen: Any, count: int, m: int, metric: int, asked: Summaries, room: SummaryBuffers) -> None:
     """The second moments of residuals, the spread and the effective number, whichever are asked for."""
     gaps, place = room.gaps, asked.place
     if asked.spread.size and metric != EUCLIDEAN:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from degroot.compute.compiled import compiled
 from degroot.neighbourhoods.distances import MANHATTAN
-from degroot.neighbourhoods.lanes import ROWS, difference, product
 from degroot.neighbourhoods.selection import bracket, count_below
-from degroot.points import compiled
+from degroot.neighbourhoods.simd_distances import ROWS, difference, product
 
 
 @compiled

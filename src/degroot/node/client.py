@@ -8,22 +8,22 @@ import grpc
 import numpy as np
 from grpc import StatusCode
 
-from degroot.addresses import check_loopback
-from degroot.answers import FIELDS, Consensus, asked
+from degroot.answers.answer import FIELDS, Consensus, asked
 from degroot.collective import Collective
+from degroot.compute.compiled import Array
+from degroot.compute.progress import progress
+from degroot.compute.tables import as_table, column_names, row_labels, same_columns, to_numbers
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.access import NAME
-from degroot.node.configuration import IdentityFiles
-from degroot.node.faults import from_rpc
-from degroot.node.identity import channel_credentials
-from degroot.node.replies import Replies, bounds
-from degroot.node.v1 import collective_pb2 as v1
-from degroot.node.v1 import collective_pb2_grpc
-from degroot.node.ways import SOLVE, check_coverage
-from degroot.node.wire import PROTOCOL, tensor
-from degroot.points import Array
-from degroot.progress import progress
-from degroot.tables import as_table, column_names, row_labels, same_columns, to_numbers
+from degroot.files.addresses import check_loopback
+from degroot.node.answering.merge_batches import Replies, bounds
+from degroot.node.answering.modes import SOLVE, check_coverage
+from degroot.node.config import IdentityFiles
+from degroot.node.errors import from_rpc
+from degroot.node.protocol.tensors import PROTOCOL, tensor
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.server.access import NAME
+from degroot.node.tls.identity import channel_credentials
 
 BATCH = 1000  # points in one message
 

@@ -10,11 +10,11 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from degroot import InvalidInput
-from degroot.paper.data import Data, DataMissing, load
-from degroot.paper.spread import plus_minus as plus_minus
+from degroot.paper.data.datasets import Data, DataMissing, load
+from degroot.paper.statistics import plus_minus as plus_minus
 
 Row: TypeAlias = dict[str, Any]  # numbers and texts
-Run: TypeAlias = Callable[[Iterable["Task"]], pd.DataFrame]
+Run: TypeAlias = Callable[[Iterable["ExperimentTask"]], pd.DataFrame]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Task:
+class ExperimentTask:
     """One repetition of one case: what is computed, kept and handed to another process as a whole.
 
     ``trial(settings, random, **case)`` gives rows. Where the case has the key ``data``, the name of a data set, the
@@ -77,14 +77,16 @@ def in_common(settings: Settings) -> np.random.Generator:
 
 def repeated(
     trial: Callable[..., Iterable[Row]], settings: Settings, cases: Iterable[Mapping[str, Any]], times: int = 1
-) -> list[Task]:
+) -> list[ExperimentTask]:
     """Every case, as often as the settings say, `times` over where it is noisy."""
     if settings.reps < 1:
         raise InvalidInput(f"`reps` must be at least 1; got {settings.reps}.")
-    return [Task(trial, settings, dict(case), r) for case in cases for r in range(times * settings.reps)]
+    return [ExperimentTask(trial, settings, dict(case), r) for case in cases for r in range(times * settings.reps)]
 
 
-def at_hand(tasks: Iterable[Task], load: Callable[[str], Data] = load) -> tuple[list[Task], dict[str, Data], list[str]]:
+def at_hand(
+    tasks: Iterable[ExperimentTask], load: Callable[[str], Data] = load
+) -> tuple[list[ExperimentTask], dict[str, Data], list[str]]:
     """The tasks that can be done, their data sets by name, and what is to be said of those that cannot be had."""
     tasks, data, missing = list(dict.fromkeys(tasks)), dict[str, Data](), []
     for name in dict.fromkeys(task.data_name for task in tasks if task.data_name is not None):
@@ -95,7 +97,7 @@ def at_hand(tasks: Iterable[Task], load: Callable[[str], Data] = load) -> tuple[
     return [task for task in tasks if task.data_name is None or task.data_name in data], data, missing
 
 
-def here(tasks: Iterable[Task]) -> pd.DataFrame:
+def here(tasks: Iterable[ExperimentTask]) -> pd.DataFrame:
     """The table of all tasks, computed in this process one after the other, but for data sets that are not at hand."""
     possible, data, missing = at_hand(tasks)
     for why in missing:

@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from degroot import Consensus
-from degroot.paper import style
+from degroot.paper import drawing
 from degroot.paper.experiment import Row
 from degroot.paper.schemes import Array, gain, mean_squared
 
 MOSTLY = "in more than half of the repetitions by two binomial standard errors, 0.5 + 2 √(0.25 / n)"
 FLOOR = -100.0  # percent, of the pictures
-COLOUR = style.COLOURS["DeGroot"]
+COLOUR = drawing.COLOURS["DeGroot"]
 
 
 def measured(answer: Consensus, y: Array) -> Row:
@@ -32,7 +32,7 @@ def mostly(values: pd.Series) -> bool | None:
 def panel(axes: Axes, title: str, xlabel: str) -> None:
     """An empty panel, with M-avg as the line at 0."""
     axes.set(title=title, xlabel=xlabel, ylabel="gain over M-avg (%)")
-    axes.axhline(0, color=style.COLOURS["M-avg"], lw=1.5, label="M-avg")
+    axes.axhline(0, color=drawing.COLOURS["M-avg"], lw=1.5, label="M-avg")
 
 
 def curve(axes: Axes, table: pd.DataFrame, x: str, label: str = "DeGroot") -> None:
@@ -40,14 +40,14 @@ def curve(axes: Axes, table: pd.DataFrame, x: str, label: str = "DeGroot") -> No
     if not len(table):
         axes.text(0.5, 0.5, "left out: no data", transform=axes.transAxes, ha="center")
         return
-    style.band(axes, table, x, "gain", "DeGroot", label=label)
+    drawing.band(axes, table, x, "gain", "DeGroot", label=label)
     _tell_what_is_below(axes, table.groupby(x)["gain"].median())
 
 
 def second_curve(axes: Axes, table: pd.DataFrame, x: str, label: str, look: str = "--o") -> None:
     """The medians under another reading, with open marks."""
     medians = table.groupby(x)["gain"].median() if len(table) else pd.Series(dtype=float)
-    axes.plot(medians.index, medians, look, color=COLOUR, mfc="white", ms=style.LOOK["lines.markersize"], label=label)
+    axes.plot(medians.index, medians, look, color=COLOUR, mfc="white", ms=drawing.LOOK["lines.markersize"], label=label)
     _tell_what_is_below(axes, medians)
 
 
@@ -55,7 +55,7 @@ def finish(figure: Figure, panels: Sequence[Axes]) -> None:
     """Cut off what lies below -100 %, and put one legend below all panels."""
     for axes in panels:
         axes.set_ylim(bottom=max(FLOOR, axes.get_ylim()[0]))
-    style.legend_below(figure, panels[0])
+    drawing.legend_below(figure, panels[0])
 
 
 def _tell_what_is_below(axes: Axes, medians: pd.Series) -> None:

@@ -9,10 +9,10 @@ import pandas as pd
 
 from degroot import Agent, Collective
 from degroot.paper import experiment, gains, protocol
-from degroot.paper.data import Data
+from degroot.paper.data.datasets import Data
 from degroot.paper.experiment import Finding, Row, judged
-from degroot.paper.margins import unsettled
 from degroot.paper.protocol import Array, MakeModel
+from degroot.paper.statistics import unsettled
 
 TABLE_1 = 0.5  # the fraction of table 1
 RANK = 0.5  # the least rank correlation that counts as growth

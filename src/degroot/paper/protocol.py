@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from degroot import Agent, InvalidInput, partitions
-from degroot.paper.data import Data
+from degroot.paper.data.datasets import Data
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -16,12 +16,12 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 import degroot
-from degroot.folders import save
+from degroot.files.atomic import save
+from degroot.paper.cache import LIBRARIES
 from degroot.paper.catalogue import NAMES
-from degroot.paper.data import Data
+from degroot.paper.data.datasets import Data
+from degroot.paper.drawing import LOOK
 from degroot.paper.experiment import Finding, Settings
-from degroot.paper.parts import LIBRARIES
-from degroot.paper.style import LOOK
 
 VERDICTS = {True: "agrees", False: "differs", None: "not judged"}
 

@@ -12,19 +12,19 @@ from types import ModuleType
 import pandas as pd
 from joblib import Parallel, delayed, parallel_config
 
+from degroot.compute.progress import progress
 from degroot.exceptions import InvalidInput
-from degroot.folders import make_folder
+from degroot.files.atomic import make_folder
 from degroot.paper import catalogue, report
-from degroot.paper.data import Data, load
-from degroot.paper.experiment import Row, Settings, Task, at_hand
-from degroot.paper.parts import Parts
-from degroot.progress import progress
+from degroot.paper.cache import Parts
+from degroot.paper.data.datasets import Data, load
+from degroot.paper.experiment import ExperimentTask, Row, Settings, at_hand
 
 QUICK = 3  # repetitions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunPlan:
     """What to reproduce, from what, and where to put it."""
 
     names: tuple[str, ...] = ()  # of experiments; all without any
@@ -36,7 +36,7 @@ class Plan:
     download: bool = True  # fetch the large data sets that are not at hand
 
 
-def reproduce(plan: Plan) -> Path:
+def reproduce(plan: RunPlan) -> Path:
     """Do as planned; gives the path of the report."""
     experiments = catalogue.find(plan.names)
     make_folder(plan.out / "parts")
@@ -45,7 +45,7 @@ def reproduce(plan: Plan) -> Path:
     possible, data, missing = at_hand(tasks, lambda name: load(name, plan.data, download=plan.download))
     rows = _computed(possible, data, plan)
 
-    def kept(asked: Iterable[Task]) -> pd.DataFrame:
+    def kept(asked: Iterable[ExperimentTask]) -> pd.DataFrame:
         return pd.DataFrame([row for task in asked for row in rows.get(task, ())])
 
     chapters = []
@@ -57,14 +57,14 @@ def reproduce(plan: Plan) -> Path:
     return report.write(chapters, list(data.values()), missing, plan.out)
 
 
-def _settings(module: ModuleType, plan: Plan) -> Settings:
+def _settings(module: ModuleType, plan: RunPlan) -> Settings:
     defaults: Settings = module.Settings()
     return replace(defaults, reps=defaults.reps if plan.reps is None else plan.reps, seed=plan.seed)
 
 
-def _computed(tasks: list[Task], data: Mapping[str, Data], plan: Plan) -> dict[Task, list[Row]]:
+def _computed(tasks: list[ExperimentTask], data: Mapping[str, Data], plan: RunPlan) -> dict[ExperimentTask, list[Row]]:
     """The rows of every task, read where they are kept and computed where not, repetition by repetition."""
-    parts, rows, open_tasks = Parts(plan.out / "parts"), dict[Task, list[Row]](), []
+    parts, rows, open_tasks = Parts(plan.out / "parts"), dict[ExperimentTask, list[Row]](), []
     for task in sorted(
         tasks, key=lambda task: task.repetition
     ):  # all kinds in turn, so that the time left is told well
@@ -84,7 +84,7 @@ def _computed(tasks: list[Task], data: Mapping[str, Data], plan: Plan) -> dict[T
     return rows
 
 
-def _finished(place: int, task: Task, data: Data | None, parent: int) -> tuple[int, list[Row]]:
+def _finished(place: int, task: ExperimentTask, data: Data | None, parent: int) -> tuple[int, list[Row]]:
     if os.getpid() != parent:
         _end_with(parent)
     try:

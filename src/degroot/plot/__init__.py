@@ -4,10 +4,10 @@ Every function takes the axes to draw on, or makes a figure of its own, and give
 keeps the picture. pyplot is not touched, and no setting of matplotlib is changed.
 """
 
-from degroot.plot.along import weights
-from degroot.plot.bars import influence
-from degroot.plot.fan import intervals
-from degroot.plot.heatmap import trust
-from degroot.plot.pooling import rounds
+from degroot.plot.influence import influence
+from degroot.plot.intervals import intervals
+from degroot.plot.rounds import rounds
+from degroot.plot.trust import trust
+from degroot.plot.weights import weights
 
 __all__ = ["influence", "intervals", "rounds", "trust", "weights"]

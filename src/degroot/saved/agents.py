@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents import Agent
-from degroot.judges import Judge, Predictor
-from degroot.points import Array
-from degroot.settings import PEERS
-from degroot.tables import is_frame
+from degroot.agents.agent import Agent, Predictor, Scorer
+from degroot.compute.compiled import Array
+from degroot.compute.tables import is_frame
+from degroot.files.source import PEERS
 
 
 class FiledAgent(Agent):
@@ -35,7 +34,7 @@ class FiledAgent(Agent):
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class StoredScores:
     """What an agent once found of models on its rows, mapped from files; see `Judge`."""
 
     space: Any
@@ -46,9 +45,9 @@ class Scores:
     kept: Mapping[str, NDArray[Any]]
     source: Callable[[], Any]
 
-    def judge(self, agent: Agent) -> Judge:
+    def judge(self, agent: Agent) -> Scorer:
         """The judge that found it."""
-        return Judge(
+        return Scorer(
             agent, self.space, self.rows, self.metric, self.residuals, self.errors,
             kept=dict(self.kept), source=self.source,
         )  # fmt: skip
@@ -68,7 +67,7 @@ class ScoredAgent(FiledAgent):
         space: Any,
         own_predictions: Array | str | None,
         classes: NDArray[Any] | None,
-        scores: Scores,
+        scores: StoredScores,
     ) -> None:
         self.name, self.model, self.space, self.features = name, model, space, features
         self.X, self.y, self.classes, self.scores = X, y, classes, scores
@@ -77,7 +76,7 @@ class ScoredAgent(FiledAgent):
         self.met: Sequence[Agent] = ()  # whose models it has scored
         self.shared_space: Any = None  # of the collective
 
-    def judge(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Judge:
+    def judge(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
         """This agent as the judge of all `predictors`: those with which it was saved need not be asked again."""
         same = len(predictors) == len(self.met) and all(a is b for a, b in zip(predictors, self.met, strict=True))
         if same and metric == self.scores.metric and (self.space is not None or space is self.shared_space):

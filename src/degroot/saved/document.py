@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from degroot import models
 from degroot.exceptions import InvalidInput
+from degroot.files.source import PEERS, STANDARDISE
+from degroot.files.toml import Table
 from degroot.saved.settings import FORMER, SETTINGS
-from degroot.settings import PEERS, STANDARDISE
-from degroot.tomlfile import Table
 
 FORMAT = 1
 FILE = "collective.toml"

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.compute.compiled import Array
+from degroot.consensus.sparse.sample_peers import sample_peers
 from degroot.exceptions import InvalidInput
-from degroot.points import Array
-from degroot.sampled import acquaintances
-from degroot.saved.agents import ScoredAgent, Scores
-from degroot.saved.arrays import check_shape, mapped, mapped_table
+from degroot.files.npy import check_shape, mapped, mapped_table
+from degroot.files.source import PEERS
+from degroot.files.toml import Table
+from degroot.saved.agents import ScoredAgent, StoredScores
 from degroot.saved.document import Document
-from degroot.settings import PEERS
-from degroot.tomlfile import Table
 
 NUMBERS, FLOATS = "fiub", "f"
 METRIC = "euclidean"  # where the file names none
@@ -49,7 +49,7 @@ def places_scored(document: Document, place: int) -> list[int]:
 def check_scored(document: Document, degree: int | None) -> None:
     """Refuse scores of other models than a collective with this degree will ask for: all would be scored again."""
     K = len(document.agents)
-    expected = np.tile(np.arange(K), (K, 1)) if degree is None else acquaintances(K, degree)
+    expected = np.tile(np.arange(K), (K, 1)) if degree is None else sample_peers(K, degree)
     for place, entry in enumerate(document.agents):
         if places_scored(document, place) != expected[place].tolist():
             drawn = "all" if degree is None else f"those that this version of degroot and numpy draws for {degree=}"
@@ -58,7 +58,7 @@ def check_scored(document: Document, degree: int | None) -> None:
             )
 
 
-def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[], Any], space: Any) -> Scores:
+def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[], Any], space: Any) -> StoredScores:
     n, outputs = X.shape[0], y.shape[1] if y.ndim == 2 else 1
     entry, scored = document.agents[place], len(places_scored(document, place))
     residuals, errors = mapped(entry.file("residuals")), mapped(entry.file("errors"))
@@ -69,7 +69,7 @@ def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[
         rows = _table(entry, "located", entry.whole("located_features"), FLOATS, n)
     shared = document.space(entry, "shared_space")
     metric = document.top.entries.get("metric", METRIC)
-    return Scores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source)
+    return StoredScores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source)
 
 
 def _kept(entry: Table) -> dict[str, NDArray[Any]]:

@@ -1,12 +1,17 @@
 """The settings of a collective, at the top of its file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
+from degroot.answers.choice import Choice
+from degroot.consultation.settings import AUTO
+from degroot.files.toml import Table
 from degroot.neighbourhoods import KERNELS, METRICS
-from degroot.rules import RULES
-from degroot.settings import AUTO
-from degroot.tomlfile import Table
+from degroot.rules.evidence import NeighbourhoodSpec
+from degroot.rules.rules import RULES, RuleSettings
 
 SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard", "degree")
 FORMER, EXACT = "search", "exact"
@@ -35,3 +40,33 @@ def _is_reach(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return value >= 1 if isinstance(value, int) else 0.0 < value <= 1.0
+
+
+KNOWN = ("chosen", "rows", "options")
+OPTION = ("rule", "neighbours", "kernel", "least", "most", "ridge", "error")
+
+
+def choice_entries(choice: Choice) -> dict[str, Any]:
+    """The choice as a table of a TOML file."""
+    told = zip(choice.options, choice.errors.tolist(), strict=True)
+    options = [{"rule": each.rule, **asdict(each.reach), "ridge": each.ridge, "error": error} for each, error in told]
+    return {"chosen": choice.options.index(choice.option), "rows": choice.rows, "options": options}
+
+
+def choice_of(table: Table) -> Choice:
+    """The choice that such a table tells."""
+    told = list(_options(table))
+    options = tuple(option for option, _ in told)
+    chosen = table.whole("chosen", 0, len(options) - 1)
+    return Choice(options[chosen], options, np.array([error for _, error in told]), table.whole("rows"))
+
+
+def _options(table: Table) -> Iterator[tuple[RuleSettings, float]]:
+    for each in table.tables("options", OPTION):
+        reach = NeighbourhoodSpec(
+            each.take("neighbours", lambda value: isinstance(value, int | float), "be a number"), each.text("kernel"),
+            each.whole("least"), each.given("most", each.whole, None),
+        )  # fmt: skip
+        ridge = each.number("ridge", zero=True) if "ridge" in each.entries else None
+        error = each.take("error", lambda value: isinstance(value, float), "be a number")
+        yield RuleSettings(each.text("rule"), reach, ridge), error

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.collective import Collective
-from degroot.points import Array
+from degroot.compute.compiled import Array
 from degroot.training.organisations import Organisation
 
 HELD_OUT = 0.2  # of each organisation's rows

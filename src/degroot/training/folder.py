@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from degroot.exceptions import InvalidInput
-from degroot.folders import is_free
+from degroot.files.atomic import is_free
+from degroot.files.atomic_folder import Kept, replacing
+from degroot.files.source import STANDARDISE
+from degroot.files.toml import toml_text
 from degroot.models.saving import model_file, transformer_file
 from degroot.saved.document import FILE
-from degroot.saved.keeping import Kept, replacing
-from degroot.saved.tomltext import toml_text
-from degroot.settings import STANDARDISE
 from degroot.training.models import Fitted, space
 from degroot.training.organisations import Gathered, Organisation
 

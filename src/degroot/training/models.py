@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from degroot.classes import one_hot
-from degroot.estimators.folds import CROSS, trained
+from degroot.agents.classification import one_hot
+from degroot.compute.compiled import Array
+from degroot.compute.progress import Advance
+from degroot.estimators.self_scoring import CROSS, trained
 from degroot.exceptions import InvalidInput
-from degroot.points import Array
-from degroot.progress import Advance
 from degroot.training.organisations import Organisation
 
 LINEAR, FOREST, BOOSTING, BEST = MODELS = ("linear", "forest", "boosting", "best")

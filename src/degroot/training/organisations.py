@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
-from degroot.points import Array
-from degroot.training.features import feature_names, read_features
-from degroot.training.sheets import Sheet, of_files, of_groups
-from degroot.training.targets import Target, read_target
+from degroot.training.features import Target, feature_names, read_features, read_target
+from degroot.training.tables import Sheet, of_files, of_groups
 
 FEWEST = 10  # rows of an organisation: some are held out, and the others make five folds
 

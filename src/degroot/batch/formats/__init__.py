@@ -7,13 +7,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from degroot.batch.formats.arrowfile import ArrowFile
-from degroot.batch.formats.csvfile import CsvFile
-from degroot.batch.formats.parquetfile import ParquetFile
+from degroot.batch.formats.arrow import ArrowFile
+from degroot.batch.formats.csv import CsvFile
+from degroot.batch.formats.parquet import ParquetFile
 from degroot.batch.shards import Shard
-from degroot.datafiles.columns import ARROW, PARQUET
+from degroot.compute.tables import told
 from degroot.exceptions import InvalidInput
-from degroot.tables import told
+from degroot.files.columns import ARROW, PARQUET
 
 
 class Source(Protocol):

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from degroot.answers import MISSING
-from degroot.batch.columns import BOUNDS, FLAGS, Columns
+from degroot.answers.flags import MISSING
+from degroot.answers.frame import FLAGS
+from degroot.batch.columns import BOUNDS, Columns
 from degroot.exceptions import InvalidInput
-from degroot.node.page.answer import Answer
+from degroot.node.page.answers import Answer
 from degroot.node.page.encoding import encoded, number
 
 KINDS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet", "json": "application/json"}

@@ -7,11 +7,11 @@ from statistics import median
 from typing import Any
 
 import degroot
-from degroot.node.circle import CALIBRATING, READY, STALE, Circle
-from degroot.node.faults import BadReply, PeerError, PeerLate, PeerRefused
-from degroot.node.links import Link
+from degroot.node.errors import BadReply, PeerError, PeerLate, PeerRefused
 from degroot.node.page.encoding import moment
-from degroot.node.recent import Question, Recent
+from degroot.node.peers.link import Link
+from degroot.node.peers.peers import CALIBRATING, READY, STALE, Peers
+from degroot.node.records.recent import QuestionRecord, Recent
 
 UP, LATE, REFUSED, DOWN = "up", "late", "refused", "down"
 ANOTHER = "its model has changed; what was found of the earlier one serves until it is scored anew"
@@ -21,7 +21,7 @@ ANSWERING = (READY, STALE)  # how it stands with peers that can take part in an 
 class Overview:
     """What there is to see of a node, but for its ledger."""
 
-    def __init__(self, circle: Circle, recent: Recent) -> None:
+    def __init__(self, circle: Peers, recent: Recent) -> None:
         self._circle, self._recent = circle, recent
         self._started = time.time()
 
@@ -36,19 +36,19 @@ class Overview:
         }
 
 
-def features(circle: Circle) -> list[str]:
+def features(circle: Peers) -> list[str]:
     """The names of the features; x0, x1, ... where they have none."""
     seat = circle.scores.seat
     return list(seat.feature_names) or [f"x{k}" for k in range(seat.agent.n_features)]
 
 
-def classes(circle: Circle) -> list[str]:
+def classes(circle: Peers) -> list[str]:
     """The classes whose probabilities are the outputs; none where there are no classes."""
     known = circle.scores.seat.agent.classes
     return [] if known is None else [str(each) for each in known.tolist()]
 
 
-def _node(circle: Circle, started: float) -> dict[str, Any]:
+def _node(circle: Peers, started: float) -> dict[str, Any]:
     configuration, seat = circle.configuration, circle.scores.seat
     ready = 1 + sum(circle.state(link) in ANSWERING for link in circle.links.values())
     return {
@@ -61,14 +61,14 @@ def _node(circle: Circle, started: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _calibrated(circle: Circle) -> bool:
+def _calibrated(circle: Peers) -> bool:
     """Whether this node and all that answer with it have rehearsed: then intervals can be asked for."""
     there = [link for link in circle.links.values() if circle.state(link) in ANSWERING]
     own = circle.rehearsed is not None and circle.rehearsed.summary is not None
     return own and all(link.description is not None and link.description.calibrated for link in there)
 
 
-def _peer(circle: Circle, link: Link, scored: str | None) -> dict[str, Any]:
+def _peer(circle: Peers, link: Link, scored: str | None) -> dict[str, Any]:
     milliseconds = [round(1000.0 * seconds, 3) for seconds in link.pace.seconds]
     state, reason = _standing(circle, link)
     return {
@@ -79,7 +79,7 @@ def _peer(circle: Circle, link: Link, scored: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _standing(circle: Circle, link: Link) -> tuple[str, str | None]:
+def _standing(circle: Peers, link: Link) -> tuple[str, str | None]:
     """How it stands with a peer, and what is the matter, if anything is."""
     if link.fault is not None:
         return _kind(link.fault), link.fault.reason
@@ -117,7 +117,7 @@ def _questions(recent: Recent) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _question(question: Question) -> dict[str, Any]:
+def _question(question: QuestionRecord) -> dict[str, Any]:
     return {
         "at": moment(question.at), "who": question.who, "rows": question.rows, "way": question.way,
         "ms": round(1000.0 * question.seconds, 3), "missing": list(question.missing), "error": question.error,

@@ -1,15 +1,89 @@
 """Rows of an answer: a page of them in some order, and one with all that lies behind it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from degroot.answers import MISSING, Flag
+from degroot.answers.flags import MISSING, Flag
+from degroot.compute.compiled import Array
+from degroot.consensus.dense import trace_pooling
 from degroot.exceptions import InvalidInput
-from degroot.node.page.answer import Answer
+from degroot.node.page.answers import Answer
 from degroot.node.page.encoding import numbers
-from degroot.node.page.orders import ordered
-from degroot.node.page.rounds import rounds_of
+
+SORTS = ("i", "value", "standard_error", "width", "flags")
+
+
+def ordered(answer: Answer, sort: str) -> NDArray[np.intp]:
+    """The numbers of the rows by `sort`, with a minus the other way round; those without a value come last."""
+    name = sort.removeprefix("-")
+    if name not in SORTS:
+        raise InvalidInput(f"`sort` must be one of {', '.join(SORTS)}, with a minus or without; got {sort[:100]!r}.")
+    keys = _keys(answer, name)
+    return np.argsort(-keys if sort.startswith("-") else keys, kind="stable")
+
+
+def _keys(answer: Answer, name: str) -> Array:
+    """What rows are sorted by, (M,); the same for all where it is not known."""
+    if name == "i":
+        return np.arange(len(answer.points), dtype=np.float64)
+    if name == "flags":
+        return _order_flags(answer)
+    known = _width(answer) if name == "width" else getattr(answer.consensus, name)
+    if known is None:
+        return np.zeros(len(answer.points))
+    largest = name == "value" and bool(answer.classes)
+    keys: Array = known if known.ndim == 1 else known.max(axis=1) if largest else known[:, 0]
+    return keys
+
+
+def _order_flags(answer: Answer) -> Array:
+    """Minus how many flags there are: rows with most come first."""
+    counts = np.zeros(len(answer.points))
+    for flag in answer.consensus.flags:
+        np.subtract.at(counts, flag.points, 1.0)
+    return counts
+
+
+def _width(answer: Answer) -> Array | None:
+    """Of intervals, or how many classes sets have."""
+    consensus = answer.consensus
+    if consensus.sets is not None:
+        return np.asarray(consensus.sets.sum(axis=1), np.float64)
+    return None if consensus.lower is None or consensus.upper is None else consensus.upper - consensus.lower
+
+
+AGREED = 1e-6  # how far apart beliefs may be in the end, over how far apart they were at first
+POOLED = "degroot"  # the rule whose answer is what pooling in rounds comes to
+
+
+def rounds_of(answer: Answer, i: int, here: Sequence[bool]) -> list[list[Any]] | None:
+    r"""What every agent believes, round by round, :math:`p \leftarrow T p`, until all agree; None where nobody knows.
+
+    `here`: which agents take part; the others believe nothing.
+    """
+    trust, beliefs = answer.consensus.trust, answer.consensus.beliefs
+    members = np.flatnonzero(here)
+    if trust is None or beliefs is None or answer.rule != POOLED or not len(members):
+        return None
+    shares, told = trust[i][np.ix_(members, members)], beliefs[i, members]
+    with np.errstate(invalid="ignore"):  # who trusts no member
+        shares = shares / shares.sum(axis=1, keepdims=True)
+    if not (np.isfinite(shares).all() and np.isfinite(told).all()):
+        return None
+    path = trace_pooling(shares, told.T, AGREED)
+    return [_spread(each.T, members, len(here)) for each in path]
+
+
+def _spread(beliefs: Array, members: NDArray[np.intp], K: int) -> list[Any]:
+    """A place for everybody."""
+    told: list[Any] = [None] * K
+    for k, belief in zip(members.tolist(), beliefs, strict=True):
+        told[k] = numbers(belief)
+    return told
+
 
 OF_ROWS = ("value", "standard_error", "lower", "upper")
 SHOWN = 20_000  # numbers of points at once

@@ -1,0 +1,105 @@
+"""The overview of an answer: its first points, a line each."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from degroot.answers.display.numbers import Digits, share
+from degroot.answers.display.view import View
+from degroot.answers.display.words import counted, label, one_line, some
+from degroot.answers.flags import MISSING
+from degroot.compute.compiled import Array
+
+if TYPE_CHECKING:
+    from degroot.answers.answer import Consensus
+
+LINES = 6  # points that are shown
+OUTPUTS = 4  # of a point
+NUMBERS = ("value", "standard_error", "lower", "upper")
+FIELDS = (*NUMBERS, "sets", "weights", "beliefs", "trust", "influence")
+
+
+def overview(answer: "Consensus") -> View:
+    """How many points and agents, the first points, and what else the answer holds."""
+    M, K = answer.points, len(answer.names)
+    title = f"Consensus of {counted(K, 'agent')} on {counted(M, 'point')}"
+    held = [name for name in FIELDS if getattr(answer, name) is not None]
+    left = (f"and {M - LINES:,} more",) if M > LINES else ()
+    return View(
+        title,
+        (f"agents: {some(answer.names, 8)}",),
+        _rows(answer, min(M, LINES)),
+        (*left, *_flagged(answer), f"fields: {', '.join(held) or 'none'}"),
+    )
+
+
+def _rows(answer: "Consensus", count: int) -> tuple[tuple[str, ...], ...]:
+    if not count:
+        return ()
+    columns = [("point", [_point(answer, i) for i in range(count)]), *_numbers(answer, count), *_words(answer, count)]
+    if len(columns) == 1:
+        return ()
+    heads, cells = zip(*columns, strict=True)
+    return (heads, *zip(*cells, strict=True))
+
+
+def _point(answer: "Consensus", i: int) -> str:
+    return str(i) if answer.index is None else one_line(str(answer.index[i]))
+
+
+def _numbers(answer: "Consensus", count: int) -> list[tuple[str, list[str]]]:
+    """Values, standard errors and bounds; of several outputs the values only, a column for each."""
+    columns = []
+    for name in NUMBERS if answer.outputs is None else NUMBERS[:1]:
+        field = getattr(answer, name)
+        if field is None:
+            continue
+        several = field[:count].reshape(count, -1)
+        digits = _digits(several)
+        for q in range(min(several.shape[1], OUTPUTS)):
+            head = name.replace("_", " ") + ("" if answer.outputs is None else f" {_called(answer, q)}")
+            columns.append((head, [digits.write(value) for value in several[:, q].tolist()]))
+    return columns
+
+
+def _digits(values: Array) -> Digits:
+    finite = values[np.isfinite(values)]
+    return Digits.of(finite.tolist(), [float(np.ptp(finite))] if finite.size else [])
+
+
+def _called(answer: "Consensus", q: int) -> str:
+    return one_line(label(answer.classes[q])) if answer.classes else str(q)
+
+
+def _words(answer: "Consensus", count: int) -> list[tuple[str, list[str]]]:
+    """Which classes are in the set, who has the largest weight, and who is missing or flagged."""
+    tell: dict[str, tuple[Any, Callable[[int], str]]] = {
+        "set": (answer.sets, lambda i: _set(answer, i)),
+        "largest weight": (answer.weights, lambda i: _leader(answer, i)),
+        "flags": (answer.flags or None, lambda i: _flags(answer, i)),
+    }
+    return [(name, [told(i) for i in range(count)]) for name, (field, told) in tell.items() if field is not None]
+
+
+def _set(answer: "Consensus", i: int) -> str:
+    return some([_called(answer, q) for q in np.flatnonzero(np.asarray(answer.sets)[i]).tolist()])
+
+
+def _leader(answer: "Consensus", i: int) -> str:
+    weights: Sequence[float] = np.asarray(answer.weights)[i].tolist()
+    k = int(np.argmax(weights))
+    return f"{one_line(answer.names[k])} {share(weights[k])}"
+
+
+def _flags(answer: "Consensus", i: int) -> str:
+    return ", ".join(f"{one_line(flag.agent)} {flag.kind}" for flag in answer.flags if np.any(flag.points == i))
+
+
+def _flagged(answer: "Consensus") -> list[str]:
+    """Who was missing or flagged anywhere."""
+    told = []
+    for what, wanted in ((MISSING, True), ("flagged", False)):
+        names = dict.fromkeys(flag.agent for flag in answer.flags if (flag.kind == MISSING) == wanted)
+        told += [f"{what}: {some(names, 8)}"] if names else []
+    return told

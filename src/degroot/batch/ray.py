@@ -1,0 +1,130 @@
+"""The engine for clusters: shards are streamed through Ray Data to callers, who put them to the agents' actors.
+
+Ray Data bounds the bytes of answers that nobody has fetched yet, and not how many there are: shards go to it in waves.
+"""
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, redirect_stdout
+from dataclasses import asdict, replace
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from degroot.answers.answer import FIELDS
+from degroot.batch.local import Reader
+from degroot.batch.resume import packed, unpacked
+from degroot.batch.shards import Shard
+from degroot.batch.task import Consult, Task
+from degroot.cluster import Ray
+from degroot.collective import Collective
+from degroot.compute.tables import told
+from degroot.consultation.local import question
+from degroot.exceptions import DeGrootError, InvalidInput
+
+CLIENT = "ray://"  # by which Ray Data cannot be reached
+WAVE = 16  # shards for each caller: a wave ends before the next one begins
+
+
+@contextmanager
+def on_ray(
+    collective: Collective, address: str | None = None, jobs: int | None = None, fields: Iterable[str] = FIELDS
+) -> Iterator["Callers"]:
+    """Join a Ray cluster, or start a Ray on this machine, and make the agents its actors; leave or end it at the end.
+
+    Parameters
+    ----------
+    collective : Collective
+        Those of its agents that are in files are opened there again, each in its own process.
+    address : str, optional
+        Of the cluster; without one, as `Ray` says.
+    jobs : int, optional
+        How many callers at most; by default as many as the cluster has cores.
+    fields : names of fields of `Consensus`
+        What will be asked; agents score each other's models only if that takes it.
+    """
+    given = address or os.environ.get("RAY_ADDRESS", "")
+    if given.startswith(CLIENT):
+        raise InvalidInput(f'Files must be read on the cluster: its address must be "host:port"; got {given!r}.')
+    option, guarded = collective.option, collective.guarded
+    asked = question(option, set(fields), spread=False, guarded=guarded)
+    judges = () if asked.reach is None else collective.judges
+    with (
+        redirect_stdout(sys.stderr),  # Ray tells there of processes that ended
+        Ray(address) as ray,
+        closing(ray.panel(collective.agents, judges, option, collective.peers, guarded=guarded)) as assembly,
+    ):
+        yield Callers(assembly.with_jobs(1).consult, min(jobs or ray.cores, ray.cores))
+
+
+class Callers:
+    """Tasks on a Ray cluster that read a shard each and put it to the agents' actors.
+
+    Parameters
+    ----------
+    consult : as `Assembly.consult`
+    jobs : how many callers at a time
+    """
+
+    def __init__(self, consult: Consult, jobs: int) -> None:
+        self.consult, self.jobs = consult, jobs
+
+    def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
+        """Every shard with its answers, as they come; no more than a wave of shards is taken ahead."""
+        coming = iter(shards)
+        while wave := {shard.number: shard for shard in islice(coming, WAVE * self.jobs)}:
+            for block in self._blocks(list(wave.values()), task):
+                for number, answer, refusal in zip(*(block.column(name) for name in ANSWER.names), strict=True):
+                    if refusal.is_valid:
+                        raise InvalidInput(refusal.as_py())
+                    yield wave[number.as_py()], unpacked(answer.as_buffer())
+
+    def _blocks(self, shards: list[Shard], task: Task) -> Iterator[pa.Table]:
+        from ray.exceptions import RayError
+
+        stream = self._stream(shards, task).iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
+        try:
+            yield from stream
+        except RayError as error:
+            raise DeGrootError(f"The cluster must answer; {told(error).splitlines()[0]}.") from error
+
+    def _stream(self, shards: list[Shard], task: Task) -> Any:
+        data = _ray_data()
+        return data.from_items([asdict(shard) for shard in shards], override_num_blocks=len(shards)).map_batches(
+            answered,
+            fn_args=(task, self.consult, os.getcwd()),
+            batch_size=1,
+            batch_format="pyarrow",
+            compute=data.TaskPoolStrategy(size=self.jobs),
+        )
+
+
+def answered(items: pa.Table, task: Task, consult: Consult, folder: str) -> pa.Table:
+    """The answers to one shard, whose path begins at `folder`, or why there are none; as a row of `ANSWER`."""
+    (item,) = items.to_pylist()
+    shard = Shard(**item)
+    row: tuple[int, bytes | None, str | None]
+    try:
+        table = Reader(task).read(replace(shard, file=os.path.join(folder, shard.file)))
+        row = shard.number, packed(task.answer(shard, table, consult)).to_pybytes(), None
+    except DeGrootError as error:
+        row = shard.number, None, str(error)
+    return pa.table([pa.array([entry], kind) for entry, kind in zip(row, ANSWER.types, strict=True)], schema=ANSWER)
+
+
+ANSWER = pa.schema([("number", pa.int64()), ("answer", pa.large_binary()), ("refusal", pa.string())])
+
+
+def _ray_data() -> Any:
+    """Ray Data, quiet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # its own settings are among those that it warns of
+        from ray import data
+
+        data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    return data

@@ -1,0 +1,98 @@
+"""Which node is asked, and who asks: the options that `ask`, `explain` and `predict` share."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from degroot.exceptions import DeGrootError, InvalidInput
+
+HINTS = {
+    "CERTIFICATE_VERIFY_FAILED": " Its certificate must be of the consortium's CA, and valid now.",
+    "Hostname": " Its certificate is for another name: --node NAME@HOST:PORT says which node is meant.",
+    "Socket closed": " It may want certificates, or none.",
+    "Handshake read failed": " It may be starting still: try again in a while.",
+}
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # where to reach a node that listens on all addresses
+
+Node = Annotated[str | None, typer.Option(metavar="[NAME@]HOST:PORT", help="The node to ask; default: of --config.")]
+Ca = Annotated[Path | None, typer.Option(metavar="FILE", help="The consortium's CA.")]
+Certificate = Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate of whoever asks.")]
+Key = Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")]
+Config = Annotated[Path | None, typer.Option(metavar="FILE", help="A node's TOML file: ask in its name.")]
+InsecureLoopback = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Without certificates, on this machine, as NAME.")
+]
+
+
+def check_one(collective: Path | None, node: str | Path | None) -> None:
+    """Refuse both a collective in a file and one of nodes, or neither."""
+    if (collective is None) == (node is None):
+        came = "neither" if collective is None else "both"
+        raise InvalidInput(f"Either --collective or --node must say who is asked; got {came}.")
+
+
+@contextmanager
+def connected(
+    node: str | None,
+    ca: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    config: Path | None,
+    insecure_loopback: str | None,
+    **settings: Any,
+) -> Iterator[Any]:
+    """The collective of the node that is meant. Why it cannot be asked is said in plain words."""
+    from degroot.node.client import connect
+    from degroot.node.errors import PeerError
+
+    name, address = _node(node, config)
+    identity = (
+        {"insecure_loopback": insecure_loopback}
+        if insecure_loopback is not None
+        else _identity(ca, certificate, key, config) | {"node": name}
+    )
+    try:
+        with connect(address, **identity, **settings) as collective:
+            yield collective
+    except PeerError as error:
+        hint = next((told for sign, told in HINTS.items() if sign in error.reason), "")
+        raise DeGrootError(f"The node must answer; {address}: {error.reason.rstrip('.')}.{hint}") from error
+
+
+def _node(node: str | None, config: Path | None) -> tuple[str | None, str]:
+    """Name, if it is known, and address of the node to ask."""
+    from degroot.files.addresses import split
+    from degroot.node.config import read
+    from degroot.node.config.names import check_name
+
+    if node is not None:
+        name, _, address = node.rpartition("@")
+        split(address, "--node")
+        return check_name(name, "The name in --node") if "@" in node else None, address
+    if config is None:
+        raise InvalidInput("Either --node or --config must say which node to ask; both are missing.")
+    told = read(config)
+    host, _, port = told.listen.rpartition(":")
+    return told.name, f"{EVERYWHERE.get(host, host)}:{port}"
+
+
+def _identity(ca: Path | None, certificate: Path | None, key: Path | None, config: Path | None) -> dict[str, Any]:
+    """Who asks: three files, or those of a node. They are tried out first: what TLS says of them is hard to read."""
+    from degroot.node.config import IdentityFiles, read
+    from degroot.node.tls import identity
+
+    given = [file for file in (ca, certificate, key) if file is not None]
+    if config is not None and not given:
+        files = read(config).identity
+        if files is None:
+            raise InvalidInput(f"{config} must have a table [identity]; otherwise there is --insecure-loopback NAME.")
+    elif config is None and ca is not None and certificate is not None and key is not None:
+        files = IdentityFiles(ca, certificate, key)
+    else:
+        came = f"--config and {len(given)} of them" if config is not None else f"{len(given)} of them"
+        raise InvalidInput(f"Either --config or --ca, --certificate and --key must be given; got {came}.")
+    identity.check_caller(files)
+    return {"ca": files.ca, "certificate": files.certificate, "key": files.key}

@@ -1,0 +1,1 @@
+"""Compiled kernels, threads, SIMD, progress bars and table conversion: nothing of the method."""

@@ -1,0 +1,150 @@
+"""Tables: whatever holds rows. numpy arrays, pandas and polars frames, sparse matrices, nested lists.
+
+Models get a table in the form in which it came, feature names and all. Distances need numbers.
+"""
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+
+from degroot.compute.compiled import Array
+from degroot.exceptions import InvalidInput
+
+CHECKED = 1 << 20  # numbers looked at at once: rows may be a file larger than memory
+LARGEST = 1e140  # of labels and predictions, so that the square of an error is finite
+
+ErrorFactory = Callable[[str], InvalidInput]
+
+
+def as_table(X: Any, complaint: ErrorFactory = InvalidInput, name: str = "X") -> Any:
+    """`X` as something with rows that can be sliced; frames and sparse matrices stay what they are."""
+    if is_frame(X):
+        return X
+    table: Any = (
+        X if issparse(X) else as_array(X, lambda why: complaint(f"`{name}` must be a table of numbers; {why}."))
+    )
+    if table.ndim != 2:
+        raise complaint(f"`{name}` must be 2-dimensional, (rows, features); its shape is {table.shape}.")
+    return table.tocsr() if issparse(table) else table
+
+
+def is_frame(X: Any) -> bool:
+    """Whether `X` is a data frame, of pandas or polars or the like."""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
+def column_names(X: Any) -> list[str] | None:
+    """The names of the columns where all of them are strings."""
+    names = list(X.columns) if is_frame(X) else []
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def row_labels(X: Any) -> Any:
+    """What a pandas frame calls its rows; None for other tables."""
+    return X.index if is_frame(X) and hasattr(X, "iloc") else None
+
+
+def same_columns(
+    names: list[str] | None, expected: list[str] | None, whose: str = "`X`", complaint: ErrorFactory = InvalidInput
+) -> None:
+    """Refuse columns with other names, or in another order, where both have names."""
+    if names is not None and expected is not None and names != expected:
+        k = next(k for k, pair in enumerate(zip(names, expected, strict=True)) if pair[0] != pair[1])
+        raise complaint(
+            f"{whose} must have the same features in the same order; feature {k} is {names[k]!r}, not {expected[k]!r}."
+        )
+
+
+def take(X: Any, rows: slice | NDArray[np.intp]) -> Any:
+    """Some rows, in the same form."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def to_numbers(X: Any, complaint: ErrorFactory = InvalidInput, name: str = "X") -> Any:
+    """`X` as a finite dense array or CSR of float32 or float64."""
+    values = as_table(X if issparse(X) else np.asarray(X), complaint, name)
+    if values.dtype not in (np.float32, np.float64):
+        values = as_floats(values, lambda why: complaint(f"{why} A `space` can turn it into numbers."), name)
+    if issparse(values):
+        if not np.isfinite(values.data).all():
+            raise complaint(f"`{name}` must be finite; it holds NaN or infinity. A `space` of the agent can fill gaps.")
+    elif (place := _not_finite(values)) is not None:
+        raise complaint(
+            f"`{name}` must be finite; row {place[0]}, column {place[1]} is {values[place]}. "
+            "A `space` of the agent can fill gaps."
+        )
+    return values
+
+
+def _not_finite(values: Array) -> tuple[int, int] | None:
+    """Row and column of the first number that is not finite, if there is any."""
+    step = max(1, CHECKED // max(1, values.shape[1]))
+    for start in range(0, len(values), step):
+        finite = np.isfinite(values[start : start + step])
+        if not finite.all():
+            row, column = (int(k) for k in np.argwhere(~finite)[0])
+            return start + row, column
+    return None
+
+
+def to_outputs(
+    y: ArrayLike, length: int, complaint: ErrorFactory = InvalidInput, name: str = "y", outputs: int | None = -1
+) -> Array:
+    """`y` as finite numbers, (length,) or (length, Q); a single column is taken as (length,).
+
+    `outputs` says what it has to be: Q columns, or None for (length,); -1: either.
+    """
+    values = as_array(y, lambda why: complaint(f"`{name}` must hold numbers; {why}."))
+    if values.ndim == 2 and values.shape[1] == 1 and outputs in (None, -1):
+        values = values[:, 0]
+    several = values.ndim == 2 and values.shape[1] > 0 and outputs in (values.shape[1], -1)
+    if values.shape[:1] != (length,) or not (several or (values.ndim == 1 and outputs in (None, -1))):
+        wanted = "one number" if outputs is None else f"{outputs} numbers" if outputs > 0 else "numbers"
+        form = ", (n,) or (n, Q)" if outputs == -1 else ""
+        raise complaint(f"`{name}` must hold {wanted} for each of {length} rows{form}; its shape is {values.shape}.")
+    numbers: Array = as_floats(values, complaint, name)
+    if not np.isfinite(numbers).all():
+        row = int(np.argwhere(~np.isfinite(numbers))[0][0])
+        raise complaint(f"`{name}` must be finite; row {row} is {numbers[row]}.")
+    if np.abs(numbers).max(initial=0.0) > LARGEST:
+        raise complaint(f"`{name}` must not exceed {LARGEST:g} in size; it reaches {np.abs(numbers).max():g}.")
+    return numbers
+
+
+def answered(predict: Callable[[Any], Any], X: Any, complaint: ErrorFactory) -> Any:
+    """What a model answers; whatever it raises is a complaint."""
+    try:
+        return predict(X)
+    except Exception as error:
+        raise complaint(f"its model must predict; it raised {told(error)}.") from error
+
+
+def told(error: BaseException) -> str:
+    """What an error says, after its name."""
+    return f"{type(error).__name__}: {error}".rstrip(".: ")
+
+
+def as_array(values: Any, complaint: ErrorFactory) -> NDArray[Any]:
+    """`values` as an array, if they can be one; whatever is wrong is a complaint."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise complaint("some of it is masked")
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise complaint(told(error)) from error
+
+
+def as_floats(values: Any, complaint: ErrorFactory, name: str) -> Any:
+    """Numbers of any kind as float64. A text that looks like a number is none."""
+    kind = values.dtype.kind
+    if kind not in "fiubO":
+        raise complaint(f"`{name}` must hold numbers; it holds {values.dtype}.")
+    if kind == "O":
+        strange = [value for value in values.flat if not isinstance(value, Real)]
+        if strange:
+            raise complaint(f"`{name}` must hold numbers; it holds {strange[0]!r}.")
+    return values.astype(np.float64)

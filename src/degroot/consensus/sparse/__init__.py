@@ -1,0 +1,1 @@
+"""Consensus where every agent has scored a sample of the models only: trust is (M, K, q)."""

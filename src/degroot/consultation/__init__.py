@@ -1,0 +1,1 @@
+"""A question, from opinions to an answer."""

@@ -1,0 +1,92 @@
+"""Calibration: how far off the collective's answers are on the agents' own rows, near any point and in all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from degroot.agents.agent import Agent, Scorer, neighbourhood_size
+from degroot.compute.compiled import Array, in_blocks
+from degroot.compute.progress import progress
+from degroot.compute.tables import take
+from degroot.consultation.leave_one_out import rehearse, sampled
+from degroot.intervals import Summary, class_scores, half_width, local_error, prediction_sets, score, summary, threshold
+from degroot.neighbourhoods import Neighbourhoods
+from degroot.rules.evidence import Evidence
+from degroot.rules.rules import MOMENTS, STACKING_NEIGHBOURHOOD, RuleSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What intervals and sets are made of. The agents keep the errors and send what they find near a point."""
+
+    near: tuple[Neighbourhoods, ...]  # of each agent's rehearsed rows
+    squares: tuple[Array, ...]  # (m, Q) the collective's squared errors on them
+    overall: Array  # (Q,) their mean over all agents
+    summaries: tuple[Summary, ...]  # of each agent's scores
+
+    def local(self, located: Sequence[Any], n_jobs: int | None, left_out: tuple[int, Any] | None = None) -> Array:
+        """The collective's mean squared error near points that each agent has located, (M, Q)."""
+        M, K = located[0].shape[0], len(self.near)
+        found, spread, effective = np.empty((M, K, len(self.overall))), np.empty((M, K)), np.empty((M, K))
+
+        def block(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            for i, (near, points, squares) in enumerate(zip(self.near, located, self.squares, strict=True)):
+                rows = left_out[1][part] if left_out is not None and left_out[0] == i else None
+                near.means_into(found[part], i, points[part], squares, rows, spread[part], effective[part])
+
+        in_blocks(block, M, 1024, n_jobs)
+        return local_error(found, spread, effective, self.overall)
+
+    def half_width(self, located: Sequence[Any], coverage: float, n_jobs: int | None) -> Array:
+        """How far intervals of that coverage reach to either side at points that each agent has located, (M, Q)."""
+        return half_width(threshold(self.summaries, coverage), self.local(located, n_jobs), self.overall)
+
+    def sets(self, probabilities: Array, coverage: float) -> Any:
+        """The classes among which the outcome is with that coverage, (M, Q)."""
+        return prediction_sets(probabilities, float(threshold(self.summaries, coverage)))
+
+
+def calibrate(
+    agents: Sequence[Agent], judges: Sequence[Scorer], option: RuleSettings, n_jobs: int | None
+) -> Calibration:
+    """Put the agents' own rows to the collective, and let each agent summarise how far off the answers are."""
+    near, errors = [], []
+    with progress("Calibrating", len(agents)) as advance:
+        for place, (agent, judge) in enumerate(zip(agents, judges, strict=True)):
+            rows = judge.rows[sampled(agent)]
+            size = neighbourhood_size(STACKING_NEIGHBOURHOOD, rows.shape[0], agent.error)
+            near.append(Neighbourhoods(rows, size, judge.metric, STACKING_NEIGHBOURHOOD.kernel))
+            errors.append(_errors(agents, judges, place, option, n_jobs))
+            advance()
+    squares = tuple(np.ascontiguousarray(each**2) for each in errors)
+    bare = Calibration(tuple(near), squares, np.concatenate(squares).mean(axis=0), ())
+    summaries = [summary(_scores(bare, agents, judges, place, errors[place], n_jobs)) for place in range(len(agents))]
+    return Calibration(bare.near, squares, bare.overall, tuple(summaries))
+
+
+def _errors(
+    agents: Sequence[Agent], judges: Sequence[Scorer], place: int, option: RuleSettings, n_jobs: int | None
+) -> Array:
+    """Answers minus labels, (m, Q), for rows of one agent that are left out of their own neighbourhoods."""
+    rule, errors = option.made, np.empty((len(sampled(agents[place])), judges[place].residuals.shape[1]))
+
+    def heard(points: slice, evidence: Evidence, residuals: Array) -> None:
+        errors[points] = np.einsum("mk,mkq->mq", rule.weights(evidence), residuals)
+
+    rehearse(agents, judges, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs)
+    return errors
+
+
+def _scores(
+    bare: Calibration, agents: Sequence[Agent], judges: Sequence[Scorer], place: int, errors: Array, n_jobs: int | None
+) -> Array:
+    """An agent's scores, (m,) or (m, Q)."""
+    agent, rows = agents[place], sampled(agents[place])
+    if agent.classes is not None:
+        return class_scores(agent.y[rows] + errors, agent.y[rows])
+    X = take(agent.X, rows)
+    local = bare.local([judge.locate(X) for judge in judges], n_jobs, (place, np.arange(len(rows))))
+    return score(errors, local, bare.overall)

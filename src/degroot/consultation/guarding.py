@@ -1,0 +1,124 @@
+"""Checks: what agents say is held against what the others know, before a rule decides."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.agents.agent import Scorer
+from degroot.answers.flags import Flag
+from degroot.compute.compiled import Array
+from degroot.guard.bounds import Bounds, bounds, capped, within
+from degroot.guard.checks import Mask, consistent, objections, plausible, relative_distance, remaining, verified
+from degroot.guard.forecast import AnswerForecast, AnswerForecaster
+from degroot.guard.validity import malformed
+from degroot.rules.evidence import Evidence, with_errors
+
+Codes = NDArray[np.uint8]  # (M, K) sums of the numbers below
+
+MALFORMED, INCONSISTENT, IMPLAUSIBLE, UNVERIFIED, SUSPECT = 1, 2, 4, 8, 16
+REASONS = {
+    MALFORMED: "malformed: its opinion is none that rows could give, and was refused",
+    INCONSISTENT: "inconsistent: its answer is far from what the others expect of its model, and was left out",
+    IMPLAUSIBLE: "implausible: its answer is far from all labels that the others have, and was left out",
+    UNVERIFIED: "unverified: too few others have rows nearby to check it",
+    SUSPECT: "suspect: it failed the checks, as everybody did, and was kept since the fewest object to it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What comes of holding what agents say against each other, at M points."""
+
+    kept: Mask  # (M, K) who takes part
+    codes: Codes  # (M, K) what is to be said of whom
+    wrong: Mask  # (M, K) whose opinion is none that rows could give
+    far: Array  # (M, K) the stretch of each agent
+    bounds: Bounds  # of what may be said of every model
+
+    def applied(self, evidence: Evidence) -> Evidence:
+        """Evidence that liars cannot bend far."""
+        evidence = without_opinions(evidence, self.wrong)
+        places = np.arange(evidence.errors.shape[1])
+        evidence = with_errors(evidence, within(evidence.errors, self.bounds, places))
+        if evidence.spread is None:
+            return evidence
+        return replace(evidence, spread=capped(evidence.spread, self.far, self.kept))
+
+
+@dataclass(frozen=True, slots=True)
+class GuardInputs:
+    """What K agents say at M points for others to be held against."""
+
+    said: Sequence[AnswerForecast]
+    reach: Sequence[float]  # what is usual for the spread at each agent's rows
+    low: Array  # (K, Q) the least label of each agent, and
+    high: Array  # (K, Q) the largest
+
+    def verdict(self, beliefs: Array, wrong: Mask | bool = False) -> Verdict:
+        """Who is believed, (M, K, Q), and how far. `wrong`: whose opinions, (M, K), are known to be none."""
+        expected, tolerance, local = (
+            np.stack([getattr(each, name) for each in self.said], axis=1) for name in ("answers", "tolerance", "errors")
+        )
+        spread = np.stack([each.spread for each in self.said], axis=1)
+        wrong = wrong | malformed(Evidence(local, spread=spread))
+        far = relative_distance(np.where(wrong, np.inf, spread), self.reach)
+        against = objections(beliefs, expected, tolerance)
+        faults = {
+            MALFORMED: wrong,
+            INCONSISTENT: ~consistent(against),
+            IMPLAUSIBLE: ~plausible(beliefs, self.low, self.high),
+        }
+        failed = np.logical_or.reduce(list(faults.values()))
+        kept = remaining(~failed, against + len(self.said) * wrong)
+        faults = {code: fault & ~kept for code, fault in faults.items()} | {SUSPECT: failed & kept}
+        faults[UNVERIFIED] = ~verified(far, kept)
+        codes = sum(code * fault.astype(np.uint8) for code, fault in faults.items())
+        found = bounds(np.where(wrong[..., None], 1.0, local), far, kept)
+        return Verdict(kept, np.asarray(codes, np.uint8), wrong, far, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What K agents have at hand to check each other with."""
+
+    expectations: tuple[AnswerForecaster, ...]
+    low: Array  # (K, Q) the least label of each agent, and
+    high: Array  # (K, Q) the largest
+
+    @classmethod
+    def prepare(cls, judges: Sequence[Scorer]) -> "Checks":
+        """Let every judge learn what to expect of the models."""
+        ranges = [judge.label_range() for judge in judges]
+        low, high = (np.array([each[end] for each in ranges]) for end in (0, 1))
+        return cls(tuple(judge.expectations() for judge in judges), low, high)
+
+    def examine(self, located: Sequence[Any], evidence: Evidence, beliefs: Array) -> Verdict:
+        """What is to be believed of evidence and beliefs (M, K, Q) at points, as each agent has `located` them."""
+        said = [each.at(points) for each, points in zip(self.expectations, located, strict=True)]
+        grounds = GuardInputs(said, [each.reach for each in self.expectations], self.low, self.high)
+        return grounds.verdict(beliefs, malformed(evidence))
+
+
+def flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:
+    """What there is to say of each agent, and at which points."""
+    for place, some in enumerate(np.bitwise_or.reduce(codes, axis=0).tolist()):
+        for code, reason in REASONS.items():
+            if some & code:
+                yield Flag(names[place], reason, np.flatnonzero(codes[:, place] & code))
+
+
+def without_opinions(evidence: Evidence, whose: Mask) -> Evidence:
+    """Evidence in which some agents say nothing: all models alike, and no rows nearby."""
+    if not whose.any():
+        return evidence
+    K = evidence.errors.shape[1]
+    row, column = np.tril_indices(K)
+    return Evidence(
+        np.where(whose[..., None], 1.0, evidence.errors),
+        None if evidence.moments is None else np.where(whose[..., None], 1.0 * (row == column), evidence.moments),
+        None if evidence.spread is None else np.where(whose, np.inf, evidence.spread),
+        None if evidence.effective is None else np.where(whose, 1.0, evidence.effective),
+    )

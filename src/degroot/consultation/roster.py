@@ -1,0 +1,85 @@
+"""Members: agents that can answer together."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from degroot.agents.agent import Agent
+from degroot.answers.display import one_line
+from degroot.compute.tables import same_columns
+from degroot.exceptions import InvalidInput
+
+SHOWN = 8  # names in a message
+
+
+def check_compatible(agents: Iterable[Agent]) -> tuple[Agent, ...]:
+    """The agents, if there are any, no two share a name, and all have the same features."""
+    if not isinstance(agents, Iterable):
+        raise InvalidInput(f"A collective must be made of agents; got {type(agents).__name__}.")
+    agents = tuple(an_agent(agent) for agent in agents)
+    if not agents:
+        raise InvalidInput("A collective must have at least one agent; it has none.")
+    first, names, seen = agents[0], feature_names(agents), set[str]()
+    for agent in agents:
+        if agent.name in seen:
+            raise InvalidInput(f"Agents must have distinct names; two are called {agent.name!r}.")
+        seen.add(agent.name)
+        if agent.n_features != first.n_features:
+            raise agent.error(
+                f"it must have {first.n_features} features as {first.name!r} has; got {agent.n_features}."
+            )
+        _check_outputs(agent, first)
+        same_columns(agent.feature_names, names, "its rows", agent.error)
+    return agents
+
+
+def _check_outputs(agent: Agent, first: Agent) -> None:
+    """Refuse agents that do not predict the same thing."""
+    if _listed(agent) != _listed(first):
+        raise agent.error(
+            f"it must have the classes of {first.name!r}, in the same order, {_listed(first)}; it has {_listed(agent)}."
+        )
+    if agent.outputs != first.outputs:
+        raise agent.error(
+            f"its outputs must be {first.outputs or 1} as those of {first.name!r} are; got {agent.outputs or 1}."
+        )
+
+
+def _listed(agent: Agent) -> str:
+    return "none" if agent.classes is None else ", ".join(map(repr, agent.classes.tolist()))
+
+
+def an_agent(candidate: Any) -> Agent:
+    """`candidate`, if it is an agent."""
+    if not isinstance(candidate, Agent):
+        raise InvalidInput(f"A collective must be made of agents; got {type(candidate).__name__}.")
+    return candidate
+
+
+def feature_names(agents: Iterable[Agent]) -> list[str] | None:
+    """The names of the features, if the rows of any agent have them."""
+    return next((agent.feature_names for agent in agents if agent.feature_names is not None), None)
+
+
+def check_peers(agents: Sequence[Agent]) -> None:
+    """Refuse an agent alone that leaves the scoring of its model to peers."""
+    if len(agents) == 1 and agents[0].scored_by_peers:
+        raise agents[0].error("its model must be scored by somebody: without peers it needs `own_predictions`.")
+
+
+def scored_by_peers_indices(agents: Iterable[Agent]) -> tuple[int, ...]:
+    """The places of agents that do not score their own models."""
+    return tuple(place for place, agent in enumerate(agents) if agent.scored_by_peers)
+
+
+def roster(agents: Sequence[Agent]) -> tuple[tuple[str, ...], ...]:
+    """A table of the agents, or of the first of many."""
+    lines = (
+        (one_line(agent.name), type(agent.model).__name__, f"{agent.n_rows:,}", agent.own) for agent in agents[:SHOWN]
+    )
+    return (("agent", "model", "rows", "own model scored on"), *lines)
+
+
+def listed(names: Iterable[str]) -> str:
+    """The names, or the first few of many."""
+    every = list(names)
+    return ", ".join(every[:SHOWN]) + (f" and {len(every) - SHOWN} more" if len(every) > SHOWN else "")

@@ -1,0 +1,265 @@
+"""Dealing: the part that the estimators share, from rows to agents with trained models."""
+
+import reprlib
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from degroot import partitions
+from degroot.agents.agent import Agent
+from degroot.answers.answer import Consensus
+from degroot.answers.display.words import output_names
+from degroot.collective import Collective
+from degroot.compute.tables import is_frame, take
+from degroot.consultation.settings import check_choice
+from degroot.estimators.self_scoring import SELF_SCORING, CrossFittedModel, trained
+from degroot.exceptions import InvalidInput
+from degroot.files.source import PEERS
+
+Self = TypeVar("Self", bound="Dealing")
+
+
+class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """An estimator that deals rows to agents, trains a model for each, and lets them pool."""
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        agents: Iterable[Agent] | None = None,
+        n_agents: int = 5,
+        partition: Any = "random",
+        fraction: float = 1.0,
+        self_scoring: str = "cross",
+        neighbours: float | None = None,
+        rule: str = "degroot",
+        metric: str = "euclidean",
+        kernel: str | None = None,
+        space: Any = None,
+        ridge: float | None = None,
+        guard: bool | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.agents = agents
+        self.n_agents = n_agents
+        self.partition = partition
+        self.fraction = fraction
+        self.self_scoring = self_scoring
+        self.neighbours = neighbours
+        self.rule = rule
+        self.metric = metric
+        self.kernel = kernel
+        self.space = space
+        self.ridge = ridge
+        self.guard = guard
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def from_agents(cls: type[Self], agents: Iterable[Agent], **settings: Any) -> Self:
+        """A fitted estimator from agents that have trained models; `settings` are those of `Collective`.
+
+        Examples
+        --------
+        >>> from degroot import Agent, DeGrootRegressor
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> DeGrootRegressor.from_agents(agents).predict([[3.0]]).round(2)
+        array([4.13])
+        """
+        model = cls(agents=agents, **settings)
+        model._pooled(agents)
+        model.n_features_in_ = model.agents_[0].n_features
+        if model.collective_.feature_names is not None:
+            model.feature_names_in_ = np.array(model.collective_.feature_names, dtype=object)
+        return model
+
+    @property
+    def agents_(self) -> tuple[Agent, ...]:
+        """The agents, in order."""
+        return self.collective_.agents
+
+    def transform(self, X: Any) -> Any:
+        """What every agent predicts on its own: a column for each agent, or for each agent and output or class.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from degroot import DeGrootRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = DeGrootRegressor(n_agents=2, random_state=0).fit(X, y).set_output(transform="pandas")
+        >>> model.transform(X[:2]).round(0)
+           degrootregressor_agent 1  degrootregressor_agent 2
+        0                     176.0                     174.0
+        1                     107.0                      99.0
+        """
+        beliefs = np.asarray(self._consulted(X, "beliefs").beliefs)
+        return beliefs.reshape(len(beliefs), -1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """What the columns of `transform` are called; the names of the features make no difference.
+
+        Examples
+        --------
+        >>> from degroot import DeGrootRegressor
+        >>> X = np.arange(20.0).reshape(10, 2)
+        >>> DeGrootRegressor(n_agents=2).fit(X, X[:, 0]).get_feature_names_out().tolist()
+        ['degrootregressor_agent 1', 'degrootregressor_agent 2']
+        """
+        check_is_fitted(self, "collective_")
+        outputs = output_names(self.collective_.outputs, self.collective_.classes)
+        agents = [f"{type(self).__name__.lower()}_{name}" for name in self.collective_.names]
+        names = agents if outputs is None else [f"{agent}_{output}" for agent in agents for output in outputs]
+        return np.asarray(names, dtype=object)
+
+    def _default(self) -> Any:
+        """What is trained when no estimator is given."""
+        raise NotImplementedError
+
+    def _deal(self, X: Any, y: NDArray[Any], groups: ArrayLike | None, classes: NDArray[Any] | None = None) -> None:
+        """Deal checked rows to agents, train a model for each and let them pool."""
+        check_choice("self_scoring", self.self_scoring, SELF_SCORING)
+        if self.agents is not None:
+            self._pooled(self.agents)
+            return
+        names, parts = self._parts(X, y, groups)
+        models = self._models(len(parts))
+        random = check_random_state(self.random_state)
+        seeds = [int(random.randint(np.iinfo(np.int32).max)) for _ in parts]
+        results: Sequence[CrossFittedModel] = Parallel(n_jobs=self.n_jobs)(
+            delayed(trained)(model, take(X, part), y[part], name, classes, self.self_scoring, seed)
+            for model, part, name, seed in zip(models, parts, names, seeds, strict=True)
+        )
+        alone = len(parts) == 1
+        self._pooled(
+            Agent(
+                done.model, take(X, part), y[part], name,
+                space=self.space,
+                own_predictions=None if alone and isinstance(done.own, str) and done.own == PEERS else done.own,
+                classes=classes,
+            )
+            for done, part, name in zip(results, parts, names, strict=True)
+        )  # fmt: skip
+
+    def _pooled(self, agents: Iterable[Agent]) -> None:
+        self.collective_ = Collective(
+            agents, self.neighbours, self.rule,
+            metric=self.metric, kernel=self.kernel, space=self.space, ridge=self.ridge, guard=self.guard,
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    def _consulted(self, X: Any, *fields: str) -> Consensus:
+        check_is_fitted(self, "collective_")
+        return self.collective_.consult(self._asked(X), fields=fields)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = [get_tags(model) for model in self._templates()]
+        tags.input_tags.sparse = all(tag.input_tags.sparse for tag in inner)
+        tags.input_tags.allow_nan = self.space is not None and all(tag.input_tags.allow_nan for tag in inner)
+        return tags
+
+    def _asked(self, X: Any) -> Any:
+        """Checked points to predict."""
+        checks = {"skip_check_array": True} if is_frame(X) else self._checks()
+        return validate_data(self, X, reset=False, **checks)
+
+    def _checks(self) -> dict[str, Any]:
+        """What scikit-learn should check; rows that a space turns into numbers may be anything."""
+        agents = self.collective_.agents if hasattr(self, "collective_") else ()
+        numbers = self.space is None and not (agents and all(agent.space is not None for agent in agents))
+        return {
+            "accept_sparse": "csr",
+            "dtype": [np.float64, np.float32] if numbers else None,
+            "ensure_all_finite": numbers,
+        }
+
+    def _templates(self) -> Sequence[Any]:
+        if self.estimator is None:
+            return [self._default()]
+        templates = self.estimator if isinstance(self.estimator, list | tuple) else [self.estimator]
+        for template in templates:
+            if isinstance(template, type) or not hasattr(template, "fit"):
+                raise InvalidInput(f"`estimator` must be an estimator, or a list with one per agent; got {template!r}.")
+        return templates
+
+    def _models(self, n_agents: int) -> list[Any]:
+        templates = self._templates()
+        if isinstance(self.estimator, list | tuple):
+            if len(templates) != n_agents:
+                raise InvalidInput(
+                    f"A list of estimators must have one for each of {n_agents} agents; it has {len(templates)}."
+                )
+        else:
+            templates = [templates[0]] * n_agents
+        random = check_random_state(self.random_state)
+        return [_seeded(clone(template), random) for template in templates]
+
+    def _parts(self, X: Any, y: NDArray[Any], groups: ArrayLike | None) -> tuple[list[str], list[partitions.Rows]]:
+        if groups is not None:
+            labels, parts = partitions.by_group(groups)
+            if sum(map(len, parts)) != len(y):
+                raise InvalidInput(
+                    f"`groups` must have one label for each of {len(y)} rows; it has {sum(map(len, parts))}."
+                )
+            return [str(label) for label in labels], parts
+        parts = self._dealt(X, y)
+        return [f"agent {k}" for k in range(1, len(parts) + 1)], parts
+
+    def _dealt(self, X: Any, y: NDArray[Any]) -> list[partitions.Rows]:
+        if callable(self.partition):
+            return _row_numbers(self.partition(X, y), len(y))
+        random = check_random_state(self.random_state)
+        if isinstance(self.partition, str) and self.partition == "random":
+            return partitions.random(len(y), self.n_agents, random)
+        if isinstance(self.partition, str) and self.partition == "label":
+            values: Any = _ranks(y if y.ndim == 1 else y[:, 0])
+        else:
+            values = self._feature(X)
+        return partitions.by_order(values, self.n_agents, self.fraction, random)
+
+    def _feature(self, X: Any) -> Any:
+        names = list(getattr(self, "feature_names_in_", []))
+        place = names.index(self.partition) if self.partition in names else self.partition
+        if not isinstance(place, int | np.integer) or not -X.shape[1] <= place < X.shape[1]:
+            raise InvalidInput(
+                "`partition` must be 'random', 'label', a callable or one of the features, by number or name; "
+                f"got {self.partition!r}."
+            )
+        if is_frame(X):
+            return X[X.columns[place]]
+        column = X[:, [place]]
+        return column.toarray().ravel() if hasattr(column, "toarray") else column[:, 0]
+
+
+def _row_numbers(parts: Any, n_rows: int) -> list[partitions.Rows]:
+    """The row numbers that a `partition` gave for each agent, if they are that."""
+    if not isinstance(parts, Iterable):
+        raise InvalidInput(f"`partition` must give the row numbers of each agent; got {parts!r}.")
+    rows = [np.asarray(part) for part in parts]
+    for part in rows:
+        if part.ndim != 1 or part.dtype.kind not in "iu" or not part.size or part.min() < 0 or part.max() >= n_rows:
+            given = reprlib.repr(part.tolist())
+            raise InvalidInput(f"`partition` must give each agent row numbers from 0 to {n_rows - 1}; got {given}.")
+    return rows
+
+
+def _ranks(labels: NDArray[Any]) -> NDArray[Any]:
+    """Numbers in the order of the labels, which may be strings."""
+    return labels if labels.dtype.kind in "fiub" else np.unique(labels, return_inverse=True)[1]
+
+
+def _seeded(model: Any, random: np.random.RandomState) -> Any:
+    """`model`, with a seed of its own wherever it has an open one."""
+    for name, value in sorted(model.get_params(deep=True).items()):
+        if name.split("__")[-1] == "random_state" and value is None:
+            model.set_params(**{name: int(random.randint(np.iinfo(np.int32).max))})
+    return model

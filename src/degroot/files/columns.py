@@ -1,0 +1,175 @@
+"""Columns of a data file by name. CSV, Parquet, Arrow and npz."""
+
+import difflib
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from degroot.compute.compiled import Array
+from degroot.compute.tables import told
+from degroot.exceptions import InvalidInput
+from degroot.files.csv_rows import check_header, row_ends
+from degroot.files.size_limits import Extent, check_extent
+
+Columns = dict[str, NDArray[Any]]
+TABLE, NAMES = "X", "names"  # arrays of an npz file that holds a whole table
+INDEX = "__index_level_"  # how pandas calls a column that is none
+SHOWN = 8  # names in a message
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")  # how the names of files end
+
+
+def read_columns(path: Path, labels: str | None, most: Extent | None = None) -> Columns:
+    """All columns by name; `labels` stays text, whatever it looks like. No file with more than `most` is read."""
+    readers: dict[str, Callable[[BinaryIO, Path, str | None], Columns]] = {
+        ".csv": _from_csv, **dict.fromkeys(PARQUET, _from_parquet), **dict.fromkeys(ARROW, _from_arrow),
+        ".npz": _from_npz,
+    }  # fmt: skip
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidInput(f"Rows must be in a {', '.join(readers)} file; got {path}.")
+    try:
+        if most is not None:
+            check_extent(path, most)
+        with path.open("rb") as file:
+            columns = reader(file, path, labels)
+    except InvalidInput:
+        raise
+    except OSError as error:
+        reason = error.strerror or told(error)
+        raise InvalidInput(f"Rows must be in a file that can be read; {path}: {reason}.") from error
+    except Exception as error:
+        raise InvalidInput(f"{path} must be a {path.suffix} file; {told(error)}.") from error
+    if not columns or not len(next(iter(columns.values()))):
+        raise InvalidInput(f"{path} must hold at least one row; it has none.")
+    return columns
+
+
+def _from_csv(file: BinaryIO, path: Path, labels: str | None) -> Columns:
+    if not path.stat().st_size:
+        raise InvalidInput(f"{path} must hold at least one row; it is empty.")
+    check_header(path)
+    deque(row_ends(path), 0)  # which refuses a quote that is never closed
+    options = pyarrow.csv.ConvertOptions(column_types={} if labels is None else {labels: pa.string()})
+    return _from_table(pyarrow.csv.read_csv(file, convert_options=options), path)
+
+
+def _from_parquet(file: BinaryIO, path: Path, _labels: str | None) -> Columns:
+    return _from_table(pyarrow.parquet.read_table(file), path)
+
+
+def _from_arrow(file: BinaryIO, path: Path, _labels: str | None) -> Columns:
+    try:
+        return _from_table(pa.ipc.open_file(file).read_all(), path)
+    except pa.ArrowInvalid:  # the form of streams
+        file.seek(0)
+        return _from_table(pa.ipc.open_stream(file).read_all(), path)
+
+
+def _from_table(table: pa.Table, path: Path) -> Columns:
+    names = [name for name in table.column_names if not name.startswith(INDEX)]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise twice(path, name)
+    return {name: _as_array(table.column(name)) for name in names}
+
+
+def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return np.asarray(column.to_numpy())
+
+
+def _from_npz(file: BinaryIO, path: Path, _labels: str | None) -> Columns:
+    archive = np.load(file, allow_pickle=False)
+    if not hasattr(archive, "files"):
+        raise InvalidInput(f"{path} must hold named arrays; it holds a single one.")
+    arrays = {name: np.asarray(archive[name]) for name in archive.files}
+    columns = _spread(arrays, path) if arrays.get(TABLE, np.zeros(0)).ndim == 2 else arrays
+    lengths = {name: len(column) if column.ndim else 0 for name, column in columns.items()}
+    for name, column in columns.items():
+        if column.ndim != 1 or lengths[name] != next(iter(lengths.values())):
+            raise InvalidInput(
+                f"The arrays of {path} must be columns of the same length, or {TABLE!r} with one row for each entry of "
+                f"the others; the shape of {name!r} is {column.shape}."
+            )
+    return columns
+
+
+def _spread(arrays: Columns, path: Path) -> Columns:
+    """The columns of a table of features and those of its target."""
+    table = arrays[TABLE]
+    width = table.shape[1]
+    names = [str(name) for name in arrays.get(NAMES, np.array([f"x{k}" for k in range(width)]))]
+    if not len(set(names)) == len(names) == width:
+        raise InvalidInput(
+            f"{NAMES!r} in {path} must hold a name of its own for each of {width} features; got {listed(names)}."
+        )
+    columns = dict(zip(names, table.T, strict=True))
+    for name, array in arrays.items():
+        if name not in (TABLE, NAMES):
+            several = array.ndim == 2 and array.shape[1] > 1
+            parts = {f"{name}{k}": part for k, part in enumerate(array.T)} if several else {name: array.reshape(-1)}
+            columns |= parts
+    return columns
+
+
+def numbers(columns: Columns, names: Sequence[str], path: Path, *, gaps: bool = False) -> Array:
+    """These columns as finite numbers, (m, d); with `gaps` also NaN."""
+    table = np.empty((len(columns[names[0]]), len(names)))
+    for k, name in enumerate(names):
+        column = columns[name]
+        if column.dtype.kind not in "fiub":
+            raise InvalidInput(f"Column {name!r} of {path} must hold numbers; {_first_text(column)}.")
+        table[:, k] = column
+    strange = np.isinf(table) if gaps else ~np.isfinite(table)
+    if strange.any():
+        row, k = (int(place) for place in np.argwhere(strange)[0])
+        value = "missing or NaN" if np.isnan(table[row, k]) else table[row, k]
+        raise InvalidInput(f"Column {names[k]!r} of {path} must be finite; row {row} is {value}.")
+    return table
+
+
+def _first_text(column: NDArray[Any]) -> str:
+    if column.dtype.kind not in "OUS":
+        return f"it holds {column.dtype}"
+    strange = [row for row, value in enumerate(column.tolist()) if not _is_number(value)]
+    texts = [row for row in strange if column[row] is not None]
+    if texts:
+        return f"row {texts[0]} is {str(column[texts[0]])!r}"
+    return f"row {strange[0]} is missing" if strange else "it holds text"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def absent(path: Path, name: str, names: Iterable[str]) -> InvalidInput:
+    """The error that a column is missing."""
+    known = list(names)
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"its columns are {listed(known)}."
+    return InvalidInput(f"{path} must have the column {name!r}; it has none: {hint}")
+
+
+def twice(where: Path | str, name: str, verb: str = "is") -> InvalidInput:
+    """The error that there are two columns of one name."""
+    return InvalidInput(f"The columns of {where} must have different names; {name!r} {verb} there twice.")
+
+
+def listed(names: Any) -> str:
+    """The first few of them."""
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:SHOWN]) + (f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else "")

@@ -1,0 +1,1 @@
+"""Neighbourhoods in sets of rows too large to copy."""

@@ -1,0 +1,1 @@
+"""Answers to questions put to this node."""

@@ -1,0 +1,45 @@
+"""The configuration of a node: one TOML file."""
+
+from degroot.files import DataSource
+from degroot.models import ModelSource
+from degroot.node.config.entries import (
+    ASK,
+    CALIBRATE,
+    CLIENT_RIGHTS,
+    ON_DEMAND,
+    OPINION,
+    QUERY,
+    RIGHTS,
+    Client,
+    Configuration,
+    IdentityFiles,
+    Limits,
+    NodeSettings,
+    Page,
+    Peer,
+    Timing,
+)
+from degroot.node.config.reading import LISTEN, read, template
+
+__all__ = [
+    "ASK",
+    "CALIBRATE",
+    "CLIENT_RIGHTS",
+    "LISTEN",
+    "ON_DEMAND",
+    "OPINION",
+    "QUERY",
+    "RIGHTS",
+    "Client",
+    "Configuration",
+    "DataSource",
+    "IdentityFiles",
+    "Limits",
+    "ModelSource",
+    "NodeSettings",
+    "Page",
+    "Peer",
+    "Timing",
+    "read",
+    "template",
+]

@@ -1,0 +1,180 @@
+"""Inspection: all that a configuration says, tried out without starting the node."""
+
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from degroot import files, models
+from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.files.addresses import check_loopback, split
+from degroot.files.atomic import PRIVATE, make_folder
+from degroot.node.config.entries import Configuration, Peer
+from degroot.node.errors import from_rpc
+from degroot.node.protocol.description import described, differing
+from degroot.node.protocol.tensors import PROTOCOL
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.scoring.load import seated_with
+from degroot.node.scoring.scored_agent import ScoredAgent
+from degroot.node.server.access import NAME
+from degroot.node.server.lock import is_locked
+from degroot.node.tls import identity
+
+
+def check_security(configuration: Configuration, insecure_loopback: bool) -> None:
+    """Refuse a node that others could mistake for another, or read along with."""
+    if insecure_loopback:
+        check_loopback([configuration.listen, *(peer.address for peer in configuration.peers)])
+    elif configuration.identity is None:
+        raise InvalidInput(
+            f"{configuration.path} must have a table [identity]; without TLS a node runs only with --insecure-loopback."
+        )
+    else:
+        identity.check(configuration.identity, configuration.name)
+
+
+def secured(configuration: Configuration, insecure_loopback: bool) -> Configuration:
+    """The configuration as it is run: without an identity where TLS is left out."""
+    check_security(configuration, insecure_loopback)
+    return replace(configuration, identity=None) if insecure_loopback else configuration
+
+
+OK, WARNING, FAILED = "ok", "warning", "failed"
+LOOPBACK = "127.0.0.1"
+HASTY_SECONDS = 2.0  # to wait for peers when a node starts
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """How one check came out."""
+
+    what: str
+    outcome: str  # OK, WARNING or FAILED
+    told: str
+
+
+def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle: bool) -> Iterator[CheckFinding]:
+    """Check one thing after the other, whatever the others come to."""
+    if insecure_loopback:
+        configuration = replace(configuration, identity=None)
+    peers, clients = len(configuration.peers), len(configuration.clients)
+    yield CheckFinding("configuration", OK, f"{configuration.name!r}, {peers} peers, {clients} clients")
+    yield _found("identity", lambda: _check_identity(configuration, insecure_loopback))
+    if configuration.identity is not None and _readable_by_others(configuration.identity.key):
+        yield CheckFinding("key", WARNING, f"{configuration.identity.key} can be read by others; chmod 600 mends that")
+    rows: list[files.Rows] = []
+    yield _found("data", lambda: _check_data(configuration, rows))
+    seats: list[ScoredAgent] = []
+    yield _found("model", lambda: _check_model(configuration, rows, unsafe_pickle, seats))
+    if is_locked(configuration.state):
+        yield CheckFinding("port", OK, f"this node is running, on {configuration.listen}")
+    else:
+        yield _found("port", lambda: _check_port(*split(configuration.listen, first_port=0)))
+        if configuration.metrics_port is not None:
+            port = configuration.metrics_port
+            yield _found("metrics port", lambda: _check_port(LOOPBACK, port))
+        if configuration.page is not None:
+            page = configuration.page
+            yield _found("page port", lambda: _check_port(page.host, page.port))
+    yield _found("state", lambda: f"{make_folder(configuration.state, mode=PRIVATE)} can be written")
+    mine = described(configuration, seats[0].agent, seats[0].feature_names) if seats else None
+    for peer in configuration.peers:
+        yield _reached(configuration, peer, mine)
+
+
+def _check_identity(configuration: Configuration, insecure_loopback: bool) -> str:
+    check_security(configuration, insecure_loopback)
+    if configuration.identity is None:
+        return "none, on loopback only"
+    expires = identity.check(configuration.identity, configuration.name)
+    return f"{configuration.identity.certificate} is for {configuration.name!r} until {expires:%Y-%m-%d %H:%M} UTC"
+
+
+def _readable_by_others(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & 0o077)
+    except OSError:
+        return False  # that it is not there is told elsewhere
+
+
+def _found(what: str, check: Callable[[], str]) -> CheckFinding:
+    try:
+        return CheckFinding(what, OK, check())
+    except DeGrootError as error:
+        return CheckFinding(what, FAILED, str(error))
+
+
+def _check_data(configuration: Configuration, rows: list[files.Rows]) -> str:
+    source = configuration.data
+    rows.append(files.load(source))
+    m, d = rows[0].X.shape
+    return f"{source.file} holds {m} rows of {d} features and {', '.join(map(repr, source.target))}"
+
+
+def _check_model(
+    configuration: Configuration, rows: list[files.Rows], unsafe_pickle: bool, seats: list[ScoredAgent]
+) -> str:
+    if not rows:
+        version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)[1]
+        return f"version {version} could be opened; there are no rows to try it on"
+    seats.append(seated_with(configuration, rows[0], unsafe_pickle=unsafe_pickle))
+    return f"version {seats[0].version} answers for these rows"
+
+
+def _check_port(host: str, port: int) -> str:
+    """The port has to be free on an address of this machine."""
+    try:
+        kind, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with closing(socket.socket(kind, socket.SOCK_STREAM)) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(place)
+    except OSError as error:
+        raise InvalidInput(f"The node must be able to listen on {host}:{port}; {error.strerror}.") from error
+    return f"{host}:{port} is free"
+
+
+def check_peers(configuration: Configuration, seat: ScoredAgent) -> None:
+    """Refuse to start where no peer is alike and at least half of all are not: then it is this node's mistake.
+
+    A single peer with other features or settings, the first that could be reached, is only left out.
+    """
+    mine = described(configuration, seat.agent, seat.feature_names)
+    hasty = replace(configuration, timing=replace(configuration.timing, deadline_seconds=HASTY_SECONDS))
+    with ThreadPoolExecutor(max(1, len(configuration.peers))) as pool:
+        found = list(pool.map(lambda peer: _reached(hasty, peer, mine), configuration.peers))
+    answered = [each for each in found if each.outcome != WARNING]
+    if 2 * len(answered) >= len(found) > 0 and all(each.outcome == FAILED for each in answered):
+        raise InvalidInput(f"A node must be like its peers; {answered[0].what} at {answered[0].told}")
+
+
+def _reached(configuration: Configuration, peer: Peer, mine: v1.Description | None) -> CheckFinding:
+    """Whether a peer answers, which it need not yet, and whether it has the same features, which it must."""
+    what, seconds = f"peer {peer.name}", configuration.timing.deadline_seconds
+    metadata = ((NAME, configuration.name),) if configuration.identity is None else ()
+    try:
+        with _channel(configuration, peer) as channel:
+            stub: Any = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
+            theirs = stub.Describe(v1.DescribeRequest(protocol=PROTOCOL), timeout=seconds, metadata=metadata)
+    except grpc.RpcError as error:
+        return CheckFinding(what, WARNING, f"{peer.address}: {from_rpc(peer.name, error, seconds).reason}")
+    except InvalidInput:
+        return CheckFinding(what, WARNING, "not tried, for want of a certificate")
+    if mine is None:
+        return CheckFinding(what, OK, f"{peer.address} answers")
+    difference = differing(mine, theirs, peer.name)
+    if difference is not None:
+        return CheckFinding(what, FAILED, f"{peer.address}: {difference}.")
+    return CheckFinding(what, OK, f"{peer.address} answers, and has the same features and settings")
+
+
+def _channel(configuration: Configuration, peer: Peer) -> Any:
+    if configuration.identity is None:
+        return grpc.insecure_channel(peer.address)
+    credentials = identity.channel_credentials(configuration.identity)
+    return grpc.secure_channel(peer.address, credentials, [("grpc.ssl_target_name_override", peer.name)])

@@ -1,0 +1,1 @@
+"""Prediction intervals between nodes."""

@@ -1,0 +1,141 @@
+"""The application: all that the page answers, and how it complains."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import uvicorn
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
+
+from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.node.answering.answering import Answering
+from degroot.node.config import Page
+from degroot.node.page.answers import Archive
+from degroot.node.page.assets import Assets
+from degroot.node.page.auth import AccessMiddleware, NoToken, made, with_token
+from degroot.node.page.downloads import KINDS
+from degroot.node.page.encoding import refusal
+from degroot.node.page.events import Live
+from degroot.node.page.jobs import JobQueue
+from degroot.node.page.ledger_totals import LedgerTotals
+from degroot.node.page.overview import Overview, features
+from degroot.node.page.requests import TooMuch
+from degroot.node.page.routes.answers import NotThere, answer_routes, row_routes
+from degroot.node.page.routes.ask import ask_routes
+from degroot.node.page.routes.node import audit_routes, live_routes, trust_routes
+from degroot.node.page.routes.pages import Views, view_routes
+from degroot.node.records.recent import Recent
+
+DATA = ("/api/", "/events")  # how paths begin that people do not look at
+LEVEL = 4  # of packing: small enough, and quick
+NOT_PACKED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, KINDS["parquet"])
+STATUS: dict[type[DeGrootError], int] = {NoToken: 401, NotThere: 404, TooMuch: 413}  # of complaints; others are 400
+
+
+def application(views: Views, routers: Iterable[APIRouter], log: Any) -> AccessMiddleware:
+    """The page with these routes."""
+    app = FastAPI(title="degroot", docs_url=None, redoc_url=None, openapi_url=None)
+    for router in routers:
+        app.include_router(router)
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=LEVEL, exclude_content_types=NOT_PACKED)
+    _complain(app, views)
+    return AccessMiddleware(app, log)
+
+
+def _complain(app: FastAPI, views: Views) -> None:
+    """Whatever goes wrong is one line: as JSON, or for those who look at a page, as a page."""
+
+    def told(request: Request, status: int, message: str) -> Response:
+        if request.url.path.startswith(DATA):
+            return refusal(status, message)
+        return views.error(status, message)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        message = "There is nothing at this address." if error.status_code == 404 else str(error.detail)
+        return told(request, error.status_code, message)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        came = repr(str(first.get("input"))[:100])
+        return told(request, 400, f"`{first['loc'][-1]}` does not fit: {first['msg']}; got {came}.")
+
+    @app.exception_handler(DeGrootError)
+    async def mistaken(request: Request, error: DeGrootError) -> Response:
+        return told(request, STATUS.get(type(error), 400), str(error))
+
+
+CONNECTIONS = 200
+PATIENCE = 2  # seconds for replies that are being sent when the node stops
+BACKLOG = 128
+
+
+def bound(page: Page) -> socket.socket:
+    """A socket for the page, on a port that is free."""
+    family = socket.AF_INET6 if ":" in page.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # said so, asyncio sends at once
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((page.host, page.port))
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        raise InvalidInput(f"`page.port` must be free; {page.host}:{page.port}: {error.strerror}.") from error
+    return listening
+
+
+class Serving:
+    """The page while it is there."""
+
+    def __init__(self, live: Live, desk: JobQueue, server: uvicorn.Server, task: asyncio.Task[None]) -> None:
+        self._live, self._desk, self._server, self._task = live, desk, server, task
+
+    async def close(self) -> None:
+        """Send what is being sent, and go."""
+        self._live.close()
+        await self._desk.close()
+        self._server.should_exit = True
+        await self._task
+
+
+def serve(answering: Answering, recent: Recent, listening: socket.socket, log: Any) -> Serving:
+    """Begin to serve the page of a node."""
+    circle, configuration = answering.circle, answering.circle.configuration
+    live = Live(Overview(circle, recent), LedgerTotals(configuration.ledger), log)
+    archive = Archive(configuration.state)
+    desk, assets = JobQueue(answering, archive, log), Assets()
+    views, admitted = Views(configuration.name, assets), with_token(made(configuration.state))
+    routers = (
+        view_routes(views, assets),
+        live_routes(live),
+        trust_routes(circle, recent),
+        audit_routes(configuration.ledger, live),
+        ask_routes(desk, admitted, features(circle)),
+        answer_routes(desk, archive, admitted),
+        row_routes(desk, archive),
+    )
+    server = _Server(_settings(application(views, routers, log)))
+    return Serving(live, desk, server, asyncio.create_task(server.serve([listening])))
+
+
+def _settings(app: AccessMiddleware) -> uvicorn.Config:
+    """A server that is as quiet as the node around it."""
+    return uvicorn.Config(
+        app, http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
+        log_level="critical", server_header=False, timeout_graceful_shutdown=PATIENCE, limit_concurrency=CONNECTIONS,
+    )  # fmt: skip
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the node."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,0 +1,177 @@
+"""The desk: questions that come through the page are answered in the background, batch by batch.
+
+They are the node's own, asked and recorded as ``degroot ask`` would in its name.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from degroot.answers.answer import FIELDS, Consensus
+from degroot.answers.flags import MISSING
+from degroot.compute.compiled import Array
+from degroot.exceptions import DeGrootError
+from degroot.node.answering.answering import Answering
+from degroot.node.answering.ask_peers import NodeQuestion
+from degroot.node.answering.merge_batches import Replies, bounds
+from degroot.node.answering.modes import SOLVE
+from degroot.node.client import BATCH
+from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
+from degroot.node.page.overview import classes, features
+from degroot.node.page.requests import Inquiry, TooMuch
+from degroot.node.pooling.coordinator import Until
+from degroot.node.protocol.tensors import PROTOCOL, tensor
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.records.ledger import IN
+from degroot.node.server.service import encoded
+from degroot.node.server.threads import run_in_thread
+
+
+@dataclass(slots=True)
+class Work:
+    """A question that is being answered, or could not be."""
+
+    id: str
+    at: float  # seconds since 1970
+    inquiry: Inquiry
+    done: int = 0  # rows
+    error: str | None = None
+    ended: float | None = None  # when; None: it is still at work
+
+    @property
+    def status(self) -> str:
+        """How it stands."""
+        return WORKING if self.error is None else FAILED
+
+    def summary(self) -> dict[str, Any]:
+        """What there is to say of it."""
+        terms, total = self.inquiry.terms, len(self.inquiry.points)
+        return self.entry() | {
+            "done": self.done, "total": total, "error": self.error, "guard": terms.guard, "coverage": terms.coverage,
+            "ignored": list(self.inquiry.ignored), "seconds": round((self.ended or time.time()) - self.at, 3),
+            "rounds": None, "missing": [], "flags": [],
+        }  # fmt: skip
+
+    def entry(self) -> dict[str, Any]:
+        """Its line in a list of answers."""
+        inquiry = self.inquiry
+        return entry(self.id, self.at, inquiry.source, len(inquiry.points), inquiry.terms.way, self.status)
+
+
+AT_WORK = 4  # questions at a time
+TRUST, NUMBERS = 4_000_000, 20_000_000  # of one answer: numbers of trust, without which it can do, and others
+UNTIL = Until(1e-9, 1000)  # as of `degroot ask`
+
+
+class JobQueue:
+    """Takes questions and works on a few at a time; what is done is in the archive."""
+
+    def __init__(self, answering: Answering, archive: Archive, log: Any) -> None:
+        self._answering, self._circle, self._archive, self._log = answering, answering.circle, archive, log
+        self._works: OrderedDict[str, Work] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, inquiry: Inquiry) -> Work:
+        """Begin to answer."""
+        if len(self._tasks) >= AT_WORK:
+            raise TooMuch(f"The page works on at most {AT_WORK} questions at a time; this is one more.")
+        self._check_size(inquiry)
+        work = Work(new_id(), time.time(), inquiry)
+        self._works[work.id] = work
+        task = asyncio.create_task(self._work(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        while len(self._works) > KEPT:
+            self._works.popitem(last=False)
+        return work
+
+    def find(self, id_: str) -> Work | None:
+        """The question with this id, unless it is answered."""
+        return self._works.get(id_)
+
+    def summary(self, work: Work) -> dict[str, Any]:
+        """What there is to say of a question that is not answered."""
+        circle = self._circle
+        return work.summary() | {
+            "rule": circle.configuration.collective.rule, "features": features(circle), "names": list(circle.names),
+            "outputs": circle.scores.seat.agent.outputs, "classes": classes(circle),
+        }  # fmt: skip
+
+    def entries(self) -> list[dict[str, Any]]:
+        """A line for each question that is not answered, the newest first."""
+        return [work.entry() for work in reversed(self._works.values())]
+
+    async def close(self) -> None:
+        """Give up what is at work."""
+        for task in (left := list(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _work(self, work: Work) -> None:
+        try:
+            answer = await self._answer(work)
+            await run_in_thread(False, self._archive.save, answer)
+            self._works.pop(work.id, None)
+        except DeGrootError as error:
+            work.error = str(error)
+        except asyncio.CancelledError:
+            work.error = "The node was stopped before this was answered."
+            raise
+        except Exception as error:  # a mistake of ours: the node goes on
+            work.error = f"The page has failed ({type(error).__name__}); the node's log says why."
+            self._log.exception("a question through the page has failed")
+        finally:
+            work.ended = time.time()
+
+    async def _answer(self, work: Work) -> Answer:
+        begun, inquiry, rule = time.perf_counter(), work.inquiry, self._circle.configuration.collective.rule
+        names = tuple(features(self._circle))
+        me, terms = self._circle.configuration.name, inquiry.terms
+        with self._answering.remembered(me, terms.way, len(inquiry.points)) as missing:
+            consensus = await self._consensus(work)
+            missing.update(flag.agent for flag in consensus.flags if flag.kind == MISSING)
+        return Answer(
+            work.id, work.at, time.perf_counter() - begun, inquiry.source, terms, rule, names, inquiry.ignored,
+            inquiry.points, consensus,
+        )  # fmt: skip
+
+    async def _consensus(self, work: Work) -> Consensus:
+        """The batches' answers, put together as a client would."""
+        agent, coverage = self._circle.scores.seat.agent, work.inquiry.terms.coverage
+        classes = () if agent.classes is None else tuple(repr(each) for each in agent.classes.tolist())
+        fields, points = self._fields(work.inquiry), work.inquiry.points
+        replies = Replies([*fields, *bounds(coverage, classes)], agent.outputs)
+        for start in range(0, len(points), BATCH):
+            batch = points[start : start + BATCH]
+            replies.add(await self._asked(batch, work.inquiry, fields))
+            work.done = start + len(batch)
+        known, about = self._circle.names, {"coverage": coverage, "classes": classes}
+        return await run_in_thread(False, lambda: replies.consensus(known, **about))
+
+    async def _asked(self, batch: Array, inquiry: Inquiry, fields: list[str]) -> v1.Answer:
+        """The answer to one batch, recorded before it is shown."""
+        me, seat, terms = self._circle.configuration.name, self._circle.scores.seat, inquiry.terms
+        question = NodeQuestion(batch, fields, seat.guarded and terms.guard, terms.coverage)
+        request = v1.ConsultRequest(protocol=PROTOCOL, points=tensor(batch), fields=fields, way=terms.way)
+        answered = await self._answering.part(question, None if terms.way == SOLVE else UNTIL)
+        reply = encoded(answered, seat.agent.outputs)
+        sizes = (len(batch), reply.ByteSize(), request.ByteSize())  # as if it had come over the network
+        self._circle.wiring.ledger.record(me, "consult", IN, *sizes)
+        self._circle.wiring.metrics.exchanged(me, "consult", IN, *sizes)
+        return reply
+
+    def _fields(self, inquiry: Inquiry) -> list[str]:
+        """All that can be shown: trust only by solving, and where it is not too much."""
+        trust = len(inquiry.points) * len(self._circle.names) ** 2
+        hidden = inquiry.terms.way != SOLVE or trust > TRUST
+        return [name for name in FIELDS if name != "trust" or not hidden]
+
+    def _check_size(self, inquiry: Inquiry) -> None:
+        M, d = inquiry.points.shape
+        K, Q = len(self._circle.names), self._circle.scores.seat.outputs
+        most = max(1, NUMBERS // (d + 4 * Q + K * (1 + 2 * Q)))
+        if most < M:
+            told = f"{K} nodes, {d} features and {Q} outputs"
+            raise TooMuch(f"With {told} the page takes at most {most} rows; {M} came. `degroot ask` takes more.")

@@ -1,0 +1,45 @@
+"""Asking: the route by which questions come."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from degroot.node.answering.modes import SOLVE
+from degroot.node.page.encoding import KIND, reply
+from degroot.node.page.jobs import JobQueue
+from degroot.node.page.requests import FILE_BYTES, FORM_BYTES, AskTerms, Inquiry, TooMuch, filed, typed
+from degroot.node.server.threads import run_in_thread
+
+
+def ask_routes(desk: JobQueue, admitted: Any, features: list[str]) -> APIRouter:
+    """Questions."""
+    router = APIRouter(prefix="/api")
+
+    @router.post("/ask", dependencies=[admitted])
+    async def ask(
+        request: Request, filename: str = "", way: str = SOLVE, guard: bool = True, coverage: float | None = None
+    ) -> Response:
+        work = desk.take(await _inquiry(request, filename, AskTerms(way, guard, coverage), features))
+        return reply({"id": work.id, "url": f"/answers/{work.id}"}, 202)
+
+    return router
+
+
+async def _inquiry(request: Request, filename: str, terms: AskTerms, features: list[str]) -> Inquiry:
+    """What is asked: rows as JSON, with their terms, or a file."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == KIND:
+        return await run_in_thread(False, typed, await _body(request, FORM_BYTES), features)
+    terms.checked()
+    return await run_in_thread(False, filed, await _body(request, FILE_BYTES), filename, kind, terms, features)
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """What was sent, unless that is more than so many bytes."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise TooMuch(f"At most {most} bytes are taken here; more came. `degroot ask` takes more.")
+        parts.append(part)
+    return b"".join(parts)

@@ -1,0 +1,276 @@
+"""Links: the way to one peer, and what is known of it."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from grpc import StatusCode
+from tritonclient.grpc import service_pb2_grpc
+
+from degroot.compute.compiled import Array
+from degroot.exceptions import DeGrootError
+from degroot.node.config import OPINION, Limits, Peer
+from degroot.node.errors import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
+from degroot.node.peers.retry import retry_when_limited
+from degroot.node.protocol.tensors import PROTOCOL
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.records.ledger import OUT, Ledger
+from degroot.node.records.metrics import Metrics
+from degroot.node.server import model_service
+from degroot.node.server.access import NAME
+
+
+class OpinionStream:
+    """An open stream. After a failure, or when nobody waited for the reply, it has to be ended."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    @property
+    def over(self) -> bool:
+        """Whether the peer has closed it: nothing can be sent any more."""
+        return bool(self._call.done())
+
+    async def ask(self, question: v1.Question) -> v1.OpinionReply:
+        """Put a question, and wait for the opinion."""
+        try:
+            await self._call.write(question)
+            reply: v1.OpinionReply = await self._call.read()
+        except asyncio.InvalidStateError:  # the stream ended before it was written to
+            raise await self._ending() from None
+        if reply is grpc.aio.EOF:
+            raise await self._ending()
+        return reply
+
+    def end(self) -> None:
+        """Ask nothing more."""
+        self._call.cancel()
+
+    async def _ending(self) -> grpc.RpcError:
+        code, details = await self._call.code(), await self._call.details()
+        if code is grpc.StatusCode.OK:
+            code, details = grpc.StatusCode.UNAVAILABLE, "connection lost"
+        return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
+
+
+KEPT = 60  # answers
+
+
+class Latency:
+    """The last answers of a peer."""
+
+    __slots__ = ("_seconds", "seen")
+
+    def __init__(self) -> None:
+        self._seconds: deque[float] = deque(maxlen=KEPT)
+        self.seen: float | None = None  # seconds since 1970
+
+    def took(self, seconds: float) -> None:
+        """It has just answered, after so long."""
+        self._seconds.append(seconds)
+        self.seen = time.time()
+
+    @property
+    def seconds(self) -> Sequence[float]:
+        """How long the last answers took, the newest at the end."""
+        return tuple(self._seconds)
+
+
+REHEARSAL = "rehearsal"  # what a question is called whose points are rows of the one who asks
+SPARE = 4  # streams that are kept open while nothing is asked
+
+
+@dataclass(frozen=True, slots=True)
+class LinkContext:
+    """What all links of a node have in common."""
+
+    me: str
+    credentials: Any  # None: without TLS, on loopback only
+    limits: Limits
+    deadline: float  # seconds
+    ledger: Ledger
+    metrics: Metrics
+
+    def record(self, peers: Sequence[str], kind: str, rows: int, sent: int) -> None:
+        """Record what is about to leave; if that cannot be, it stays. (What peers send back is in their records.)"""
+        self.ledger.record_all(peers, kind, OUT, rows, sent, 0)
+        for peer in peers:
+            self.metrics.exchanged(peer, kind, OUT, rows, sent, 0)
+
+    def channel(self, peer: Peer) -> grpc.aio.Channel:
+        """A channel to a peer whose certificate has to have its name."""
+        options: list[tuple[str, Any]] = [
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", self.limits.message_bytes),
+            ("grpc.initial_reconnect_backoff_ms", 200),
+            ("grpc.max_reconnect_backoff_ms", 2000),
+            ("grpc.keepalive_time_ms", 30_000),
+            ("grpc.enable_retries", 0),
+        ]
+        if self.credentials is None:
+            return grpc.aio.insecure_channel(peer.address, options)
+        options.append(("grpc.ssl_target_name_override", peer.name))
+        return grpc.aio.secure_channel(peer.address, self.credentials, options)
+
+
+def kind_of(question: v1.Question) -> str:
+    """What a question is called in ledgers."""
+    return REHEARSAL if question.rehearsal else OPINION
+
+
+class Link:
+    """One peer: its channel, what it last said of itself, and whether it can be asked."""
+
+    def __init__(self, peer: Peer, wiring: LinkContext) -> None:
+        self.peer, self._wiring = peer, wiring
+        self._channel = wiring.channel(peer)
+        self._collective = collective_pb2_grpc.CollectiveStub(self._channel)  # type: ignore[no-untyped-call]
+        self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        self._free: list[OpinionStream] = []  # open streams on which nothing is asked now
+        self._asking = asyncio.Semaphore(max(1, wiring.limits.concurrent_calls // 2))  # the peer's limits are like ours
+        self.description: v1.Description | None = None
+        self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
+        self.setback: DeGrootError | None = None  # why its model could not be scored when that was last tried
+        self.progress = 0.0  # of calibration
+        self.pace = Latency()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The peer's name."""
+        return self.peer.name
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it cannot be asked now, if it cannot."""
+        return None if self.fault is None else self.fault.reason
+
+    @property
+    def version(self) -> str:
+        """Of the peer's model, when it was last heard of."""
+        return "" if self.description is None else self.description.model_version
+
+    async def describe(self, accept: Callable[[v1.Description], None]) -> None:
+        """Ask the peer who it is; `accept` raises if it cannot take part."""
+        request = v1.DescribeRequest(protocol=PROTOCOL)
+        self._record("describe", 0, request.ByteSize())
+        begun = time.perf_counter()
+        try:
+            description = await self._call(self._collective.Describe, request)
+            self.pace.took(time.perf_counter() - begun)
+            accept(description)
+        except PeerError as error:
+            self.fault = error
+            raise
+        self.description, self.fault = description, None
+
+    async def opinion(self, question: v1.Question) -> v1.OpinionReply:
+        """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
+        seconds = self._wiring.deadline
+        try:
+            async with asyncio.timeout(seconds), self._asking:
+                begun = time.perf_counter()
+                reply = await self._conversed(question)
+                self.pace.took(time.perf_counter() - begun)
+        except TimeoutError:
+            raise self._troubled(late(self.name, seconds)) from None
+        except asyncio.CancelledError as error:
+            raise left(self.name, error) from error
+        except grpc.RpcError as error:
+            failure, call = from_rpc(self.name, error, seconds), _as_any(error)
+            raise failure if call.code() is StatusCode.RESOURCE_EXHAUSTED else self._troubled(failure) from error
+        if reply.fault:
+            raise PeerRefused(self.name, f"has no opinion: {reply.fault[:300]}")
+        return reply
+
+    async def infer(self, points: Array, version: str) -> Any:
+        """What the peer's model says of points; where that is over a limit, a little later."""
+        request = model_service.request(self.name, version, points)
+
+        async def once() -> Any:
+            self._record(model_service.MODEL_QUERY, len(points), request.ByteSize())
+            return await self._call(self._model.ModelInfer, request)
+
+        return await retry_when_limited(once)
+
+    def pool(self) -> Any:
+        """A stream for pooling with the peer."""
+        return self._collective.Pool(metadata=self._metadata())
+
+    def pooled(self, rows: int, sent: int) -> None:
+        """Record what is about to be sent in pooling."""
+        self._record("pool", rows, sent)
+
+    async def close(self) -> None:
+        """Hang up."""
+        self._closed = True
+        self._end_all()
+        await self._channel.close()
+
+    async def _conversed(self, question: v1.Question) -> v1.OpinionReply:
+        """The reply over a stream that is free; or over a new one, where the peer has closed it for its silence."""
+        free = self._spare()
+        if free is not None:
+            with suppress(grpc.RpcError):
+                return await self._asked(free, question)
+            self._record(kind_of(question), question.points.shape[0], question.ByteSize())  # it is sent again
+        if self._closed:
+            raise PeerUnreachable(self.name, LEFT)
+        return await self._asked(OpinionStream(self._collective.Opinion(metadata=self._metadata())), question)
+
+    def _spare(self) -> OpinionStream | None:
+        """A stream that is still open, if there is one; those that are not are forgotten."""
+        while self._free:
+            conversation = self._free.pop()
+            if not conversation.over:
+                return conversation
+        return None
+
+    async def _asked(self, conversation: OpinionStream, question: v1.Question) -> v1.OpinionReply:
+        try:
+            reply = await conversation.ask(question)
+            if reply.id != question.id:
+                raise BadReply(self.name, f"answers question {reply.id}, not {question.id}")
+        except BaseException:
+            conversation.end()
+            raise
+        if len(self._free) < SPARE and not self._closed:
+            self._free.append(conversation)
+        else:
+            conversation.end()
+        return reply
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        seconds = self._wiring.deadline
+        try:
+            return await method(request, timeout=seconds, metadata=self._metadata())
+        except grpc.RpcError as error:
+            raise from_rpc(self.name, error, seconds) from error
+        except asyncio.CancelledError as error:
+            raise left(self.name, error) from error
+
+    def _troubled(self, error: PeerError) -> PeerError:
+        self.fault = error
+        self._end_all()
+        return error
+
+    def _end_all(self) -> None:
+        while self._free:
+            self._free.pop().end()
+
+    def _record(self, kind: str, rows: int, sent: int) -> None:
+        self._wiring.record([self.name], kind, rows, sent)
+
+    def _metadata(self) -> Sequence[tuple[str, str]]:
+        return ((NAME, self._wiring.me),) if self._wiring.credentials is None else ()
+
+
+def _as_any(error: Any) -> Any:
+    """A failed call: its type does not say that it has a code."""
+    return error

@@ -1,0 +1,179 @@
+"""The circle: all peers of a node, followed as they come, go, restart and change their models."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from degroot.compute.compiled import Array
+from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.node.config import Configuration
+from degroot.node.errors import LEFT, PeerError, PeerRefused, PeerUnreachable
+from degroot.node.intervals.leave_one_out import Rehearsed
+from degroot.node.peers.link import Link, LinkContext
+from degroot.node.peers.quorum import Membership, settle
+from degroot.node.protocol.calibration import CalibrationSummary
+from degroot.node.protocol.description import described, differing
+from degroot.node.protocol.models import listed
+from degroot.node.protocol.opinion import Opinion
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.records.metrics import Metrics
+from degroot.node.scoring.calibrated import CalibratedScores
+from degroot.node.scoring.on_demand import OnDemand
+from degroot.node.server.threads import run_model_in_thread
+from degroot.rules.rules import MOMENTS
+
+READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"
+
+
+class Peers:
+    """A node's peers: who can be asked, and whose models are scored."""
+
+    def __init__(
+        self, configuration: Configuration, wiring: LinkContext, scores: CalibratedScores | OnDemand, log: Any
+    ) -> None:
+        self.configuration, self.wiring, self.scores = configuration, wiring, scores
+        self.links: dict[str, Link] = {}
+        self.rehearsed: Rehearsed | None = None  # for intervals, and
+        self.lacking = "it has not rehearsed yet"  # why there is nothing
+        self._log = log
+        self._following: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everybody in the roster with a node, in order."""
+        return tuple(sorted([self.configuration.name, *self.links]))
+
+    async def change(self, configuration: Configuration) -> None:
+        """Go on with the peers of another configuration; those that stay are not disturbed."""
+        wanted = {peer.name: peer for peer in configuration.peers}
+        for name, link in list(self.links.items()):
+            if wanted.get(name) is None or wanted[name].address != link.peer.address:
+                await self._leave(name)
+        for name, peer in wanted.items():
+            if name not in self.links:
+                self.links[name] = Link(peer, self.wiring)
+                self._following[name] = asyncio.create_task(self._follow(self.links[name]))
+        self.configuration = configuration
+        await self.scores.keep(self.links)
+
+    async def close(self) -> None:
+        """Hang up on everybody."""
+        for name in list(self.links):
+            await self._leave(name)
+
+    async def opinion(
+        self, points: Array, *, spread: bool = False, guard: bool = False, interval: bool = False
+    ) -> Opinion:
+        """What this node says of points."""
+        seat = await self.scores.seat_for(points, self.links)
+        if guard and not seat.guarded:
+            raise InvalidInput("The guard must be on at all nodes; here it is off.")
+        rehearsed, lacking = self.rehearsed, self.lacking
+
+        def formed() -> Opinion:
+            opinion = seat.opinion(points, spread=spread, guard=guard)
+            if not interval:
+                return opinion
+            return replace(
+                opinion, calibrated=CalibrationSummary(lacking) if rehearsed is None else rehearsed.told(points)
+            )
+
+        return await run_model_in_thread(seat.quick(len(points)), formed)
+
+    def membership(self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = ()) -> Membership:
+        """Who can answer together. `found`: whose models each node at hand has scored."""
+        return settle(self.names, found, missing, self.configuration.name, apart)
+
+    def link(self, name: str) -> Link:
+        """The way to a peer."""
+        if name not in self.links:
+            raise PeerUnreachable(name, LEFT)
+        return self.links[name]
+
+    def troubled(self) -> dict[str, str]:
+        """Who cannot be asked now, and why."""
+        return {name: link.trouble for name, link in self.links.items() if link.trouble is not None}
+
+    def set_aside(self) -> list[str]:
+        """Whose models are scored by their peers, not by themselves."""
+        told = [name for name, link in self.links.items() if link.description and link.description.scored_by_peers]
+        return [*told, self.configuration.name] if self.scores.seat.agent.scored_by_peers else told
+
+    @property
+    def spread(self) -> bool:
+        """Whether it has to be known how near rows are, to weigh opinions."""
+        return bool(self.set_aside()) or self.scores.seat.option.made.uses == MOMENTS
+
+    def state(self, link: Link) -> str:
+        """How it stands with a peer."""
+        if link.trouble is not None:
+            return ABSENT
+        if self.scores.known(link):
+            return READY
+        return STALE if link.name in {model.name for model in self.scores.seat.scored} else CALIBRATING
+
+    def description(self) -> v1.Description:
+        """Who this node is, and how it stands with its peers."""
+        seat = self.scores.seat
+        description = described(self.configuration, seat.agent, seat.feature_names)
+        description.model_version = seat.version
+        description.scored.extend(listed(seat.scored))
+        description.members.extend(
+            v1.Member(name=name, state=self.state(link), reason=link.trouble or "", progress=link.progress)
+            for name, link in sorted(self.links.items())
+        )
+        if self.rehearsed is not None:
+            description.rehearsed.extend(listed(self.rehearsed.models))
+            description.calibrated = self.rehearsed.summary is not None
+        return description
+
+    def accept(self, description: v1.Description, name: str) -> None:
+        """Refuse a peer that cannot take part: another protocol, other settings, other features."""
+        difference = differing(self.description(), description, name)
+        if difference is not None:
+            raise PeerRefused(name, difference)
+
+    async def _leave(self, name: str) -> None:
+        self._following.pop(name).cancel()
+        self.wiring.metrics.forget(name)
+        await self.links.pop(name).close()
+
+    async def _follow(self, link: Link) -> None:
+        """Ask a peer who it is, every now and then, and score its model when that is new."""
+        told: str | None = ""
+        while True:
+            trouble = await self._trouble(link)
+            if trouble != told:
+                told = trouble
+                if trouble is None:
+                    self._log.info("peer ready", peer=link.name, version=link.version)
+                else:
+                    self._log.warning("peer not ready", peer=link.name, reason=trouble)
+            self._count(self.wiring.metrics)
+            await asyncio.sleep(self.configuration.timing.probe_seconds)
+
+    async def _trouble(self, link: Link) -> str | None:
+        """Look after a peer; what kept it from being ready, if anything did."""
+        try:
+            await link.describe(lambda description: self.accept(description, link.name))
+            await self.scores.score(link)
+            self.wiring.metrics.calibrated(link.name, link.progress)
+            link.setback = None
+            return None
+        except DeGrootError as error:
+            link.setback = error
+            return error.reason if isinstance(error, PeerError) else str(error)
+        except Exception as error:  # a mistake of ours: the peer is looked after all the same
+            self._log.exception("a peer could not be looked after", peer=link.name)
+            return f"{type(error).__name__}: {error}"
+
+    def _count(self, metrics: Metrics) -> None:
+        states = dict.fromkeys((READY, STALE, CALIBRATING, ABSENT), 0)
+        stale = []
+        for link in self.links.values():
+            states[self.state(link)] += 1
+            if self.state(link) == STALE:
+                stale.append(link.name)
+        metrics.peers(states)
+        metrics.stale(stale)

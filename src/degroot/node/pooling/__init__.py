@@ -1,0 +1,1 @@
+"""Pooling in rounds between nodes."""

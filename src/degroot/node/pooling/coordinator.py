@@ -1,0 +1,286 @@
+"""Pooling: the asked node opens a session, takes part like everybody else, and puts the outcome together."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import numpy as np
+
+from degroot.answers.flags import Flag
+from degroot.compute.compiled import Array
+from degroot.consultation.conclude import blank
+from degroot.consultation.guarding import Verdict, flags
+from degroot.exceptions import InvalidInput
+from degroot.guard.checks import Mask
+from degroot.jackknife.delete_one import influence, standard_error
+from degroot.node.answering.ask_peers import NodeQuestion
+from degroot.node.answering.solve import NodeAnswer, absent, expand_to_roster, grounds, stale
+from degroot.node.errors import PeerError, PeerLate, PeerUnreachable, from_rpc, late, left
+from degroot.node.peers.link import Link
+from degroot.node.peers.peers import ABSENT, Peers
+from degroot.node.peers.quorum import Membership
+from degroot.node.pooling.rounds import FEW, GuardBounds, Pooled, PoolingTerms, check_rule, take_part, weight_of
+from degroot.node.pooling.session import MembersLost, Sessions
+from degroot.node.protocol.models import models
+from degroot.node.protocol.opinion import Opinion, beliefs_of, decode_expectation
+from degroot.node.protocol.tensors import Malformed
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.server.threads import run_in_thread
+
+NOT_AGREED = "not agreed: the rounds were used up before all members were settled"
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When pooling ends."""
+
+    tolerance: float
+    rounds: int
+
+
+async def pool(circle: Peers, sessions: Sessions, asked: NodeQuestion, until: Until) -> NodeAnswer:
+    """The collective's answer by rounds; whoever is lost on the way is left out, and pooling starts again."""
+    _check(circle, asked)
+    me, missing = circle.configuration.name, circle.troubled()
+    missing |= await _heard_again(circle, missing)
+    apart = _apart(circle)
+    while True:
+        found = {me: [model.name for model in circle.scores.seat.scored]}
+        for name, link in circle.links.items():
+            if link.description is not None:
+                found[name] = [model.name for model in link.description.scored]
+        who = circle.membership(found, missing, apart)
+        who.check(circle.configuration.needed)
+        try:
+            return await _session(circle, sessions, asked, until, who)
+        except MembersLost as lost:
+            for name, reason in lost.losses.items():
+                if lost.witness in (None, me) or lost.witness == name:
+                    missing[name] = reason
+                else:
+                    apart.add((lost.witness, name))
+
+
+def _check(circle: Peers, asked: NodeQuestion) -> None:
+    seat = circle.scores.seat
+    check_rule(seat)
+    if "trust" in asked.fields:
+        raise InvalidInput("Rounds show nobody's trust: `fields` must not include 'trust'; it does.")
+    if circle.set_aside():
+        raise InvalidInput(
+            "Rounds need agents that score their own models; "
+            f"{', '.join(circle.set_aside())} leave that to peers. Ask by solving."
+        )
+
+
+async def _heard_again(circle: Peers, missing: Mapping[str, str]) -> dict[str, str]:
+    """Hear again from those who had not scored everybody when last heard of; who cannot be reached, and why."""
+
+    async def trouble(link: Link) -> str | None:
+        try:
+            await link.describe(lambda description: circle.accept(description, link.name))
+        except PeerError as error:
+            return error.reason
+        return None
+
+    names = set(circle.names)
+    behind = [
+        link
+        for name, link in circle.links.items()
+        if name not in missing and link.description and names - {model.name for model in link.description.scored}
+    ]
+    troubles = await asyncio.gather(*map(trouble, behind))
+    return {link.name: why for link, why in zip(behind, troubles, strict=True) if why is not None}
+
+
+def _apart(circle: Peers) -> set[tuple[str, str]]:
+    """Pairs of which each has said that it cannot reach the other."""
+    told = [(name, link.description) for name, link in circle.links.items() if link.description is not None]
+    said = {(name, other.name) for name, description in told for other in description.members if other.state == ABSENT}
+    return {(one, other) for one, other in said if (other, one) in said}
+
+
+async def _session(circle: Peers, sessions: Sessions, asked: NodeQuestion, until: Until, who: Membership) -> NodeAnswer:
+    me, patience, roster = circle.configuration.name, circle.configuration.timing.deadline_seconds, circle.names
+    terms = PoolingTerms(uuid.uuid4().hex, who.members, asked.guard, until.tolerance, until.rounds)
+    others, few = [name for name in who.members if name != me], len(asked.points) <= FEW
+    calls: dict[str, Any] = {}
+    work: list[asyncio.Task[Any]] = []
+    session = sessions.begun(terms.session, who.members)
+    try:
+        calls = {name: circle.links[name].pool() for name in others}
+        opinions = await _opinions(circle, asked, terms, calls, patience)
+        verdict, held = await run_in_thread(few, _held, terms, opinions, asked)
+        if asked.guard:
+            await asyncio.gather(*(_said(calls[name], held[name].encode(), name, patience) for name in others))
+        first = {name: opinion.beliefs for name, opinion in opinions.items()}
+        taken = take_part(me, terms, opinions[me], held.get(me), session, circle.links, patience, first)
+        own = asyncio.create_task(taken)
+        outcomes = {name: asyncio.create_task(_outcome(calls[name], name, asked, who.members)) for name in others}
+        work = [own, *outcomes.values()]
+        await _all(own, outcomes, patience)
+        weights = {me: own.result().part.weight} | {name: task.result() for name, task in outcomes.items()}
+        return await run_in_thread(few, _concluded, me, roster, who, asked, own.result(), weights, opinions, verdict)
+    finally:
+        for each in (*work, *calls.values()):
+            each.cancel()
+        sessions.close(terms.session)
+
+
+async def _opinions(
+    circle: Peers, asked: NodeQuestion, terms: PoolingTerms, calls: Mapping[str, Any], patience: float
+) -> dict[str, Opinion]:
+    """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
+    begin, outputs = terms.begin(asked.points), circle.scores.seat.outputs
+    circle.wiring.record(list(calls), "pool", len(asked.points), begin.ByteSize())
+    waiting = [asyncio.create_task(_ready(call, begin, name, asked, outputs, patience)) for name, call in calls.items()]
+    try:
+        await asyncio.sleep(0)  # peers begin while this node forms its own opinion
+        own = await circle.opinion(asked.points, guard=asked.guard)
+        replies = await asyncio.gather(*waiting)
+    finally:
+        for task in waiting:
+            task.cancel()
+    opinions = {circle.configuration.name: own}
+    losses = {}
+    for name, reply in zip(calls, replies, strict=True):
+        if isinstance(reply, PeerError):
+            losses[name] = reply.reason
+            if name in circle.links and isinstance(reply, PeerLate | PeerUnreachable):
+                circle.links[name].fault = reply  # it is not asked again until it has described itself
+        else:
+            opinions[name] = reply
+    if losses:
+        raise MembersLost(losses)
+    return opinions
+
+
+async def _ready(
+    call: Any, begin: v1.PoolMessage, name: str, asked: NodeQuestion, outputs: int, patience: float
+) -> Opinion | PeerError:
+    try:
+        async with asyncio.timeout(patience):
+            await call.write(begin)
+            reply = await call.read()
+        if reply is grpc.aio.EOF or reply.WhichOneof("kind") != "ready":
+            return PeerError(name, "hung up" if reply is grpc.aio.EOF else "did not get ready")
+        if reply.ready.fault:
+            return PeerError(name, reply.ready.fault[:300])
+        M, scored = len(asked.points), models(reply.ready.scored)
+        expectation = decode_expectation(reply.ready.expectation, M, len(scored), outputs) if asked.guard else None
+        beliefs = beliefs_of(reply.ready.beliefs, M, outputs)
+        return Opinion(reply.ready.model_version, beliefs, scored, expectation=expectation)
+    except TimeoutError:
+        return late(name, patience)
+    except asyncio.CancelledError as error:
+        return left(name, error)
+    except grpc.RpcError as error:
+        return from_rpc(name, error, patience)
+    except Malformed as error:
+        return PeerError(name, str(error))
+
+
+def _held(
+    terms: PoolingTerms, opinions: Mapping[str, Opinion], asked: NodeQuestion
+) -> tuple[Verdict | None, dict[str, GuardBounds]]:
+    """Under a guard, what each member is told: who is kept, and the bounds of what may be said."""
+    if not asked.guard:
+        return None, {}
+    told = [opinions[name] for name in terms.members]
+    verdict = grounds(terms.members, told).verdict(np.stack([each.beliefs for each in told], axis=1))
+    low, high = verdict.bounds.low, verdict.bounds.high
+    return verdict, {
+        name: GuardBounds(verdict.kept, low, high, verdict.bounds.own[:, place])
+        for place, name in enumerate(terms.members)
+    }
+
+
+async def _said(call: Any, message: v1.PoolMessage, name: str, patience: float) -> None:
+    try:
+        await asyncio.wait_for(call.write(message), patience)
+    except grpc.RpcError as error:
+        raise MembersLost({name: from_rpc(name, error, patience).reason}) from error
+    except (TimeoutError, asyncio.InvalidStateError):
+        raise MembersLost({name: late(name, patience).reason}) from None
+    except asyncio.CancelledError as error:
+        raise MembersLost({name: left(name, error).reason}) from error
+
+
+async def _outcome(call: Any, name: str, asked: NodeQuestion, members: Sequence[str]) -> Array:
+    """A member's weight in the end; or whom of the members it lost."""
+    try:
+        reply = await call.read()
+        if reply is grpc.aio.EOF or reply.WhichOneof("kind") != "outcome":
+            raise MembersLost({name: "hung up"})
+        if reply.outcome.lost:
+            losses = {each.name: each.reason[:300] for each in reply.outcome.lost if each.name in members}
+            raise MembersLost(losses or {name: "lost somebody who is no member"}, name)
+        return weight_of(reply.outcome.weight, len(asked.points), "weight")
+    except grpc.RpcError as error:
+        raise MembersLost({name: from_rpc(name, error, 0.0).reason}) from error
+    except asyncio.CancelledError as error:
+        raise MembersLost({name: left(name, error).reason}) from error
+    except Malformed as error:
+        raise MembersLost({name: str(error)}) from error
+
+
+async def _all(own: asyncio.Task[Pooled], outcomes: Mapping[str, asyncio.Task[Array]], patience: float) -> None:
+    """Wait for everybody, as long as one is at work oneself and a little longer; raise the first loss."""
+    open_: set[asyncio.Task[Any]] = {own, *outcomes.values()}
+    while open_:
+        done, open_ = await asyncio.wait(
+            open_, return_when=asyncio.FIRST_COMPLETED, timeout=patience if own.done() else None
+        )
+        if not done:
+            raise MembersLost({name: "silent at the end" for name, task in outcomes.items() if task in open_})
+        failures = [failure for failure in (task.exception() for task in done) if failure is not None]
+        if failures:
+            raise failures[0]
+
+
+def _concluded(
+    me: str,
+    roster: Sequence[str],
+    who: Membership,
+    asked: NodeQuestion,
+    pooled: Pooled,
+    weights: Mapping[str, Array],
+    opinions: Mapping[str, Opinion],
+    verdict: Verdict | None,
+) -> NodeAnswer:
+    M = len(asked.points)
+    told = np.stack([opinions[name].beliefs for name in who.members], axis=1)
+    value, without = pooled.part.agreed()
+    found = blank(asked.fields, M, len(who.members), told.shape[-1])
+    weight = np.stack([weights[name] for name in who.members], axis=1)
+    known = {
+        "value": value + np.asarray(pooled.part.base), "beliefs": told,
+        "weights": weight / weight.sum(axis=1, keepdims=True),
+        "standard_error": _errors(without, pooled.part.kept),
+        "influence": _influence(value, without, pooled.part.kept),
+    }  # fmt: skip
+    notes = [*absent(who, M), *stale(who.members, opinions, M)]
+    notes += flags(verdict.codes, who.members) if verdict is not None else ()
+    open_ = np.flatnonzero(~pooled.settled)
+    notes += [Flag(me, NOT_AGREED, open_)] if len(open_) else []
+    found = {name: known[name] for name in found}
+    return NodeAnswer(tuple(roster), expand_to_roster(found, roster, who.members), tuple(notes), pooled.rounds)
+
+
+def _errors(without: Array, kept: Mask) -> Array:
+    """Standard errors (M, Q) over those who are kept."""
+    out = np.empty((len(without), without.shape[-1]))
+    for pattern in np.unique(kept, axis=0):
+        points = np.flatnonzero((kept == pattern).all(axis=1))
+        out[points] = standard_error(without[points][:, pattern].swapaxes(1, 2))
+    return out
+
+
+def _influence(value: Array, without: Array, kept: Mask) -> Array:
+    """What each member adds, (M, K, Q): nothing where it is not kept, and NaN where it is alone."""
+    added = influence(value, without.swapaxes(1, 2)).swapaxes(1, 2)
+    alone = kept.sum(axis=1) == 1
+    return np.where(kept[..., None], np.where(alone[:, None, None], np.nan, added), 0.0)

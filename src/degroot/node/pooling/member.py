@@ -1,0 +1,102 @@
+"""Members: a node's part in pooling that another node was asked for."""
+
+from grpc import StatusCode
+
+from degroot.compute.compiled import Array
+from degroot.exceptions import DeGrootError
+from degroot.node.errors import told_to_peers
+from degroot.node.peers.peers import Peers
+from degroot.node.pooling.rounds import GuardBounds, PoolingTerms, check_rule, take_part
+from degroot.node.pooling.session import MembersLost, Session, Sessions
+from degroot.node.protocol.models import listed
+from degroot.node.protocol.opinion import Opinion, encode_expectation
+from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.server.access import Access, Visit
+from degroot.node.server.limits import Exceeded
+
+
+class PoolingMember:
+    """Takes part in sessions, and takes in what other members send."""
+
+    def __init__(self, circle: Peers, sessions: Sessions, access: Access) -> None:
+        self._circle, self._sessions, self._access = circle, sessions, access
+
+    async def take_part(self, message: v1.PoolMessage, visit: Visit) -> None:
+        """Take part in a session that another node was asked for."""
+        begin = message.begin
+        await visit.refusing(check_protocol, begin.protocol)
+        me, names = self._circle.configuration.name, self._circle.names
+        terms = await visit.refusing(PoolingTerms.told, begin, me, names)
+        features = self._circle.scores.seat.agent.n_features
+        points = await visit.refusing(array, begin.points, (None, features), "points")
+        await visit.message("pool", len(points), message.ByteSize())
+        if visit.name not in terms.members:
+            told = f"A session must be begun by a member; {visit.name!r} is none."
+            await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+        session = await visit.refusing(self._sessions.begun, terms.session, terms.members)
+        try:
+            await self._pooled(terms, points, visit, session)
+        finally:
+            self._sessions.close(terms.session)
+
+    async def _pooled(self, terms: PoolingTerms, points: Array, visit: Visit, session: Session) -> None:
+        me, patience = self._circle.configuration.name, self._circle.configuration.timing.deadline_seconds
+        try:
+            check_rule(self._circle.scores.seat)
+            opinion = await self._circle.opinion(points, guard=terms.guard)
+        except DeGrootError as error:
+            await visit.reply("pool", 0, v1.PoolReply(ready=v1.Ready(fault=told_to_peers(error))))
+            return
+        await visit.reply("pool", len(points), v1.PoolReply(ready=_ready(opinion)))
+        held = await self._held(terms, len(points), visit) if terms.guard else None
+        try:
+            pooled = await take_part(me, terms, opinion, held, session, self._circle.links, patience)
+            outcome = v1.Outcome(weight=tensor(pooled.part.weight))
+        except MembersLost as lost:
+            losses = [v1.Loss(name=name, reason=reason) for name, reason in lost.losses.items()]
+            outcome = v1.Outcome(lost=losses)
+        except Malformed as error:
+            outcome = v1.Outcome(lost=[v1.Loss(name=me, reason=str(error))])
+        await visit.reply("pool", len(points), v1.PoolReply(outcome=outcome))
+
+    async def _held(self, terms: PoolingTerms, points: int, visit: Visit) -> GuardBounds:
+        message = await visit.next_message()
+        if message is None or message.WhichOneof("kind") != "bounds":
+            told = "Under a guard `bounds` must follow `begin`; they did not."
+            await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+        held: GuardBounds = await visit.refusing(GuardBounds.decode, message.bounds, points, len(terms.members))
+        return held
+
+    async def listen(self, message: v1.PoolMessage, visit: Visit) -> None:
+        """Take in a member's beliefs, round by round. It cannot be ahead by more than one: there is no flood."""
+        await visit.refusing(check_protocol, message.join.protocol)
+        await visit.message("pool", 0, message.ByteSize())
+        name, finished = message.join.session[:64], False
+        session = await visit.refusing(self._sessions.joined, name, visit.name)
+        try:
+            while (message := await visit.next_message()) is not None:
+                visit.received("pool", message.ByteSize())
+                await visit.refusing(self._received, session, visit.name, message)
+            finished = True
+        finally:
+            if not finished:
+                session.lose(visit.name, "hung up")
+            self._sessions.left(name, session, visit.name)
+
+    def _received(self, session: Session, sender: str, message: v1.PoolMessage) -> None:
+        kind, most = message.WhichOneof("kind"), self._access.allowances.limits.rows_per_request
+        if kind != "beliefs":
+            raise Malformed(f"After `join` there must be beliefs; got {kind}.")
+        if max(message.beliefs.beliefs.shape, default=0) > most:
+            raise Exceeded("rows_per_request", f"At most {most} points are allowed (rows_per_request); more came.")
+        session.receive(sender, message.beliefs)
+
+
+def _ready(opinion: Opinion) -> v1.Ready:
+    """What the asked node is told before the first round: beliefs and expectations, and no errors."""
+    ready = v1.Ready(model_version=opinion.version, beliefs=tensor(opinion.beliefs))
+    ready.scored.extend(listed(opinion.scored))
+    if opinion.expectation is not None:
+        ready.expectation.CopyFrom(encode_expectation(opinion.expectation))
+    return ready

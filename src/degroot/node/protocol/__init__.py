@@ -1,0 +1,1 @@
+"""The wire protocol: codecs between messages and arrays."""

@@ -1,0 +1,76 @@
+"""Descriptions: who a node is, and what keeps two nodes from answering together."""
+
+from collections.abc import Sequence
+
+from degroot.agents.agent import Agent
+from degroot.node.config import Configuration, NodeSettings
+from degroot.node.protocol.tensors import PROTOCOL
+from degroot.node.protocol.v1 import collective_pb2 as v1
+
+LONGEST, MOST = 200, 10_000  # characters of a version; models that are scored, and members
+
+
+def described(configuration: Configuration, agent: Agent, feature_names: Sequence[str]) -> v1.Description:
+    """What a node says of itself, before it has scored any model."""
+    return v1.Description(
+        protocol=PROTOCOL, name=configuration.name, settings=_told(configuration.collective),
+        n_features=agent.n_features, feature_names=feature_names, outputs=agent.outputs or 0,
+        classes=[] if agent.classes is None else [repr(each) for each in agent.classes.tolist()],
+        scored_by_peers=agent.scored_by_peers,
+    )  # fmt: skip
+
+
+def differing(mine: v1.Description, theirs: v1.Description, name: str) -> str | None:
+    """What keeps two nodes from answering together, if anything does."""
+    if theirs.protocol != mine.protocol:
+        return f"it must speak version {mine.protocol} of the protocol; it speaks {theirs.protocol}"
+    if theirs.name != name:
+        return f"its name must be {name!r}, as in the roster; it is {theirs.name[:100]!r}"
+    if theirs.n_features != mine.n_features:
+        return f"it must have {mine.n_features} features, as here; it has {theirs.n_features}"
+    strange = _implausible(theirs) or _misnamed(mine.feature_names, theirs.feature_names)
+    if strange is not None:
+        return strange
+    if theirs.outputs != mine.outputs:
+        return f"it must predict {mine.outputs or 1} outputs, as here; it predicts {theirs.outputs or 1}"
+    if list(theirs.classes) != list(mine.classes):
+        return f"its classes must be {', '.join(mine.classes)}, as here; they are {', '.join(theirs.classes)[:200]}"
+    for field in ("rule", "neighbours", "metric", "kernel", "ridge", "guard"):
+        here, there = getattr(mine.settings, field), getattr(theirs.settings, field)
+        if here != there:
+            return f"its setting {field!r} must be {_shown(here)}, as here; it is {_shown(there)}"
+    return None
+
+
+def _shown(setting: object) -> str:
+    return "left out" if setting == "" else repr(setting)[:100]
+
+
+def _implausible(theirs: v1.Description) -> str | None:
+    """What no node says."""
+    if not 1 <= len(theirs.model_version) <= LONGEST:
+        return f"its model's version must have 1 to {LONGEST} characters; it has {len(theirs.model_version)}"
+    for what, told in (("scored models", theirs.scored), ("members", theirs.members)):
+        if len(told) > MOST:
+            return f"it must tell of at most {MOST} {what}; it tells of {len(told)}"
+    return None
+
+
+def _misnamed(mine: Sequence[str], theirs: Sequence[str]) -> str | None:
+    """How the names of features differ, where both have names."""
+    if mine and theirs and len(theirs) != len(mine):
+        return f"it must have {len(mine)} names of features, as here; it has {len(theirs)}"
+    for k, (here, there) in enumerate(zip(mine, theirs, strict=False)):
+        if here != there:
+            return f"its features must be the same in the same order; feature {k} is {there[:100]!r}, not {here!r}"
+    return None
+
+
+def _told(settings: NodeSettings) -> v1.Settings:
+    def written(value: object) -> str:
+        return "" if value is None else str(value)
+
+    return v1.Settings(
+        rule=settings.rule, neighbours=written(settings.neighbours), metric=settings.metric,
+        kernel=written(settings.kernel), ridge=written(settings.ridge), guard=settings.guard,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Ledger, logs, metrics and recent answers."""

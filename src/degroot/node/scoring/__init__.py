@@ -1,0 +1,1 @@
+"""Scores of every model on this node's rows."""

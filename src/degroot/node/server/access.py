@@ -1,0 +1,258 @@
+"""Access: who is calling, what they may, and the record of what they were given."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc import StatusCode
+
+from degroot.exceptions import InvalidInput
+from degroot.node.config import ASK
+from degroot.node.protocol.tensors import UnknownVersion
+from degroot.node.records.ledger import IN, Ledger, LedgerError
+from degroot.node.records.metrics import Metrics
+from degroot.node.server.limits import Allowance, Allowances, Bucket, Exceeded
+
+NAME = "degroot-name"  # in the metadata, where there are no certificates
+LINES = 2.0  # refusals that are logged, a second
+LINGER = 0.5  # seconds in which the next message has to come when the node is closing
+
+Roster = Callable[[], Mapping[str, frozenset[str]]]
+Result = TypeVar("Result")
+
+
+def caller(context: Any, insecure: bool = False) -> str | None:
+    """Who is calling: the name in the certificate or, without certificates, the one that is claimed."""
+    if insecure:
+        names = [value for key, value in context.invocation_metadata() or () if key == NAME]
+    else:
+        names = [_text(name) for name in context.auth_context().get("x509_common_name", ())]
+    return names[0] if len(names) == 1 and isinstance(names[0], str) and names[0] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Lets callers in, as the roster and their limits allow.
+
+    Parameters
+    ----------
+    name : str
+        Whose node this is.
+    roster : callable
+        Gives who may do what, as it is now.
+    insecure : bool
+        Whether names are taken from the metadata: on loopback only, where there are no certificates.
+    """
+
+    name: str
+    roster: Roster
+    allowances: Allowances
+    ledger: Ledger
+    metrics: Metrics
+    insecure: bool = False
+    idle: set[asyncio.Timeout] = field(default_factory=set)  # of streams that wait for a caller's next message
+    visits: Counter[str | None] = field(default_factory=Counter)  # how many are open, by right
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    log: Any = None
+    lines: Bucket = field(default_factory=lambda: Bucket(LINES, time.monotonic))  # a flood is not logged line by line
+
+    @asynccontextmanager
+    async def admitted(self, context: Any, right: str | None) -> AsyncIterator["Visit"]:
+        """A visit of whoever calls, who must have the `right` (None: any); otherwise the call is aborted."""
+        name = await self._identified(context, right)
+        if right == ASK and self.closing.is_set():
+            await self.refuse_closing(context, name)
+        try:
+            allowance = self.allowances.of(name)
+            allowance.enter()
+        except Exceeded as exceeded:
+            await self.refuse(context, name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+        visit = Visit(self, context, name, right, allowance)
+        self.visits[right] += 1
+        try:
+            yield visit
+        except LedgerError as error:
+            told = f"{self.name!r} records every exchange, and cannot now: {error.reason}."
+            await self.refuse(context, name, "ledger", StatusCode.RESOURCE_EXHAUSTED, told)
+        finally:
+            self.visits[right] -= 1
+            allowance.leave()
+            visit.ended()
+
+    def close(self) -> None:
+        """Take no new questions, and end all streams on which no message follows soon."""
+        self.closing.set()
+        soon = asyncio.get_running_loop().time() + LINGER
+        for waiting in self.idle:
+            if not waiting.expired():
+                with suppress(RuntimeError):  # it is expiring just now
+                    waiting.reschedule(min(waiting.when() or soon, soon))
+
+    async def answered(self, seconds: float) -> None:
+        """Wait until all questions are answered, but not longer than so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.visits[ASK]:
+                    await asyncio.sleep(0.02)
+
+    async def refuse(self, context: Any, name: str | None, reason: str, code: StatusCode, told: str) -> NoReturn:
+        """Abort the call, and count that; `name` is None unless it is in the roster."""
+        self.metrics.refused(name, reason)
+        if self.log is not None and self.lines.holds(1):
+            self.lines.take(1)
+            self.log.warning("refused", caller=name or "unknown", why=told)
+        await context.abort(code, told)
+        raise RuntimeError("A call that is aborted must end.")  # `abort` raises
+
+    async def refuse_closing(self, context: Any, name: str) -> NoReturn:
+        """Abort a call because the node is closing."""
+        await self.refuse(context, name, "closing", StatusCode.UNAVAILABLE, f"{self.name!r} is shutting down.")
+
+    async def _identified(self, context: Any, right: str | None) -> str:
+        name = caller(context, self.insecure)
+        if name is None:
+            where = f"the metadata {NAME!r}" if self.insecure else "a certificate"
+            told = f"A caller must have a name, in {where}; none came."
+            await self.refuse(context, None, "no name", StatusCode.UNAUTHENTICATED, told)
+        await self.check_right(context, name, right)
+        return name
+
+    async def check_right(self, context: Any, name: str, right: str | None) -> None:
+        """Abort the call of somebody who is not in the roster, or has not the right."""
+        rights = self.roster().get(name)
+        if rights is None:
+            told = f"{name[:100]!r} is not in the roster of {self.name!r}."
+            await self.refuse(context, None, "not in the roster", StatusCode.PERMISSION_DENIED, told)
+        if right is not None and right not in rights:
+            may = ", ".join(map(repr, sorted(rights))) or "nothing"
+            told = f"{name!r} must have the right {right!r} at {self.name!r}; it may: {may}."
+            await self.refuse(context, name, f"may not {right}", StatusCode.PERMISSION_DENIED, told)
+
+
+class Came(NamedTuple):
+    """What came and was not answered yet."""
+
+    kind: str
+    rows: int
+    bytes: int
+
+
+class Visit:
+    """One call of a caller who was let in."""
+
+    __slots__ = ("_access", "_allowance", "_came", "_context", "_heard", "name", "right")
+
+    def __init__(self, access: Access, context: Any, name: str, right: str | None, allowance: Allowance) -> None:
+        self.name, self.right = name, right
+        self._access, self._context, self._allowance = access, context, allowance
+        self._came: Came | None = None
+        self._heard = False  # whether a message has come
+
+    async def next_message(self) -> Any:
+        """The next message of the caller's stream, or None after the last; the call ends if it is long in coming."""
+        access = self._access
+        patience = access.allowances.limits.idle_seconds
+        try:
+            async with asyncio.timeout(LINGER if access.closing.is_set() else patience) as waiting:
+                access.idle.add(waiting)
+                try:
+                    message = await self._context.read()
+                finally:
+                    access.idle.discard(waiting)
+        except TimeoutError:
+            if access.closing.is_set():
+                await access.refuse_closing(self._context, self.name)
+            told = f"A message must come within {patience:g} seconds (idle_seconds); none came."
+            if self._heard:  # peers keep streams open: that is no misdeed
+                await self._context.abort(StatusCode.DEADLINE_EXCEEDED, told)
+            await self.refuse("idle_seconds", StatusCode.DEADLINE_EXCEEDED, told)
+        except DecodeError:
+            await self.refuse(
+                "malformed", StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol; this is none."
+            )
+        if message is grpc.aio.EOF:
+            return None
+        self._heard = True
+        await access.check_right(self._context, self.name, self.right)  # the roster may have changed meanwhile
+        return message
+
+    async def message(self, kind: str, rows: int, received_bytes: int) -> None:
+        """Let a message with so many rows in, or end the call if that is over a limit."""
+        try:
+            self._allowance.take(rows)
+        except Exceeded as exceeded:
+            await self.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+        self.received(kind, received_bytes, rows)
+
+    def received(self, kind: str, received_bytes: int, rows: int = 0) -> None:
+        """Note what came of its own accord, in step with what was sent: it counts against no limit."""
+        before = self._came or Came(kind, 0, 0)
+        self._came = Came(kind, before.rows + rows, before.bytes + received_bytes)
+
+    def answered(self, kind: str, rows: int, sent_bytes: int) -> None:
+        """Record an answer and all that came since the last one; to be called before it is sent."""
+        self._record(kind, rows, sent_bytes, self._came.bytes if self._came else 0)
+
+    async def reply(self, kind: str, rows: int, message: Any) -> None:
+        """Record a message of a stream, and send it."""
+        self.answered(kind, rows, message.ByteSize())
+        await self._context.write(message)
+
+    def ended(self) -> None:
+        """Record what came and was not answered, if it can be: nothing has left for it."""
+        if self._came:
+            with suppress(LedgerError):
+                self._record(self._came.kind, self._came.rows, 0, self._came.bytes)
+
+    def _record(self, kind: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
+        self._access.ledger.record(self.name, kind, IN, rows, sent_bytes, received_bytes)
+        self._access.metrics.exchanged(self.name, kind, IN, rows, sent_bytes, received_bytes)
+        self._came = None
+
+    async def refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
+        """Abort the call, and count that."""
+        await self._access.refuse(self._context, self.name, reason, code, told)
+
+    async def refusing(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """What `work` gives; if it refuses what came, the call is aborted."""
+        try:
+            return work(*arguments)
+        except UnknownVersion as error:
+            await self.refuse("version", StatusCode.FAILED_PRECONDITION, str(error))
+        except InvalidInput as error:
+            await self.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
+        except Exceeded as exceeded:
+            await self.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", errors="replace")
+
+
+class Reading(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Lets callers in before their message is read: one who sends none holds a call of its own, and not for long."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        """A handler that reads the message itself, for calls with one message and one answer."""
+        handler = await continuation(details)
+        if handler is None or handler.request_streaming or handler.response_streaming:
+            return handler
+
+        async def answer(_requests: Any, context: Any) -> Any:
+            async with self._access.admitted(context, None) as visit:
+                request = await visit.next_message()
+                if request is None:
+                    told = "A call must have a message; none came."
+                    await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+            return await handler.unary_unary(request, context)
+
+        return grpc.stream_unary_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)

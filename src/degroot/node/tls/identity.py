@@ -1,0 +1,103 @@
+"""Identity: how a node shows who it is and sees who others are, by mutual TLS."""
+
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from degroot.exceptions import InvalidInput
+from degroot.node.config import IdentityFiles
+from degroot.node.tls.authority import init_ca, issue
+from degroot.node.tls.files import read_bytes, read_certificates, read_key, validity
+
+__all__ = ["channel_credentials", "check", "check_caller", "init_ca", "issue", "server_credentials"]
+
+CERTIFICATE, KEY, CA = "The certificate", "The key", "The CA"
+
+
+def check(files: IdentityFiles, name: str, now: datetime | None = None) -> datetime:
+    """When the certificate expires; it has to be valid, for this name, by this CA and with this key."""
+    certificate, path = read_certificates(files.certificate, CERTIFICATE)[0], files.certificate
+    _check_name(certificate, name, path)
+    check_caller(files, now)
+    _check_uses(certificate, path)
+    return certificate.not_valid_after_utc
+
+
+def check_caller(files: IdentityFiles, now: datetime | None = None) -> None:
+    """Refuse a certificate with which no node would let anybody in."""
+    chain, authorities = read_certificates(files.certificate, CERTIFICATE), read_certificates(files.ca, CA)
+    validity(chain[0], CERTIFICATE, files.certificate, now)
+    _check_signed(chain, authorities, files)
+    for authority in authorities:
+        if authority.subject == chain[-1].issuer:
+            validity(authority, "The CA's certificate", files.ca, now)
+    if read_key(files.key, KEY).public_key() != chain[0].public_key():
+        raise InvalidInput(f"{KEY} must belong to the certificate; {files.key} does not belong to {files.certificate}.")
+
+
+def server_credentials(files: IdentityFiles) -> Any:
+    """For a server that lets in only who has a certificate of the CA."""
+    import grpc
+
+    ca, chain, key = _contents(files)
+    return grpc.ssl_server_credentials([(key, chain)], root_certificates=ca, require_client_auth=True)
+
+
+def channel_credentials(files: IdentityFiles) -> Any:
+    """For channels to servers that have a certificate of the CA.
+
+    Whose it is is checked by the channel's option ``grpc.ssl_target_name_override``, the name in the roster.
+    """
+    import grpc
+
+    ca, chain, key = _contents(files)
+    return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=chain)
+
+
+def _contents(files: IdentityFiles) -> tuple[bytes, bytes, bytes]:
+    return read_bytes(files.ca, CA), read_bytes(files.certificate, CERTIFICATE), read_bytes(files.key, KEY)
+
+
+def _check_name(certificate: x509.Certificate, name: str, path: Path) -> None:
+    """The name stands as common name, by which callers are known, and among the DNS names, by which servers are."""
+    common = [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if common != [name]:
+        raise InvalidInput(
+            f"{CERTIFICATE} must be for {name!r}; {path} is for {', '.join(map(repr, common)) or 'nobody'}."
+        )
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        names = x509.SubjectAlternativeName([])
+    if name not in names.get_values_for_type(x509.DNSName):
+        raise InvalidInput(f"{CERTIFICATE} must have {name!r} among its DNS names; {path} does not have it.")
+
+
+def _check_signed(chain: list[x509.Certificate], authorities: list[x509.Certificate], files: IdentityFiles) -> None:
+    links = all(_signed(low, high) for low, high in pairwise(chain))
+    if not links or not any(_signed(chain[-1], authority) for authority in authorities):
+        raise InvalidInput(f"{CERTIFICATE} must be signed by the CA; {files.certificate} is not signed by {files.ca}.")
+
+
+def _signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _check_uses(certificate: x509.Certificate, path: Path) -> None:
+    """Where a certificate says what it is for, it has to be for both ends."""
+    try:
+        uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return
+    for use, side in ((ExtendedKeyUsageOID.SERVER_AUTH, "servers"), (ExtendedKeyUsageOID.CLIENT_AUTH, "clients")):
+        if use not in uses:
+            raise InvalidInput(f"{CERTIFICATE} must be for servers and clients; {path} is not for {side}.")

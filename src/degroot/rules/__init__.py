@@ -1,0 +1,5 @@
+"""Rules: from evidence to weights."""
+
+from degroot.rules.rules import RULES
+
+__all__ = ["RULES"]

@@ -1,0 +1,199 @@
+"""Evidence: what the agents found on their own rows near each of M points. Rules turn it into weights."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.compute.compiled import Array, writable_view
+from degroot.stacking.local import Pool, coverage
+from degroot.trust import inverse_error_weights
+
+PeerIndices: TypeAlias = NDArray[np.intp]  # (K, q) row i, ascending: the models that agent i scores
+
+
+@dataclass(frozen=True)
+class NeighbourhoodSpec:
+    """How far agents look: their nearest rows, and how these count."""
+
+    neighbours: float  # a number of rows, or a fraction of each agent's rows
+    kernel: str
+    least: int = 2  # rows, where `neighbours` is a fraction, and
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What agents are to say of points."""
+
+    reach: NeighbourhoodSpec | None  # how far to look; None: they say what they believe, no more
+    moments: bool = False  # whether second moments are needed
+    spread: bool = False  # whether to tell how near the rows are
+    expected: bool = False  # whether to tell what to expect of others, for the guard
+
+    def floats(self, K: int, Q: int, models: int) -> int:
+        """How many numbers each of K agents says of a point: Q beliefs, and what it found, of so many models."""
+        if self.reach is None:
+            return Q
+        found = K * (K + 1) // 2 if self.moments else models
+        return Q + found + (K * (Q + 4) if self.expected else 0)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What K agents say of K models near M points. What a rule does not need is None.
+
+    With `peers`, each agent has scored q of the models only: errors and trust are (M, K, q).
+    """
+
+    errors: Array  # (M, K, K) row i: the mean squared error of every model on agent i's rows near the point
+    moments: Array | None = None  # (M, K, K (K + 1) / 2) second moments of the models' residuals, lower triangles
+    spread: Array | None = None  # (M, K) mean squared distance from the point to agent i's neighbours
+    effective: Array | None = None  # (M, K) how many equally near neighbours would count as much
+    pooled: tuple[Array, Array] | None = None  # moments (M, K, K) of all agents, and how many rows they amount to, (M,)
+    peers: PeerIndices | None = None  # (K, q) whom each agent scored; None: everybody
+
+    @classmethod
+    def blank(
+        cls,
+        M: int,
+        slots: int,
+        models: int,
+        *,
+        moments: bool = False,
+        spread: bool = False,
+        peers: PeerIndices | None = None,
+    ) -> "Evidence":
+        """Room for what so many agents find of so many models near M points; with moments, these are the errors too."""
+        where, effective = (np.empty((M, slots)), np.empty((M, slots))) if moments or spread else (None, None)
+        packed = np.empty((M, slots, models * (models + 1) // 2)) if moments else None
+        return cls(np.empty((0 if moments else M, slots, models)), packed, where, effective, peers=peers)
+
+    @cached_property
+    def trust(self) -> Array:
+        """(M, K, K) row i: agent i's trust in every model."""
+        return inverse_error_weights(self.errors)
+
+    def part(self, points: slice) -> "Evidence":
+        """The same arrays, for some of the points."""
+        moments, spread, effective = (
+            None if each is None else each[points] for each in (self.moments, self.spread, self.effective)
+        )
+        pooled = None if self.pooled is None else (self.pooled[0][points], self.pooled[1][points])
+        return Evidence(self.errors[points], moments, spread, effective, pooled, self.peers)
+
+    def possible(self, place: int) -> bool:
+        """Whether an agent's rows could have given it: errors and distances are numbers that are not negative."""
+        if self.moments is None:
+            errors = self.errors[:, place]
+        else:
+            errors = self.moments[:, place, diagonal(self.errors.shape[-1])]
+        distances = [each[:, place] for each in (self.spread, self.effective) if each is not None]
+        return bool(((errors >= 0.0) & (errors < np.inf)).all()) and all((each >= 0.0).all() for each in distances)
+
+    def complete(self) -> "Evidence":
+        """The same with the errors that are in the moments, on their diagonals."""
+        if self.moments is None:
+            return self
+        errors = np.ascontiguousarray(self.moments[:, :, diagonal(self.errors.shape[-1])])
+        return replace(self, errors=errors)
+
+    def among(self, points: NDArray[np.intp], members: NDArray[np.intp]) -> "Evidence":
+        """What some of the agents say of each other near some of the points."""
+        place = np.ix_(points, members)
+        moments = None if self.moments is None else self.moments[np.ix_(points, members, pairs(members))]
+        return Evidence(
+            self.errors[np.ix_(points, members, members)],
+            moments,
+            None if self.spread is None else self.spread[place],
+            None if self.effective is None else self.effective[place],
+        )
+
+
+def scored_by_peers(evidence: Evidence, places: Sequence[int]) -> Evidence:
+    r"""Evidence in which some agents do not score their own models: what the others measured near the point stands in.
+
+    Agent i's error of its own model becomes :math:`\sum_{k \ne i} c_k e_{ki} / \sum_{k \ne i} c_k`, with coverage
+    :math:`c_k` the inverse of the mean squared distance to its neighbours.
+    """
+    if not places:
+        return evidence
+    errors, K = evidence.errors.copy(), evidence.errors.shape[1]
+    peers = np.tile(np.arange(K), (K, 1)) if evidence.peers is None else evidence.peers
+    for i in places:
+        scorers, columns = np.nonzero(peers == i)
+        others = scorers != i
+        share = coverage(np.asarray(evidence.spread)[:, scorers[others]])
+        measured = evidence.errors[:, scorers[others], columns[others]]
+        errors[:, i, columns[~others][0]] = (share * measured).sum(axis=-1)
+    return with_errors(evidence, errors)
+
+
+def with_errors(evidence: Evidence, errors: Array) -> Evidence:
+    r"""The same evidence with other errors (M, K, K).
+
+    Moments become :math:`D G D` with :math:`D_j` the square root of the new error of model j over the old one: they
+    stay positive semi-definite. A model without any error keeps its moments, but for the new error itself.
+    """
+    if evidence.moments is None:
+        return replace(evidence, errors=errors)
+    K = errors.shape[1]
+    row, column = np.tril_indices(K)
+    known = evidence.errors > 0.0
+    factor = np.sqrt(np.divide(errors, evidence.errors, out=np.ones_like(errors), where=known))
+    moments = evidence.moments * factor[:, :, row] * factor[:, :, column]
+    moments[:, :, row == column] = errors
+    return replace(evidence, errors=errors, moments=moments)
+
+
+def unknown(M: int, K: int) -> Evidence:
+    """Evidence for rules that take none: all models alike."""
+    return Evidence(np.broadcast_to(1.0, (M, K, K)))
+
+
+def together(found: Sequence[Evidence], peers: PeerIndices | None = None) -> Evidence:
+    """What agents have found, each in a slot of its own, side by side."""
+    moments, spread, effective = (
+        _beside([getattr(each, name) for each in found]) for name in ("moments", "spread", "effective")
+    )
+    errors = np.concatenate([each.errors for each in found], axis=1)
+    return Evidence(errors, moments, spread, effective, peers=peers).complete()
+
+
+def _beside(parts: Sequence[Array | None]) -> Array | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known, axis=1) if known else None
+
+
+def pooled(found: Iterable[Evidence], K: int) -> Evidence | None:
+    """The pooled moments alone of K agents, which come one by one; None unless somebody has rows at every point."""
+    pool = None
+    for each in found:
+        arrays = (each.moments, each.spread, each.effective)
+        moments, spread, effective = (writable_view(np.asarray(array)[:, 0]) for array in arrays)
+        pool = pool or Pool(len(moments), K)
+        pool.add(moments, spread, effective)
+    return Evidence(np.empty((0, K, K)), pooled=pool.pooled()) if pool is not None and pool.complete else None
+
+
+def from_moments(moments: Array, spread: Array, effective: Array) -> Evidence:
+    """Evidence with the errors that are in the moments, on their diagonals."""
+    K = moments.shape[1]
+    return Evidence(np.empty((0, K, K)), moments, spread, effective).complete()
+
+
+def diagonal(K: int) -> NDArray[np.intp]:
+    """Where the diagonal is in a packed lower triangle of K rows."""
+    places: NDArray[np.intp] = np.cumsum(np.arange(1, K + 1)) - 1
+    return places
+
+
+def pairs(members: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Where the lower triangle of the rows and columns `members`, in ascending order, is in that of all."""
+    low = np.tril_indices(len(members))
+    row, column = members[low[0]], members[low[1]]
+    where: NDArray[np.intp] = row * (row + 1) // 2 + column
+    return where

@@ -1,0 +1,147 @@
+"""From a collective to a folder."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from degroot.agents.agent import Agent, Scorer
+from degroot.answers.choice import Choice
+from degroot.compute.tables import as_floats, is_frame, take
+from degroot.consensus.sparse.sample_peers import sample_peers
+from degroot.consultation.roster import feature_names
+from degroot.consultation.settings import AUTO
+from degroot.exceptions import InvalidInput
+from degroot.files.atomic import is_free
+from degroot.files.atomic_folder import Kept, replacing
+from degroot.files.source import PEERS
+from degroot.files.toml import toml_text
+from degroot.models.inference_client import RemoteModel
+from degroot.models.saving import file_labels, model_file, transformer_file
+from degroot.models.source import SCHEME
+from degroot.rules.evidence import PeerIndices
+from degroot.saved.agents import FiledAgent, ScoredAgent
+from degroot.saved.document import FILE, FORMAT, NEEDED, Document
+from degroot.saved.settings import SETTINGS, choice_entries
+
+HEAD = "# Written by degroot: Collective.load opens it.\n"
+TRIED = 100  # rows about which a model is asked before it is saved, and when it has been opened again
+
+
+def save(
+    folder: str | Path,
+    agents: Sequence[Agent],
+    judges: Sequence[Scorer],
+    settings: Mapping[str, Any],
+    peers: PeerIndices | None = None,
+) -> Path:
+    """Put a collective into a folder; one that was saved there before is replaced.
+
+    Rows, labels and residuals become .npy files, models and spaces skops or ONNX files; there is no pickle. `settings`
+    are arguments of `Collective`; `peers` is who scores whom, (K, q), by default as its degree draws them.
+    """
+    folder = Path(folder).absolute()
+    check_place(folder)
+    names = [f"agent-{number}" for number in range(1, len(agents) + 1)]
+    members = list(zip(names, agents, judges, _scored(judges, settings.get("degree"), peers), strict=True))
+    with replacing(folder) as kept:
+        opened = [_models(kept, name, agent, judge) for name, agent, judge, _ in members]  # may yet be refused
+        entries = [
+            told | _arrays(kept, name, agent, judge) | {"scored": scored}
+            for told, (name, agent, judge, scored) in zip(opened, members, strict=True)
+        ]
+        top = _top(kept, agents, settings)
+        kept.file(FILE, (HEAD + toml_text(top | {"agents": entries, "digests": dict(kept.digests)})).encode())
+    return folder
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a folder with anything in it that is no part of a saved collective: it would be lost."""
+    if is_free(folder):
+        return
+    try:
+        known = {FILE, *Document.read(folder).digests}
+    except InvalidInput:
+        known = set()
+    if not folder.is_dir() or not (folder / FILE).exists():
+        raise InvalidInput(f"A collective must go to a new folder, or replace a saved one; {folder} is neither.")
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.relative_to(folder).as_posix() not in known:
+            raise InvalidInput(f"A collective must go to a new folder, or replace a saved one; {path} was not saved.")
+
+
+def _top(kept: Kept, agents: Sequence[Agent], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """All that is said of the collective as a whole."""
+    names, classes, rule = feature_names(agents), agents[0].classes, settings["rule"]
+    width = agents[0].n_features
+    unnamed = names is None or names == [f"x{k}" for k in range(width)]
+    top: dict[str, Any] = {"format": FORMAT} | {key: settings.get(key) for key in SETTINGS}
+    if isinstance(rule, Choice):
+        top |= {"rule": AUTO, "choice": choice_entries(rule)}
+    if settings.get("space") is not None:
+        top["space"] = kept.file("space.skops", transformer_file(settings["space"], take(agents[0].X, slice(TRIED))))
+    return top | {"features": width if unnamed else names, "classes": None if classes is None else classes.tolist()}
+
+
+def _scored(judges: Sequence[Scorer], degree: int | None, peers: PeerIndices | None) -> list[list[int] | None]:
+    """Whose models each judge has scored; None: everybody's."""
+    if degree is None:
+        return [None] * len(judges)
+    return [each.tolist() for each in (sample_peers(len(judges), degree) if peers is None else peers)]
+
+
+def _models(kept: Kept, name: str, agent: Agent, judge: Scorer) -> dict[str, Any]:
+    """The agent's model and its space, as files."""
+    if type(agent) not in (Agent, FiledAgent, ScoredAgent) or type(judge) is not Scorer:
+        raise agent.error(f"it must be an Agent of this process, to be saved; it is a {type(agent).__name__}.")
+    tried, told = take(agent.X, slice(TRIED)), dict[str, Any](name=agent.name)
+    try:
+        told["model"] = _model(kept, name, agent.model, tried)
+        if judge.space is not None:
+            key = "space" if agent.space is not None else "shared_space"
+            told[key] = kept.file(f"{name}/space.skops", transformer_file(judge.space, tried))
+    except InvalidInput as error:
+        raise agent.error(str(error)) from error
+    except ImportError as error:
+        raise InvalidInput(f"{NEEDED} ({error}).") from error
+    return told
+
+
+def _model(kept: Kept, name: str, model: Any, tried: Any) -> str | dict[str, Any]:
+    if not isinstance(model, RemoteModel):
+        content, suffix = model_file(model, tried)
+        file, labels = kept.file(f"{name}/model{suffix}", content), file_labels(model)
+        return file if labels is None else {"file": file, "classes": labels}
+    keys = ("ca", "certificate", "key")
+    files = {key: str(path.absolute()) for key in keys if (path := getattr(model, key)) is not None}
+    return {"address": SCHEME + model.address, "name": model.name, "version": model.version} | files
+
+
+def _arrays(kept: Kept, name: str, agent: Agent, judge: Scorer) -> dict[str, Any]:
+    """The agent's rows and labels and what it has scored, as files."""
+    X, own = _rows(agent), agent.own_predictions
+    told: dict[str, Any] = {
+        "rows": kept.table(f"{name}/rows", X),
+        "labels": kept.array(f"{name}/labels.npy", agent.y),
+        "own_predictions": PEERS if agent.scored_by_peers else None,
+    }
+    if own is not None:
+        told["own_predictions"] = kept.array(f"{name}/own_predictions.npy", own)
+    if judge.space is not None or X.dtype not in (np.float32, np.float64):
+        told["located"] = kept.table(f"{name}/located", judge.rows)
+        told["located_features"] = judge.rows.shape[1]
+    return told | {
+        "residuals": kept.array(f"{name}/residuals.npy", judge.residuals),
+        "errors": kept.array(f"{name}/errors.npy", judge.errors),
+        "kept": {part: kept.array(f"{name}/kept-{part}.npy", array) for part, array in judge.kept.items()} or None,
+    }
+
+
+def _rows(agent: Agent) -> Any:
+    """The agent's rows as numbers, of the kind that they are."""
+    X = np.asarray(agent.X) if is_frame(agent.X) else agent.X
+    if not issparse(X) and X.dtype.kind not in "fiub":
+        return as_floats(X, lambda why: agent.error(f"{why} Only numbers can be saved."), "X")
+    return X

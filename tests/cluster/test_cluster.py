@@ -1,0 +1,391 @@
+"""Agents in actors of a local Ray: the same answers, also when processes are killed."""
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+from support.processes import alive, wait_for
+
+from degroot import Agent, Collective, batch
+from degroot.answers.answer import FIELDS
+from degroot.batch.ray import on_ray
+from degroot.cluster import Ray
+from degroot.cluster.actor import Member
+from degroot.cluster.hearing import Hearing, Standards
+from degroot.cluster.witness import Witness
+from degroot.consultation.roster import scored_by_peers_indices
+from degroot.exceptions import AgentError, InvalidInput
+from degroot.rules.evidence import Question
+
+ray = pytest.importorskip("ray")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of Ray
+
+SMALL = 80_000_000  # bytes of the object store: the least that Ray takes, nearly
+
+
+@pytest.fixture(scope="module")
+def engine():
+    folder = tempfile.mkdtemp(prefix="r")  # a short path: it is a socket's too
+    with Ray(num_cpus=2, object_store_memory=SMALL, _temp_dir=folder) as running:
+        yield running
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def rows(rng, k, n=90):
+    X = rng.normal(size=(n, 3)) + k
+    return X, np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
+
+
+def linear(K=3, **settings):
+    agents = []
+    for k in range(K):
+        X, y = rows(np.random.default_rng(k), k)
+        model = Ridge() if k % 2 else DecisionTreeRegressor(max_depth=3, random_state=0)
+        agents.append(Agent(model.fit(X[:40], y[:40]), X, y, f"agent {k}", **settings))
+    return agents
+
+
+def several_outputs():
+    agents = []
+    for k in range(3):
+        X, y = rows(np.random.default_rng(k), k)
+        both = np.column_stack([y, X[:, 2]])
+        agents.append(Agent(Ridge().fit(X[:40], both[:40]), X, both, f"agent {k}"))
+    return agents
+
+
+def classifiers():
+    agents = []
+    for k in range(3):
+        X, y = rows(np.random.default_rng(k), 0.2 * k)
+        labels = np.where(y > 0.5, "high", "low")
+        agents.append(
+            Agent(LogisticRegression().fit(X, labels), X, labels, f"agent {k}", classes=["high", "low", "no"])
+        )
+    return agents
+
+
+def framed():
+    agents = []
+    for k in range(3):
+        X, y = rows(np.random.default_rng(k), k)
+        frame = pd.DataFrame(X, columns=["a", "b", "c"])
+        agents.append(Agent(Ridge().fit(frame, y), frame, y, f"agent {k}", space=StandardScaler()))
+    return agents
+
+
+POINTS = np.random.default_rng(7).normal(size=(150, 3)) + 1.0
+
+
+def heard(collective, X, names, n_jobs=1):
+    """What is concluded from the members' opinions, without any Ray."""
+    pairs = zip(collective.agents, collective.judges, strict=True)
+    members = [Member(agent, Witness(judge, n_jobs)) for agent, judge in pairs]
+    standards = None
+    if collective.guarded:
+        standards = Standards.of([member.witness.standards() for member in members])
+    hearing = Hearing(
+        collective.option, scored_by_peers_indices(collective.agents), collective.peers, standards, n_jobs
+    )
+    draft = hearing.blank(names, X.shape[0], len(members), collective.outputs or 1)
+    question = hearing.question(draft.fields)
+    hearing.conclude([member.opinion(X, question) for member in members], draft)
+    told = draft.told(collective.names, collective.outputs)
+    return told, told.pop("flags", ())
+
+
+def same(found, expected, names):
+    for name in names:
+        np.testing.assert_allclose(found[name], getattr(expected, name), rtol=1e-12, atol=1e-13, err_msg=name)
+
+
+RULES = ["degroot", "stacking", "average", "trust-average", "error-average"]
+
+
+@pytest.mark.parametrize("names", [FIELDS, ("value",), ("beliefs",), ("weights", "influence")])
+@pytest.mark.parametrize("rule", RULES)
+def test_opinions_lead_to_the_answers_of_the_collective(rule, names):
+    collective = Collective(linear(4), rule=rule)
+    found, _ = heard(collective, POINTS, list(names))
+    assert set(found) == set(names)
+    same(found, collective.consult(POINTS, names), names)
+
+
+@pytest.mark.parametrize("make", [several_outputs, classifiers, lambda: linear(own_predictions="peers")])
+@pytest.mark.parametrize("rule", ["degroot", "stacking"])
+def test_opinions_of_all_kinds_of_agents(make, rule):
+    collective = Collective(make(), rule=rule)
+    found, _ = heard(collective, POINTS, FIELDS, n_jobs=2)
+    same(found, collective.consult(POINTS), FIELDS)
+
+
+def test_opinions_from_frames_and_spaces():
+    collective, X = Collective(framed()), pd.DataFrame(POINTS, columns=["a", "b", "c"])
+    found, _ = heard(collective, X, FIELDS)
+    same(found, collective.consult(X), FIELDS)
+
+
+def test_opinions_of_agents_that_score_a_sample():
+    collective = Collective(linear(6), degree=3)
+    found, _ = heard(collective, POINTS, FIELDS)
+    same(found, collective.consult(POINTS), FIELDS)
+    assert found["trust"].shape == (len(POINTS), 6, 3)
+
+
+@pytest.mark.parametrize("rule", ["degroot", "stacking"])
+def test_the_guard_hears_the_same(rule):
+    agents = linear(4)
+    liar = agents[1].model
+    agents[1] = Agent(lambda X: liar.predict(X) + 100.0 * (X[:, 0] > 1.5), agents[1].X, agents[1].y, "agent 1")
+    collective = Collective(agents, rule=rule, guard=True)
+    found, told = heard(collective, POINTS, FIELDS)
+    expected = collective.consult(POINTS)
+    same(found, expected, FIELDS)
+    assert expected.flags
+    assert [(flag.agent, flag.reason, flag.points.tolist()) for flag in told] == [
+        (flag.agent, flag.reason, flag.points.tolist()) for flag in expected.flags
+    ]
+
+
+def test_arrays_that_cannot_be_written_are_read_where_they_are():
+    collective = Collective(linear(2), rule="stacking")
+    question = Question(collective.option.reach, moments=True)
+    for judge in collective.judges:
+        for array in (judge.rows, judge.residuals, judge.errors):
+            array.flags.writeable = False
+        witness = Witness.of(replace(judge, near={}), 1)
+        for name in ("rows", "residuals", "errors"):
+            assert np.shares_memory(getattr(witness.judge, name), getattr(judge, name))
+            assert getattr(witness.judge, name).flags.writeable
+        found, plain = (each.testimony(POINTS, question, question.reach)[0] for each in (witness, Witness(judge, 1)))
+        np.testing.assert_array_equal(found.moments, plain.moments)
+
+
+def test_an_opinion_that_no_rows_could_give_is_refused():
+    collective = Collective(linear())
+    collective.judges[1].errors[:] = -1.0
+    with pytest.raises(AgentError, match=r"agent 1.*not negative"):
+        heard(collective, POINTS, FIELDS)
+
+
+def test_actors_answer_as_the_collective_does(engine):
+    agents = linear()
+    expected, collective = Collective(agents).consult(POINTS), Collective(agents, engine=engine)
+    found = collective.consult(POINTS)
+    same({name: getattr(found, name) for name in FIELDS}, expected, FIELDS)
+    np.testing.assert_array_equal(collective.predict(POINTS), found.value)
+    pids = [pid_of(actor) for actor in collective._elsewhere.actors]
+    assert len({os.getpid(), *pids}) == 4
+    collective.leave("agent 2")
+    same({"value": collective.predict(POINTS)}, Collective(agents[:2]).consult(POINTS), ["value"])
+    wait_for(lambda: not any(alive(pid) for pid in pids))  # nobody asks them any more
+
+
+def test_agents_without_judges_say_what_they_believe(engine):
+    collective = Collective(linear(2), rule="average")
+    assembly = engine.panel(collective.agents, (), collective.option)
+    fields = ["value", "weights", "beliefs", "influence"]
+    try:
+        found, expected = assembly.answer(POINTS, fields), collective.consult(POINTS, fields)
+        same(found, expected, fields)
+        with pytest.raises(InvalidInput, match=r"^Agents must have scored each other's models for these fields"):
+            assembly.answer(POINTS, ["trust"])
+    finally:
+        assembly.close()
+
+
+def test_points_in_many_parts(engine, monkeypatch):
+    monkeypatch.setattr("degroot.cluster.ray.SAID_BYTES", 1)
+    agents = linear(2)
+    found = Collective(agents, rule="stacking", guard=True, engine=engine).consult(POINTS)
+    expected = Collective(agents, rule="stacking", guard=True).consult(POINTS)
+    same({name: getattr(found, name) for name in FIELDS}, expected, FIELDS)
+    assert [flag.points.tolist() for flag in found.flags] == [flag.points.tolist() for flag in expected.flags]
+
+
+def test_a_killed_actor_starts_again_and_nothing_is_lost(engine, tmp_path, monkeypatch):
+    class Slow:
+        """A model that says where it is and takes its time."""
+
+        def __init__(self, model):
+            self.model = model
+
+        def predict(self, X):
+            (tmp_path / str(os.getpid())).touch()
+            time.sleep(0.3)
+            return self.model.predict(X)
+
+    monkeypatch.setattr("degroot.cluster.ray.SAID_BYTES", 1)  # several questions, of 64 points each
+    agents = linear(2)
+    expected = Collective(agents).consult(POINTS)
+    first = agents[0]
+    collective = Collective([Agent(Slow(first.model), first.X, first.y, first.name), agents[1]], engine=engine)
+    (tmp_path / str(os.getpid())).unlink()  # from the scoring of the models, which is done here
+    with ThreadPoolExecutor(1) as asking:
+        found = asking.submit(collective.consult, POINTS)
+        wait_for(lambda: os.listdir(tmp_path) or found.done())
+        os.kill(int(os.listdir(tmp_path)[0]), signal.SIGKILL)
+        same({name: getattr(found.result(60), name) for name in FIELDS}, expected, FIELDS)
+    assert len(os.listdir(tmp_path)) == 2  # another process took over
+
+
+def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # paths may be relative to where the command runs
+    monkeypatch.setattr("degroot.batch.ray.WAVE", 2)
+    collective = Collective(linear(2), n_jobs=1)
+    columns = batch.Columns(("value", "standard_error"), collective.names)
+    features = ["x0", "x1", "x2"]
+    table = pd.DataFrame(np.vstack([POINTS] * 4), columns=features)
+    table.head(100).to_csv("a.csv", index=False)
+    table.to_parquet("b.parquet")
+    with on_ray(collective) as cluster:
+        given = ["a.csv", "b.parquet"]
+        plans = [batch.make_plan(given, Path(out), features, columns, rows=90) for out in ("l.csv", "r.csv")]
+        for plan, working in zip(plans, (batch.Local(collective.consult, 1), cluster), strict=True):
+            assert batch.run(plan, working).rows == 700
+        assert Path("l.csv").read_bytes() == Path("r.csv").read_bytes()
+        coming = iter(plans[1].shards)
+        answers = cluster.answers(coming, plans[1].task)
+        next(answers)
+        answers.close()
+        assert [shard.number for shard in coming] == [4, 5, 6, 7, 8]  # two callers have taken a wave, and no more
+        table.loc[117, "x1"] = np.nan
+        table.to_parquet("b.parquet")
+        plan = batch.make_plan(["b.parquet"], Path("bad.csv"), features, columns, rows=90)
+        with pytest.raises(InvalidInput, match=r"; row 118 of b\.parquet: 'x1' is missing\.$"):
+            batch.run(plan, cluster)
+        assert not Path("bad.csv").exists()
+    assert capsys.readouterr().out == ""
+    assert ray.is_initialized()  # who has not started it does not end it
+
+
+def test_errors_of_agents_come_back(engine):
+    class Broken:
+        def predict(self, X):
+            if len(X) == 1:
+                raise ValueError("no single row")
+            return X[:, 0]
+
+    X, y = rows(np.random.default_rng(0), 0)
+    agents = [Agent(Broken(), X, y, "broken"), *linear(1)]
+    collective = Collective(agents, engine=engine)
+    assert np.isfinite(collective.predict(POINTS)).all()
+    for wrong in (POINTS[:1], np.where(POINTS > 2.0, np.nan, POINTS)):
+        with pytest.raises(InvalidInput) as expected:
+            Collective(agents).predict(wrong)
+        with pytest.raises(InvalidInput) as found:
+            collective.predict(wrong)
+        assert (type(found.value), str(found.value)) == (type(expected.value), str(expected.value))
+    assert np.isfinite(collective.predict(POINTS)).all()  # its process goes on
+
+
+@pytest.mark.slow
+def test_a_process_that_always_dies_is_given_up(engine, monkeypatch):
+    monkeypatch.setattr("degroot.cluster.ray.RETRIES", 1)
+    X, y = rows(np.random.default_rng(0), 0)
+    agents = [Agent(lambda X: X[:, 0] if len(X) > 1 else os._exit(1), X, y, "deadly")]
+    with pytest.raises(AgentError, match=r"^Agent 'deadly': its process must answer; .*[^.]\.$"):
+        Collective(agents, engine=engine).predict(POINTS[:1])
+
+
+def test_a_model_that_cannot_be_sent(engine):
+    lock = threading.Lock()
+    X, y = rows(np.random.default_rng(0), 0)
+    agents = [*linear(1), Agent(lambda X: X[:, 0] + lock.locked(), X, y, "locked")]
+    with pytest.raises(AgentError, match=r"^Agent 'locked': its model and space .* sent to another process; TypeError"):
+        Collective(agents, engine=engine).predict(POINTS)
+
+
+def test_cores_that_a_cluster_does_not_have(engine):
+    with pytest.raises(InvalidInput, match=r"must have 2 cores for each of 3 agents; it has 2 in all"):
+        Collective(linear(), engine=Ray(cpus=2)).predict(POINTS)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{}", "ray://127.0.0.1:{}"])
+def test_no_cluster_at_the_address(address, monkeypatch):
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    with socket.socket() as unheard:  # bound, but nobody listens
+        unheard.bind(("127.0.0.1", 0))
+        engine = Ray(address.format(unheard.getsockname()[1]))
+        with pytest.raises(InvalidInput, match=r"^There must be a Ray cluster at .*127.0.0.1:\d+; .*refused\.$"):
+            engine.connect()
+    with pytest.raises(InvalidInput, match=r"^The address of a Ray cluster must be \"host:port\"; got 'nowhere'\.$"):
+        Ray("nowhere").connect()
+
+
+def test_a_process_has_one_ray(engine):
+    connected = ray.get_runtime_context().gcs_address
+    port = connected.rpartition(":")[2]
+    for other in ("192.0.2.1:1", f"192.0.2.1:{port}", "localhost:1"):
+        with pytest.raises(InvalidInput, match=rf"^A process must .* one Ray only; it is to .*:\d+, not to {other}\.$"):
+            Ray(other).connect()
+    for same in (connected, f"localhost:{port}", "auto"):
+        Ray(same).connect()
+    with pytest.raises(InvalidInput, match=r"^There must be a Ray cluster at nobody\.invalid:\d+; "):
+        Ray(f"nobody.invalid:{port}").connect()
+
+
+def test_settings_are_for_a_ray_that_is_started(engine, monkeypatch):
+    told = r"^Settings must be for a Ray that is started here; got num_cpus for one that runs\.$"
+    with pytest.raises(InvalidInput, match=told):
+        Ray(num_cpus=1).connect()
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    with pytest.raises(InvalidInput, match=told):
+        Ray("10.0.0.1:6379", num_cpus=1).connect()
+
+
+def test_files_need_more_than_a_client():
+    with pytest.raises(InvalidInput, match=r"its address must be \"host:port\"; got 'ray://127.0.0.1:10001'"):
+        on_ray(Collective(linear(1)), "ray://127.0.0.1:10001").__enter__()
+
+
+def test_another_ray_than_the_cluster_has(monkeypatch):
+    def refuse(**_):
+        raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.40.0\n    Python: 3.9.1")
+
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray.init", refuse)
+    with pytest.raises(InvalidInput, match=r"^There must be .* at auto; .* with: Ray: 2.40.0 Python: 3.9.1\.$"):
+        Ray("auto").connect()
+
+
+def test_another_version_of_this_package_leaves_no_process_behind(engine, monkeypatch):
+    pids, make = [], Ray._actors
+
+    def watched(*arguments):
+        actors = make(*arguments)
+        pids.extend(map(pid_of, actors))
+        return actors
+
+    monkeypatch.setattr(Ray, "_actors", watched)
+    monkeypatch.setattr("degroot.cluster.actor.VERSION", "9.9")
+    with pytest.raises(InvalidInput, match=r"must have version 9.9 of degroot; 'agent 0' runs with") as failed:
+        Collective(linear(1), engine=engine).predict(POINTS)
+    assert failed.traceback  # which holds on to the actors: nobody has forgotten them
+    wait_for(lambda: not any(map(alive, pids)))
+    assert pids
+
+
+def test_without_ray_there_is_an_instruction(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InvalidInput, match=r"^Ray needs extra packages: pip install 'degroot\[ray\]' \(.*\)\.$"):
+        Collective(linear(1), engine="ray").predict(POINTS)
+
+
+def pid_of(actor):
+    return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))

@@ -1,0 +1,472 @@
+"""Who is let in and what they are given, over real sockets: mutual TLS, or names in the metadata on loopback."""
+
+import asyncio
+import datetime
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from grpc import StatusCode
+
+from degroot.node.config import Limits
+from degroot.node.records.ledger import Ledger, LedgerError, summary
+from degroot.node.records.metrics import Metrics
+from degroot.node.server.access import NAME, Access, caller
+from degroot.node.server.limits import Allowances
+
+SERVICE = "test.Echo"
+ROSTER = {"south": frozenset({"ask", "query"}), "west": frozenset({"opinion"}), "mute": frozenset()}
+
+
+@dataclass
+class Authority:
+    """Whoever signs certificates."""
+
+    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
+
+    @property
+    def pem(self) -> bytes:
+        return self._signed([("ca",)], self.key, True, 1).public_bytes(serialization.Encoding.PEM)
+
+    def issue(self, *names: str, days: int = 1) -> tuple[bytes, bytes]:
+        """A key and a certificate with these common names, valid until so many days from now."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        secret = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return secret, self._signed([names], key, False, days).public_bytes(serialization.Encoding.PEM)
+
+    def _signed(self, names: list[tuple[str, ...]], key: ec.EllipticCurvePrivateKey, ca: bool, days: int):
+        now = datetime.datetime.now(datetime.UTC)
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for group in names for name in group])
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ca")]))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=9))
+            .not_valid_after(now + datetime.timedelta(days=days))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+            .sign(self.key, hashes.SHA256())
+        )
+
+
+AUTHORITY = Authority()
+CA, NORTH = AUTHORITY.pem, AUTHORITY.issue("north")
+
+
+class Node:
+    """A server that echoes, through `Access`."""
+
+    def __init__(self, folder: Path, insecure: bool = False, **limits: float) -> None:
+        self.path = folder / "ledger.sqlite"
+        self.roster = dict(ROSTER)
+        self.ledger, self.metrics = Ledger(self.path), Metrics()
+        self.allowances = Allowances(Limits(**limits))
+        self.access = Access("north", lambda: self.roster, self.allowances, self.ledger, self.metrics, insecure)
+        self.entered = asyncio.Event()
+
+    async def echo(self, request: bytes, context) -> bytes:
+        async with self.access.admitted(context, "ask") as visit:
+            await visit.message("ask", len(request), len(request))
+            if request == b"fail":
+                raise ArithmeticError("a handler that fails")
+            visit.answered("ask", len(request), len(request))
+            return request
+
+    async def wait(self, request: bytes, context) -> bytes:
+        async with self.access.admitted(context, "ask"):
+            self.entered.set()
+            await asyncio.Event().wait()
+        return b""
+
+    async def chat(self, _, context) -> AsyncIterator[bytes]:
+        async with self.access.admitted(context, "ask") as visit:
+            while (request := await visit.next_message()) is not None:
+                await visit.message("chat", 1, len(request))
+                visit.answered("chat", 1, len(request))
+                yield request
+
+    async def greet(self, request: bytes, context) -> bytes:
+        async with self.access.admitted(context, None) as visit:
+            return visit.name.encode()
+
+    async def listen(self, _, context) -> bytes:
+        async with self.access.admitted(context, "ask") as visit:
+            while (request := await visit.next_message()) is not None:
+                visit.received("pool", len(request))
+            return b""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[int]:
+        server = grpc.aio.server()
+        handlers = {
+            "echo": grpc.unary_unary_rpc_method_handler(self.echo),
+            "wait": grpc.unary_unary_rpc_method_handler(self.wait),
+            "greet": grpc.unary_unary_rpc_method_handler(self.greet),
+            "listen": grpc.stream_unary_rpc_method_handler(self.listen),
+            "chat": grpc.stream_stream_rpc_method_handler(self.chat),
+        }
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        if self.access.insecure:
+            port = server.add_insecure_port("127.0.0.1:0")
+        else:
+            port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([NORTH], CA, True))
+        await server.start()
+        try:
+            yield port
+        finally:
+            await server.stop(0)
+            self.ledger.close()
+
+    def refusals(self) -> dict[tuple[str, str], float]:
+        return {
+            (sample.labels["peer"], sample.labels["reason"]): sample.value
+            for family in self.metrics.registry.collect()
+            for sample in family.samples
+            if sample.name == "degroot_refusals_total"
+        }
+
+    def in_flight(self, name: str) -> int:
+        return self.allowances.of(name).calls
+
+
+@asynccontextmanager
+async def calling(port: int, identity: tuple[bytes, bytes] | None = None, name: str | None = None):
+    """A channel of whoever has this key and certificate, or claims this name."""
+    if name is None:
+        key, certificate = identity or (None, None)
+        credentials = grpc.ssl_channel_credentials(CA, key, certificate)
+        channel = grpc.aio.secure_channel(f"localhost:{port}", credentials)
+    else:
+        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+    async with channel:
+        metadata = ((NAME, name),) if name else ()
+        yield SimpleNamespace(
+            echo=lambda request: channel.unary_unary(f"/{SERVICE}/echo")(request, metadata=metadata),
+            wait=lambda request: channel.unary_unary(f"/{SERVICE}/wait")(request, metadata=metadata),
+            greet=lambda request: channel.unary_unary(f"/{SERVICE}/greet")(request, metadata=metadata),
+            listen=lambda: channel.stream_unary(f"/{SERVICE}/listen")(metadata=metadata),
+            chat=lambda: channel.stream_stream(f"/{SERVICE}/chat")(metadata=metadata),
+        )
+
+
+async def refused(call) -> tuple[StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), caught.value.details()
+
+
+async def eventually(holds) -> None:
+    """Wait until it holds; a test that waits in vain is ended by its runner."""
+    while not holds():
+        await asyncio.sleep(0.01)
+
+
+def test_a_caller_in_the_roster_is_answered_and_recorded(tmp_path):
+    async def scene():
+        node = Node(tmp_path)
+        async with node.running() as port, calling(port, AUTHORITY.issue("south")) as south:
+            assert await south.echo(b"hello") == b"hello"
+            assert await south.echo(b"you") == b"you"
+            (line,) = summary(node.path)
+            assert (line.peer, line.kind, line.direction) == ("south", "ask", "in")
+            assert (line.exchanges, line.rows, line.sent, line.received) == (2, 8, 8, 8)
+            await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
+            assert node.refusals() == {}
+
+    asyncio.run(scene())
+
+
+DENIED, NAMELESS = StatusCode.PERMISSION_DENIED, StatusCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    ("names", "code", "told", "peer", "reason"),
+    [
+        (["eve"], DENIED, "'eve' is not in the roster of 'north'.", "unknown", "not in the roster"),
+        (["west"], DENIED, "'west' must have the right 'ask' at 'north'; it may: 'opinion'.", "west", "may not ask"),
+        (["mute"], DENIED, "'mute' must have the right 'ask' at 'north'; it may: nothing.", "mute", "may not ask"),
+        ([], NAMELESS, "A caller must have a name, in a certificate; none came.", "unknown", "no name"),
+    ],
+)
+def test_others_are_refused_and_counted_but_not_recorded(tmp_path, names, code, told, peer, reason):
+    async def scene():
+        node = Node(tmp_path)
+        async with node.running() as port, calling(port, AUTHORITY.issue(*names)) as stranger:
+            assert await refused(stranger.echo(b"hello")) == (code, told)
+            assert node.refusals() == {(peer, reason): 1}
+            assert summary(node.path) == []
+            assert len(node.allowances) == 0
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [None, Authority().issue("south"), AUTHORITY.issue("south", days=-1)],
+    ids=["no certificate", "another CA", "expired"],
+)
+def test_without_a_valid_certificate_there_is_no_connection(tmp_path, identity):
+    async def scene():
+        node = Node(tmp_path)
+        async with node.running() as port:
+            async with calling(port, identity) as stranger:
+                code, _ = await refused(stranger.echo(b"hello"))
+                assert code is StatusCode.UNAVAILABLE
+            async with calling(port, AUTHORITY.issue("south")) as south:
+                assert await south.echo(b"hello") == b"hello"
+
+    asyncio.run(scene())
+
+
+def test_with_certificates_a_name_in_the_metadata_means_nothing(tmp_path):
+    async def scene():
+        node = Node(tmp_path)
+        async with node.running() as port:
+            key, certificate = AUTHORITY.issue("eve")
+            credentials = grpc.ssl_channel_credentials(CA, key, certificate)
+            async with grpc.aio.secure_channel(f"localhost:{port}", credentials) as channel:
+                call = channel.unary_unary(f"/{SERVICE}/echo")(b"hello", metadata=((NAME, "south"),))
+                assert (await refused(call))[1] == "'eve' is not in the roster of 'north'."
+
+    asyncio.run(scene())
+
+
+def test_on_loopback_the_claimed_name_counts(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True)
+        async with node.running() as port:
+            async with calling(port, name="south") as south:
+                assert await south.echo(b"hello") == b"hello"
+            async with calling(port, name="eve") as eve:
+                assert (await refused(eve.echo(b"hello")))[0] is StatusCode.PERMISSION_DENIED
+            async with calling(port, name="") as nobody:
+                code, told = await refused(nobody.echo(b"hello"))
+                assert code is StatusCode.UNAUTHENTICATED
+                assert "'degroot-name'" in told
+
+    asyncio.run(scene())
+
+
+def test_the_roster_may_change_meanwhile(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True)
+        async with node.running() as port, calling(port, name="east") as east:
+            assert (await refused(east.echo(b"hello")))[0] is StatusCode.PERMISSION_DENIED
+            node.roster["east"] = frozenset({"ask"})
+            assert await east.echo(b"hello") == b"hello"
+            del node.roster["east"]
+            assert (await refused(east.echo(b"hello")))[0] is StatusCode.PERMISSION_DENIED
+
+    asyncio.run(scene())
+
+
+def test_calls_over_the_limit_are_refused_until_others_end(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True, concurrent_calls=1)
+        async with node.running() as port, calling(port, name="south") as south:
+            waiting = south.wait(b"")
+            await node.entered.wait()
+            code, told = await refused(south.echo(b"hello"))
+            assert code is StatusCode.RESOURCE_EXHAUSTED
+            assert "concurrent_calls" in told
+            waiting.cancel()
+            await eventually(lambda: node.in_flight("south") == 0)
+            assert await south.echo(b"hello") == b"hello"
+            assert node.refusals() == {("south", "concurrent_calls"): 1}
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"rows_per_request": 4}, "rows_per_request"),
+        ({"rows_per_second": 4}, "rows_per_second"),
+        ({"requests_per_second": 1e-9}, "requests_per_second"),
+    ],
+)
+def test_messages_over_a_limit_are_refused(tmp_path, limits, reason):
+    async def scene():
+        node = Node(tmp_path, insecure=True, **limits)
+        async with node.running() as port, calling(port, name="south") as south:
+            assert await south.echo(b"abc") == b"abc"
+            code, told = await refused(south.echo(b"hello"))
+            assert code is StatusCode.RESOURCE_EXHAUSTED
+            assert reason in told
+            assert node.refusals() == {("south", reason): 1}
+            await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
+            assert [line.exchanges for line in summary(node.path)] == [1]
+
+    asyncio.run(scene())
+
+
+def test_a_flood_is_refused_and_leaves_nothing_behind(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True, requests_per_second=1e-9)
+        async with node.running() as port, calling(port, name="south") as south, calling(port, name="eve") as eve:
+            calls = [caller.echo(b"x") for _ in range(300) for caller in (south, eve)]
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            codes = [end.code() if isinstance(end, grpc.aio.AioRpcError) else None for end in ends]
+            assert codes.count(None) == 1
+            assert codes.count(StatusCode.RESOURCE_EXHAUSTED) == 299
+            assert codes.count(StatusCode.PERMISSION_DENIED) == 300
+            assert len(node.allowances) == 1
+            await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
+            assert len(node.refusals()) <= 3
+
+    asyncio.run(scene())
+
+
+def test_a_handler_that_fails_gives_its_slot_back_and_what_came_is_recorded(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True, concurrent_calls=1)
+        async with node.running() as port, calling(port, name="south") as south:
+            assert (await refused(south.echo(b"fail")))[0] is StatusCode.UNKNOWN
+            await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
+            (line,) = summary(node.path)
+            assert (line.rows, line.sent, line.received) == (4, 0, 4)
+            assert await south.echo(b"hello") == b"hello"
+
+    asyncio.run(scene())
+
+
+def test_what_comes_without_answers_is_one_record_at_the_end_whatever_the_limits(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True, requests_per_second=1e-9)
+        async with node.running() as port, calling(port, name="south") as south:
+            beliefs = south.listen()
+            for word in (b"a", b"bc", b"def"):
+                await beliefs.write(word)
+            await beliefs.done_writing()
+            assert await beliefs == b""
+            (line,) = summary(node.path)
+            assert (line.kind, line.exchanges, line.rows, line.sent, line.received) == ("pool", 1, 0, 0, 6)
+
+    asyncio.run(scene())
+
+
+def test_what_needs_no_right_is_for_all_in_the_roster_only(tmp_path):
+    async def scene():
+        node = Node(tmp_path)
+        async with node.running() as port:
+            async with calling(port, AUTHORITY.issue("mute")) as mute:
+                assert await mute.greet(b"") == b"mute"
+            async with calling(port, AUTHORITY.issue("eve")) as eve:
+                assert (await refused(eve.greet(b"")))[0] is StatusCode.PERMISSION_DENIED
+
+    asyncio.run(scene())
+
+
+def test_a_node_that_closes_ends_its_streams(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True)
+        async with node.running() as port, calling(port, name="south") as south:
+            chats = [south.chat() for _ in range(3)]
+            for chat in chats:
+                await chat.write(b"a")
+                assert await chat.read() == b"a"
+            await eventually(lambda: len(node.access.idle) == 3)
+            node.access.close()
+            chats.append(south.chat())
+            for chat in chats:
+                assert await chat.code() is StatusCode.UNAVAILABLE
+                assert await chat.details() == "'north' is shutting down."
+            await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
+            assert not node.access.idle
+
+    asyncio.run(scene())
+
+
+def test_streams_are_read_to_their_end(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True)
+        async with node.running() as port, calling(port, name="south") as south:
+            chat = south.chat()
+            for word in (b"a", b"bc", b"def"):
+                await chat.write(word)
+                assert await chat.read() == word
+            await chat.done_writing()
+            assert await chat.read() is grpc.aio.EOF
+            assert await chat.code() is StatusCode.OK
+            (line,) = summary(node.path)
+            assert (line.exchanges, line.rows, line.sent, line.received) == (3, 3, 6, 6)
+            await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
+
+    asyncio.run(scene())
+
+
+def test_a_stream_that_goes_quiet_is_ended(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True, idle_seconds=0.05)
+        async with node.running() as port, calling(port, name="south") as south:
+            chat = south.chat()
+            await chat.write(b"a")
+            assert await chat.read() == b"a"
+            assert await chat.code() is StatusCode.DEADLINE_EXCEEDED
+            assert "idle_seconds" in await chat.details()
+            assert node.refusals() == {}  # peers keep streams open
+            assert await south.chat().code() is StatusCode.DEADLINE_EXCEEDED
+            assert node.refusals() == {("south", "idle_seconds"): 1}  # nothing ever came
+            await eventually(lambda: node.in_flight("south") == 0)
+            assert await south.echo(b"hello") == b"hello"
+
+    asyncio.run(scene())
+
+
+def test_a_stream_that_is_cut_gives_its_slot_back(tmp_path):
+    async def scene():
+        node = Node(tmp_path, insecure=True, concurrent_calls=3)
+        async with node.running() as port:
+            for _ in range(5):
+                async with calling(port, name="south") as south:
+                    chats = [south.chat() for _ in range(3)]
+                    for chat in chats:
+                        await chat.write(b"a")
+                        assert await chat.read() == b"a"
+                        await chat.write(b"x" * 100_000)  # the answer waits for a reader
+                        chat.cancel()
+                await eventually(lambda: node.in_flight("south") == 0)
+            async with calling(port, name="south") as south:
+                assert await south.echo(b"hello") == b"hello"
+
+    asyncio.run(scene())
+
+
+def test_there_is_no_exchange_without_a_record(tmp_path, monkeypatch):
+    async def scene():
+        node = Node(tmp_path, insecure=True)
+
+        def full(*_):
+            raise LedgerError(node.path, "database or disk is full")
+
+        async with node.running() as port, calling(port, name="south") as south:
+            with monkeypatch.context() as patched:
+                patched.setattr(node.ledger, "record", full)
+                code, told = await refused(south.echo(b"hello"))
+            assert code is StatusCode.RESOURCE_EXHAUSTED
+            assert told == "'north' records every exchange, and cannot now: database or disk is full."
+            assert str(tmp_path) not in told
+            assert node.refusals() == {("south", "ledger"): 1}
+            await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
+            assert await south.echo(b"hello") == b"hello"
+
+    asyncio.run(scene())
+
+
+def test_a_certificate_with_two_names_names_nobody():
+    context = SimpleNamespace(auth_context=lambda: {"x509_common_name": [b"south", b"west"]})
+    assert caller(context) is None
+    context = SimpleNamespace(auth_context=lambda: {"x509_common_name": [b"\xff"]})
+    assert caller(context) not in ROSTER

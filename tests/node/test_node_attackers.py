@@ -1,0 +1,1048 @@
+"""Attackers: each is refused with the right status and one clear line; the node stays well, and small."""
+
+import queue
+import socket
+import ssl
+import threading
+import time
+from concurrent import futures
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import numpy as np
+import pytest
+from grpc import StatusCode
+from numpy.testing import assert_allclose, assert_array_equal
+from support.consortium import CLIENT, Consortium
+from tritonclient.grpc import service_pb2 as v2
+from tritonclient.grpc import service_pb2_grpc
+
+from degroot import models
+from degroot.guard.bounds import Bounds, within
+from degroot.node.config import IdentityFiles
+from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
+from degroot.node.pooling.state import PoolingState
+from degroot.node.protocol.models import Model
+from degroot.node.protocol.opinion import encode, encode_expectation
+from degroot.node.protocol.tensors import PROTOCOL, array, tensor
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.scoring.load import seated
+from degroot.node.scoring.scored_agent import ScoredAgent
+from degroot.node.server import model_service
+from degroot.node.tls import authority, identity
+
+TARGET, PEER = "node0", "node1"
+MESSAGE_BYTES, ROWS, CALLS, IDLE, RATE = 1_000_000, 500, 8, 1.0, 60
+LIMITS = f"""message_bytes = {MESSAGE_BYTES}
+rows_per_request = {ROWS}
+rows_per_second = 20_000
+requests_per_second = {RATE}
+concurrent_calls = {CALLS}
+idle_seconds = {IDLE}
+"""
+GROWTH = 150_000_000  # bytes that a node may grow by under all that is done here
+ROSTER = """
+[[clients]]
+name = "querier"
+may = ["query"]
+[[clients]]
+name = "nobody"
+may = []
+"""
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    with Consortium(tmp_path_factory.mktemp("attacked"), limits=LIMITS) as nodes:
+        for name in ("querier", "nobody", "stranger"):
+            authority.issue(nodes.folder / "keys", name, 30)
+        for name in nodes.names:
+            with (nodes.folder / name / "node.toml").open("a") as file:
+                file.write(ROSTER)
+        yield nodes.fork().ready()
+
+
+@pytest.fixture(autouse=True)
+def well_afterwards(request):
+    """After each attack the node answers, rightly, and has not grown."""
+    if "nodes" not in request.fixturenames:
+        yield
+        return
+    nodes = request.getfixturevalue("nodes")
+    before = resident(nodes)
+    yield
+    X = nodes.agents[0].X[:5]
+    with nodes.connect(TARGET) as asked:
+        until = time.monotonic() + 20.0  # peers that were asked under their name may be over their limit for a while
+        while missing(found := asked.consult(X)):
+            assert time.monotonic() < until, found.flags
+            time.sleep(0.2)
+    expected = nodes.collective().consult(X)
+    assert_allclose(found.value, expected.value)
+    assert_allclose(found.standard_error, expected.standard_error)
+    assert nodes.processes[TARGET].poll() is None
+    assert resident(nodes) - before < GROWTH
+    assert "Traceback" not in nodes.log(TARGET)
+
+
+def missing(answer):
+    return [flag.agent for flag in answer.flags if flag.reason.startswith("missing")]
+
+
+def resident(nodes, name=TARGET):
+    """Bytes of memory that a node has."""
+    with open(f"/proc/{nodes.processes[name].pid}/status") as file:
+        line = next(line for line in file if line.startswith("VmRSS"))
+    return int(line.split()[1]) * 1024
+
+
+@contextmanager
+def channel(nodes, caller, name=TARGET, files=None):
+    files = files or IdentityFiles(**nodes.credentials(caller))
+    options = [
+        ("grpc.ssl_target_name_override", name),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.enable_retries", 0),
+    ]
+    options.append(("grpc.use_local_subchannel_pool", 1))
+    with grpc.secure_channel(f"127.0.0.1:{nodes.ports[name]}", identity.channel_credentials(files), options) as made:
+        yield made
+
+
+@contextmanager
+def refused(code, said=""):
+    """What is refused with a status and one line."""
+    with pytest.raises(grpc.RpcError) as caught:
+        yield
+    assert caught.value.code() is code, caught.value
+    details = caught.value.details()
+    assert said in details, details
+    assert "\n" not in details
+    assert len(details) < 1000
+
+
+def collective(made):
+    return collective_pb2_grpc.CollectiveStub(made)
+
+
+def model(made):
+    return service_pb2_grpc.GRPCInferenceServiceStub(made)
+
+
+def describe(made):
+    return collective(made).Describe(v1.DescribeRequest(protocol=PROTOCOL), timeout=10)
+
+
+def ask(made, points, **changes):
+    request = v1.ConsultRequest(**{"protocol": PROTOCOL, "points": points, "fields": ["value"], **changes})
+    return collective(made).Ask(request, timeout=20)
+
+
+def first(stream):
+    return next(iter(stream))
+
+
+def opinion(made, points, **changes):
+    question = v1.Question(**{"protocol": PROTOCOL, "id": 1, "points": points, **changes})
+    return first(collective(made).Opinion(iter([question]), timeout=10))
+
+
+def pool(made, *messages):
+    return first(collective(made).Pool(iter(messages), timeout=10))
+
+
+def infer(made, X=None, **changes):
+    query = model_service.request(TARGET, "", np.zeros((2, 3)) if X is None else X)
+    for name, value in changes.items():
+        setattr(query, name, value)
+    return model(made).ModelInfer(query, timeout=20)
+
+
+POINTS = tensor(np.zeros((2, 3)))
+BEGIN = PoolingTerms("s", (TARGET, PEER), False, 1e-6, 10).begin(np.zeros((2, 3)))
+
+
+# who they are
+
+
+def _files(folder, name):
+    return IdentityFiles(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
+
+
+def test_without_a_certificate(nodes):
+    ca = (nodes.folder / "keys" / "ca.pem").read_bytes()
+    options = [("grpc.ssl_target_name_override", TARGET)]
+    address = f"127.0.0.1:{nodes.ports[TARGET]}"
+    with (
+        grpc.secure_channel(address, grpc.ssl_channel_credentials(ca), options) as made,
+        refused(StatusCode.UNAVAILABLE),
+    ):
+        describe(made)
+
+
+def test_without_tls(nodes):
+    with grpc.insecure_channel(f"127.0.0.1:{nodes.ports[TARGET]}") as made, refused(StatusCode.UNAVAILABLE):
+        describe(made)
+
+
+def test_a_certificate_of_another_authority(nodes, tmp_path):
+    authority.init_ca(tmp_path, "tests", 30)
+    authority.issue(tmp_path, PEER, 30, ["127.0.0.1"])
+    ours = nodes.folder / "keys" / "ca.pem"
+    files = IdentityFiles(ours, tmp_path / f"{PEER}.pem", tmp_path / f"{PEER}.key")
+    with channel(nodes, PEER, files=files) as made, refused(StatusCode.UNAVAILABLE):
+        describe(made)
+
+
+def test_an_expired_certificate(nodes, tmp_path):
+    keys = nodes.folder / "keys"
+    for name in ("ca.pem", "ca.key"):
+        (tmp_path / name).write_bytes((keys / name).read_bytes())
+        (tmp_path / name).chmod(0o600)
+    authority.issue(tmp_path, PEER, 1, ["127.0.0.1"], now=datetime.now(UTC))
+    with channel(nodes, PEER, files=_files(tmp_path, PEER)) as made:
+        assert describe(made).name == TARGET  # the same certificate while it is valid
+    expired = _reissued(tmp_path, PEER)
+    with channel(nodes, PEER, files=expired) as made, refused(StatusCode.UNAVAILABLE):
+        describe(made)
+
+
+def _reissued(folder, name):
+    """The certificate as it would be had it expired yesterday, signed by the same authority."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+
+    held = x509.load_pem_x509_certificate((folder / f"{name}.pem").read_bytes())
+    key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    builder = x509.CertificateBuilder(
+        held.issuer, held.subject, held.public_key(), held.serial_number, yesterday - timedelta(days=9), yesterday
+    )
+    for extension in held.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    made = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    (folder / "expired.pem").write_bytes(made)
+    return IdentityFiles(folder / "ca.pem", folder / "expired.pem", folder / f"{name}.key")
+
+
+def test_a_certificate_that_is_not_in_the_roster(nodes):
+    with channel(nodes, "stranger") as made:
+        for attempt in (
+            lambda: describe(made),
+            lambda: infer(made),
+            lambda: ask(made, POINTS),
+            lambda: opinion(made, POINTS),
+            lambda: pool(made, BEGIN),
+            lambda: model(made).ServerLive(v2.ServerLiveRequest(), timeout=10),
+            lambda: model(made).ModelMetadata(v2.ModelMetadataRequest(name=TARGET), timeout=10),
+        ):
+            with refused(StatusCode.PERMISSION_DENIED, "'stranger' is not in the roster of 'node0'."):
+                attempt()
+
+
+@pytest.mark.parametrize("caller", [CLIENT, "querier", "nobody"])
+@pytest.mark.parametrize(
+    ("right", "attempt"),
+    [
+        ("query", lambda made: infer(made)),
+        ("query", lambda made: model(made).ServerReady(v2.ServerReadyRequest(), timeout=10)),
+        ("query", lambda made: model(made).ModelReady(v2.ModelReadyRequest(name=TARGET), timeout=10)),
+        ("query", lambda made: model(made).ModelMetadata(v2.ModelMetadataRequest(name=TARGET), timeout=10)),
+        ("opinion", lambda made: opinion(made, POINTS)),
+        ("opinion", lambda made: pool(made, BEGIN)),
+        ("opinion", lambda made: pool(made, v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session="s")))),
+        ("ask", lambda made: ask(made, POINTS)),
+        (
+            "ask",
+            lambda made: first(
+                collective(made).Consult(iter([v1.ConsultRequest(protocol=PROTOCOL, points=POINTS)]), timeout=10)
+            ),
+        ),
+    ],
+)
+def test_what_they_may_not(nodes, caller, right, attempt):
+    may = {CLIENT: {"ask"}, "querier": {"query"}, "nobody": set()}[caller]
+    with channel(nodes, caller) as made:
+        if right in may:
+            attempt(made)
+        else:
+            with refused(
+                StatusCode.PERMISSION_DENIED, f"{caller!r} must have the right {right!r} at 'node0'; it may: "
+            ):
+                attempt(made)
+
+
+def test_a_caller_cannot_take_another_name(nodes):
+    with channel(nodes, "nobody") as made, refused(StatusCode.PERMISSION_DENIED, "'nobody' must have the right 'ask'"):
+        request = v1.ConsultRequest(protocol=PROTOCOL, points=POINTS)
+        collective(made).Ask(request, timeout=10, metadata=(("degroot-name", PEER),))
+
+
+# what they say
+
+
+@pytest.mark.parametrize("version", [0, 2, 2**32 - 1])
+def test_other_versions_of_the_protocol(nodes, version):
+    with channel(nodes, PEER) as made:
+        for attempt in (
+            lambda: collective(made).Describe(v1.DescribeRequest(protocol=version), timeout=10),
+            lambda: ask(made, POINTS, protocol=version),
+            lambda: opinion(made, POINTS, protocol=version),
+            lambda: pool(made, v1.PoolMessage(begin=v1.Begin(protocol=version))),
+            lambda: pool(made, v1.PoolMessage(join=v1.Join(protocol=version, session="s"))),
+        ):
+            with refused(StatusCode.FAILED_PRECONDITION, f"version 1 of degroot; got version {version}."):
+                attempt()
+
+
+def raw(made, path):
+    return made.unary_unary(path, request_serializer=bytes, response_deserializer=bytes)
+
+
+def test_other_versions_of_the_service(nodes):
+    with channel(nodes, PEER) as made:
+        with refused(StatusCode.UNIMPLEMENTED, "This node speaks degroot.v1; 'degroot.v2.Collective' was asked for."):
+            raw(made, "/degroot.v2.Collective/Describe")(b"", timeout=10)
+        for path in ("/degroot.v1.Collective/Destroy", "/inference.GRPCInferenceService/RepositoryIndex", "/x/y"):
+            with refused(StatusCode.UNIMPLEMENTED):
+                raw(made, path)(b"", timeout=10)
+
+
+TRUNCATED = {
+    "/degroot.v1.Collective/Ask": v1.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"]),
+    "/degroot.v1.Collective/Describe": v1.DescribeRequest(protocol=200),
+    "/inference.GRPCInferenceService/ModelInfer": model_service.request(TARGET, "", np.zeros((2, 3))),
+}
+
+
+@pytest.mark.parametrize("path", TRUNCATED)
+def test_truncated_messages(nodes, path):
+    whole = TRUNCATED[path].SerializeToString()
+    refusals = (StatusCode.INVALID_ARGUMENT, StatusCode.FAILED_PRECONDITION, StatusCode.NOT_FOUND)
+    with channel(nodes, PEER) as made:
+        for length in sorted({1, len(whole) // 3, len(whole) // 2, len(whole) - 1}):
+            with pytest.raises(grpc.RpcError) as caught:
+                raw(made, path)(whole[:length], timeout=10)
+            assert caught.value.code() in refusals, (length, caught.value)
+
+
+@pytest.mark.parametrize("method", ["Opinion", "Pool", "Consult"])
+def test_bytes_on_a_stream_that_are_no_message(nodes, method):
+    with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol"):
+        first(made.stream_stream(f"/degroot.v1.Collective/{method}")(iter([b"\x0a\xff\xff"]), timeout=10))
+
+
+@pytest.mark.parametrize("path", TRUNCATED)
+def test_calls_without_a_message(nodes, path):
+    with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT, "must have a message"):
+        made.stream_unary(path)(iter([]), timeout=10)
+
+
+@pytest.mark.parametrize("path", TRUNCATED)
+def test_calls_whose_message_does_not_come(nodes, path):
+    silence = Silence()
+    with channel(nodes, PEER) as made, refused(StatusCode.DEADLINE_EXCEEDED, "(idle_seconds); none came"):
+        try:
+            made.stream_unary(path)(iter(silence), timeout=30)
+        finally:
+            silence.end()
+
+
+@pytest.mark.parametrize("path", TRUNCATED)
+def test_oversized_messages(nodes, path):
+    with channel(nodes, PEER) as made:
+        for size in (MESSAGE_BYTES + 1, 40 * MESSAGE_BYTES):
+            with refused(StatusCode.RESOURCE_EXHAUSTED):
+                raw(made, path)(bytes(size), timeout=30)
+
+
+NAN = tensor(np.array([[0.0, np.nan, 1.0]]))
+BAD_POINTS = {
+    "one axis": (v1.Tensor(shape=[6], data=bytes(48)), "must have the shape"),
+    "no shape": (v1.Tensor(data=bytes(48)), "must have the shape"),
+    "other features": (tensor(np.zeros((2, 5))), "3"),
+    "a negative size": (v1.Tensor(shape=[-2, 3], data=bytes(48)), "must have the shape"),
+    "two negative sizes": (v1.Tensor(shape=[-2, -3], data=bytes(48)), "must have the shape"),
+    "a huge size": (v1.Tensor(shape=[2**62, 3], data=bytes(48)), "must hold"),
+    "nothing of a huge size": (v1.Tensor(shape=[0, 2**62]), ""),
+    "too few bytes": (v1.Tensor(shape=[2, 3], data=bytes(47)), "it holds 47 bytes"),
+    "floats of 4 bytes": (v1.Tensor(shape=[2, 3], data=bytes(24)), "it holds 24 bytes"),
+    "not a number": (NAN, "must be finite"),
+    "infinite": (tensor(np.full((1, 3), np.inf)), "must be finite"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_POINTS)
+def test_points_that_are_none(nodes, name):
+    points, said = BAD_POINTS[name]
+    with channel(nodes, PEER) as made:
+        for attempt in (
+            lambda: ask(made, points),
+            lambda: ask(made, points, way="rounds", tolerance=1e-6, rounds=10),
+            lambda: opinion(made, points),
+            lambda: pool(made, v1.PoolMessage(begin=_begin(points=points))),
+        ):
+            with refused(StatusCode.INVALID_ARGUMENT, said):
+                attempt()
+
+
+def _begin(**changes):
+    settings = {"protocol": PROTOCOL, "session": "s", "members": [TARGET, PEER], "points": POINTS, "rounds": 10}
+    return v1.Begin(**settings | changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fields": ["secrets"]},
+        {"fields": ["x" * 500]},
+        {"way": "by force"},
+        {"way": "rounds", "rounds": 0},
+        {"way": "rounds", "rounds": 9, "tolerance": -1.0},
+        {"way": "rounds", "rounds": 9, "tolerance": np.nan},
+        {"way": "rounds", "rounds": 9, "tolerance": 1e-6, "fields": ["trust"]},
+        {"feature_names": ["x0", "x1", "z"]},
+        {"feature_names": ["x0"]},
+    ],
+)
+def test_questions_that_are_none(nodes, changes):
+    with channel(nodes, CLIENT) as made, refused(StatusCode.INVALID_ARGUMENT):
+        ask(made, POINTS, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"members": []},
+        {"members": [PEER]},
+        {"members": [TARGET, TARGET]},
+        {"members": [TARGET, "stranger"]},
+        {"tolerance": np.nan},
+        {"tolerance": -1.0},
+        {"session": ""},
+        {"session": "s" * 65},
+    ],
+)
+def test_poolings_that_are_none(nodes, changes):
+    with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT):
+        pool(made, v1.PoolMessage(begin=_begin(**changes)))
+
+
+def test_poolings_that_open_wrongly(nodes):
+    with channel(nodes, PEER) as made:
+        for messages in (
+            [],
+            [v1.PoolMessage()],
+            [v1.PoolMessage(beliefs=v1.Beliefs())],
+            [v1.PoolMessage(bounds=v1.Bounds())],
+        ):
+            with refused(StatusCode.INVALID_ARGUMENT, "`begin` or `join`"):
+                pool(made, *messages)
+        join = v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session="other"))
+        with refused(StatusCode.INVALID_ARGUMENT, "there must be beliefs"):
+            pool(made, join, join)
+        with refused(StatusCode.INVALID_ARGUMENT, "got round 7"):
+            pool(made, join, v1.PoolMessage(beliefs=v1.Beliefs(round=7)))
+        again = v1.PoolMessage(beliefs=v1.Beliefs(round=0))
+        with refused(StatusCode.INVALID_ARGUMENT, "once"):
+            pool(made, v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session="twice")), again, again)
+
+
+def test_bounds_that_are_none(nodes):
+    begin = v1.PoolMessage(begin=_begin(guard=True, session="bounds"))
+    for bounds in (v1.Bounds(), v1.Bounds(kept=v1.Tensor(shape=[-2, -2], data=bytes(32)))):
+        with channel(nodes, PEER) as made:
+            stream = collective(made).Pool(iter([begin, v1.PoolMessage(bounds=bounds)]), timeout=10)
+            assert stream.next().WhichOneof("kind") == "ready"
+            with refused(StatusCode.INVALID_ARGUMENT, "must have the shape"):
+                stream.next()
+
+
+def _query(**changes):
+    tensor_ = {"name": "points", "datatype": "FP64", "shape": [2, 3]} | changes.pop("input", {})
+    made = {"model_name": TARGET, "inputs": [tensor_], "raw_input_contents": [bytes(48)]} | changes
+    return v2.ModelInferRequest(**made)
+
+
+BAD_QUERIES = {
+    "another model": (_query(model_name="x" * 5000), StatusCode.NOT_FOUND),
+    "another version": (_query(model_version="none"), StatusCode.NOT_FOUND),
+    "no input": (_query(inputs=[]), StatusCode.INVALID_ARGUMENT),
+    "two inputs": (_query(inputs=[{"name": "points"}] * 2), StatusCode.INVALID_ARGUMENT),
+    "another input": (_query(input={"name": "x" * 5000}), StatusCode.INVALID_ARGUMENT),
+    "another output": (_query(outputs=[{"name": "y" * 5000}]), StatusCode.INVALID_ARGUMENT),
+    "a second output": (_query(outputs=[{"name": "predictions"}, {"name": "labels"}]), StatusCode.INVALID_ARGUMENT),
+    "integers": (_query(input={"datatype": "INT64"}), StatusCode.INVALID_ARGUMENT),
+    "text": (_query(input={"datatype": "BYTES" * 1000}), StatusCode.INVALID_ARGUMENT),
+    "a negative size": (_query(input={"shape": [-2, 3]}), StatusCode.INVALID_ARGUMENT),
+    "negative sizes": (_query(input={"shape": [-2, -3]}), StatusCode.INVALID_ARGUMENT),
+    "a huge size": (_query(input={"shape": [2**62, 3]}), StatusCode.INVALID_ARGUMENT),
+    "one axis": (_query(input={"shape": [6]}), StatusCode.INVALID_ARGUMENT),
+    "other features": (_query(input={"shape": [3, 2]}), StatusCode.INVALID_ARGUMENT),
+    "half a number": (_query(raw_input_contents=[bytes(47)]), StatusCode.INVALID_ARGUMENT),
+    "no numbers": (_query(raw_input_contents=[]), StatusCode.INVALID_ARGUMENT),
+    "twice": (_query(raw_input_contents=[bytes(48)] * 2), StatusCode.INVALID_ARGUMENT),
+    "not a number": (_query(raw_input_contents=[np.full(6, np.nan).tobytes()]), StatusCode.INVALID_ARGUMENT),
+    "doubles told as floats": (_query(input={"datatype": "FP32"}), StatusCode.INVALID_ARGUMENT),
+}
+
+
+@pytest.mark.parametrize("name", BAD_QUERIES)
+def test_queries_that_are_none(nodes, name):
+    query, code = BAD_QUERIES[name]
+    with channel(nodes, "querier") as made, refused(code):
+        model(made).ModelInfer(query, timeout=10)
+
+
+# how much they say
+
+
+def test_too_many_rows(nodes):
+    X = np.zeros((ROWS + 1, 3))
+    with channel(nodes, PEER) as made:
+        for attempt in (lambda: infer(made, X), lambda: ask(made, tensor(X)), lambda: opinion(made, tensor(X))):
+            with refused(StatusCode.RESOURCE_EXHAUSTED, f"At most {ROWS} rows in a request"):
+                attempt()
+        assert len(infer(made, X[:-1]).raw_output_contents[0]) == 8 * ROWS
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda made: describe(made),
+        lambda made: infer(made),
+        lambda made: model(made).ServerLive(v2.ServerLiveRequest(), timeout=10),
+        lambda made: model(made).ModelMetadata(v2.ModelMetadataRequest(name=TARGET), timeout=10),
+    ],
+    ids=["describe", "infer", "live", "metadata"],
+)
+def test_a_flood_of_requests(nodes, attempt):
+    codes = []
+    with channel(nodes, "querier") as made:
+        for _ in range(6 * RATE):
+            try:
+                attempt(made)
+                codes.append(StatusCode.OK)
+            except grpc.RpcError as error:
+                codes.append(error.code())
+                said = error.details()
+    assert set(codes) == {StatusCode.OK, StatusCode.RESOURCE_EXHAUSTED}
+    assert f"At most {RATE} requests a second" in said
+
+
+def test_a_flood_of_rows(nodes):
+    X, codes = np.zeros((ROWS, 3)), []
+    with channel(nodes, "querier") as made:
+        for _ in range(50):  # 25,000 rows
+            try:
+                infer(made, X)
+                codes.append(StatusCode.OK)
+            except grpc.RpcError as error:
+                codes.append(error.code())
+    assert set(codes) == {StatusCode.OK, StatusCode.RESOURCE_EXHAUSTED}
+
+
+def test_a_flood_on_a_stream(nodes):
+    question = v1.Question(protocol=PROTOCOL, id=1, points=POINTS)
+    with channel(nodes, PEER) as made, refused(StatusCode.RESOURCE_EXHAUSTED, "requests a second"):
+        for _ in collective(made).Opinion(iter([question] * (4 * RATE)), timeout=30):
+            pass
+
+
+def ended(call):
+    """The status of a stream, at its end."""
+    with suppress(grpc.RpcError):
+        for _ in call:
+            pass
+    return call.code()
+
+
+class Silence:
+    """A stream of a few messages, and then nothing, until it is let go."""
+
+    def __init__(self, *messages):
+        self._messages, self._over = list(messages), threading.Event()
+
+    def __iter__(self):
+        yield from self._messages
+        self._over.wait(60)
+
+    def end(self):
+        self._over.set()
+
+
+@pytest.mark.parametrize(
+    ("method", "messages"),
+    [
+        ("Opinion", []),
+        ("Opinion", [v1.Question(protocol=PROTOCOL, id=1, points=POINTS)]),
+        ("Consult", []),
+        ("Pool", []),
+        ("Pool", [v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session="silent"))]),
+        ("Pool", [v1.PoolMessage(begin=_begin(guard=True, session="silent too"))]),
+    ],
+)
+def test_streams_that_fall_silent(nodes, method, messages):
+    silence = Silence(*messages)
+    with channel(nodes, PEER) as made, refused(StatusCode.DEADLINE_EXCEEDED, "(idle_seconds); none came"):
+        try:
+            for _ in getattr(collective(made), method)(iter(silence), timeout=30):
+                pass
+        finally:
+            silence.end()
+
+
+def test_too_many_calls_at_a_time(nodes):
+    silences = [Silence() for _ in range(CALLS)]
+    with channel(nodes, "querier") as other, channel(nodes, PEER) as made, ExitStack() as stack:
+        for silence in silences:
+            stack.callback(silence.end)
+        calls = [collective(made).Opinion(iter(silence), timeout=30) for silence in silences]
+        until = time.monotonic() + 20
+        while True:  # until all calls have come in, others of this caller are let in
+            try:
+                describe(made)
+            except grpc.RpcError as error:
+                said, error_code = error.details(), error.code()
+                if f"At most {CALLS} calls at a time" in said:
+                    break
+            assert time.monotonic() < until, said
+        assert error_code is StatusCode.RESOURCE_EXHAUSTED
+        assert describe(other).name == TARGET  # others are not disturbed
+        for call in calls:
+            call.cancel()
+
+
+def test_half_open_connections(nodes):
+    """Connections that never finish, or never begin, the handshake keep nobody out."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with ExitStack() as stack:
+        for k in range(60):
+            opened = stack.enter_context(socket.create_connection(("127.0.0.1", nodes.ports[TARGET]), timeout=10))
+            if k % 3 == 1:
+                opened.sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a hello
+            if k % 3 == 2:
+                opened.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with nodes.connect(TARGET) as asked:
+            assert np.isfinite(asked.predict(nodes.agents[0].X[:2])).all()
+
+
+def test_big_messages_of_many_at_once_are_not_kept(nodes):
+    """As large as allowed, and malformed."""
+    size = (MESSAGE_BYTES - 1000) // 8
+    message = v1.ConsultRequest(protocol=PROTOCOL, points=v1.Tensor(shape=[size], data=bytes(8 * size)))
+    before = resident(nodes)
+    with channel(nodes, CLIENT) as made, futures.ThreadPoolExecutor(CALLS) as workers:
+        for _ in range(4):
+            waiting = [workers.submit(collective(made).Ask, message, timeout=30) for _ in range(CALLS)]
+            codes = {each.exception().code() for each in waiting}
+            assert codes <= {StatusCode.INVALID_ARGUMENT, StatusCode.RESOURCE_EXHAUSTED}
+    assert resident(nodes) - before < 40 * MESSAGE_BYTES
+
+
+def test_beliefs_for_poolings_that_never_begin_are_not_kept(nodes):
+    """A peer joins poolings that nobody opened, and sends as much as it can to each."""
+    before, size, codes = resident(nodes), (MESSAGE_BYTES - 1000) // 8, set()
+    beliefs = v1.Tensor(shape=[size], data=np.random.default_rng(0).bytes(8 * size))
+    with channel(nodes, PEER) as made:
+        for k in range(100):
+            messages = [v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session=f"never {k}"))]
+            messages += [v1.PoolMessage(beliefs=v1.Beliefs(round=number, beliefs=beliefs)) for number in (0, 1)]
+            codes.add(ended(collective(made).Pool(iter(messages), timeout=10)))
+    assert codes <= {StatusCode.OK, StatusCode.RESOURCE_EXHAUSTED, StatusCode.INVALID_ARGUMENT}
+    assert resident(nodes) - before < 60 * MESSAGE_BYTES
+    with nodes.connect(TARGET, way="rounds", tolerance=1e-9) as asked:  # and there is room for others
+        assert_allclose(asked.predict(nodes.agents[0].X[:3]), nodes.collective().predict(nodes.agents[0].X[:3]))
+
+
+@pytest.mark.parametrize("caller", ["stranger", "nobody", PEER])
+def test_calls_whose_only_message_never_comes_keep_nobody_out(nodes, caller):
+    """As many as it likes, over as many connections."""
+    silences = []
+    with ExitStack() as stack:
+        for _ in range(8):
+            made = stack.enter_context(channel(nodes, caller))
+            for _ in range(2 * CALLS):
+                silences.append(Silence())
+                stack.callback(silences[-1].end)
+                method = made.stream_unary("/degroot.v1.Collective/Ask", request_serializer=bytes)
+                stack.callback(method.future(iter(silences[-1]), timeout=300).cancel)
+        with nodes.connect(TARGET, patience=10.0, timeout=5.0) as asked:
+            assert np.isfinite(asked.predict(nodes.agents[0].X[:2])).all()
+
+
+# liars with a valid certificate
+
+
+class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenceServiceServicer):
+    """A node that speaks the protocol and lies as it is told to; it is honest in all else."""
+
+    def __init__(self, nodes, name):
+        self.nodes, self.name = nodes, name
+        first = seated(nodes.configuration(name))
+        agent, known = nodes.agents[nodes.names.index(name)], {}
+        for other in nodes.agents:
+            version = models.load(nodes.configuration(other.name).model)[1]
+            known[Model(other.name, version)] = (other.model.predict(agent.X) - agent.y)[:, None]
+        self.seat = ScoredAgent.taken(first, known)
+        self.opinion_lie = self.prediction_lie = self.start_lie = self.weight_lie = lambda told: told
+        self.belief_lie, self.share_lie = lambda told, number, to: told, lambda told: told
+        self._heard, self._news = {}, threading.Condition()
+
+    @contextmanager
+    def serving(self):
+        server = grpc.server(futures.ThreadPoolExecutor(32))
+        collective_pb2_grpc.add_CollectiveServicer_to_server(self, server)
+        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, server)
+        files = self.nodes.configuration(self.name).identity
+        server.add_secure_port(f"127.0.0.1:{self.nodes.ports[self.name]}", identity.server_credentials(files))
+        server.start()
+        try:
+            yield self
+        finally:
+            server.stop(0).wait()
+
+    def Describe(self, request, context):  # noqa: N802
+        with channel(self.nodes, self.name, PEER) as made:
+            told = describe(made)
+        told.name, told.model_version = self.name, self.seat.version
+        del told.scored[:], told.members[:]
+        told.scored.extend(v1.Model(name=name, version=version) for name, version in self.seat.scored)
+        return told
+
+    def ModelInfer(self, request, context):  # noqa: N802
+        predictions = self.seat.agent.predict(model_service.points_in(request, 3))
+        return model_service.response(request, self.seat.version, self.prediction_lie(predictions))
+
+    def Opinion(self, questions, context):  # noqa: N802
+        for question in questions:
+            points = array(question.points, (None, 3), "points")
+            said = self.seat.opinion(points, spread=question.spread, guard=question.guard)
+            yield encode(self.opinion_lie(said), question.id)
+
+    def Pool(self, messages, context):  # noqa: N802
+        message = next(messages)
+        if message.WhichOneof("kind") == "join":
+            sender = context.auth_context()["x509_common_name"][0].decode()
+            for each in messages:
+                with self._news:
+                    self._heard[message.join.session, each.beliefs.round, sender] = each.beliefs
+                    self._news.notify_all()
+            return
+        yield from self._member(message.begin, messages)
+
+    def _member(self, begin, messages):
+        points, terms = array(begin.points, (None, 3), "points"), PoolingTerms.told(begin, self.name, self.nodes.names)
+        opinion = self.seat.opinion(points, guard=terms.guard)
+        ready = v1.Ready(model_version=opinion.version, beliefs=tensor(opinion.beliefs))
+        ready.scored.extend(v1.Model(name=name, version=version) for name, version in opinion.scored)
+        if terms.guard:
+            ready.expectation.CopyFrom(encode_expectation(opinion.expectation))
+        yield v1.PoolReply(ready=ready)
+        held = GuardBounds.decode(next(messages).bounds, len(points), len(terms.members)) if terms.guard else None
+        place, others = terms.members.index(self.name), [each for each in terms.members if each != self.name]
+        columns = [[model.name for model in opinion.scored].index(name) for name in terms.members]
+        kept = np.ones((len(points), len(columns)), bool) if held is None else held.kept
+        errors = opinion.errors[:, columns]
+        if held is not None:
+            own = np.zeros_like(errors)
+            own[:, place] = held.own
+            errors = within(errors[:, None], Bounds(held.low, held.high, own), np.array([place]))[:, 0]
+        part = PoolingState(place, errors, self.start_lie(opinion.beliefs), kept, terms.tolerance)
+        yield v1.PoolReply(outcome=v1.Outcome(weight=tensor(self.weight_lie(self._pooled(part, terms, others)))))
+
+    def _pooled(self, part, terms, others):
+        """Its weight in the end; or, where the others have hung up, any."""
+        with ExitStack() as stack:
+            says = {name: stack.enter_context(self._mouth(name, terms.session)) for name in others}
+            for number in range(terms.rounds):
+                for name, say in says.items():
+                    share = tensor(self.share_lie(part.share(terms.members.index(name))))
+                    beliefs = tensor(self.belief_lie(part.beliefs, number, name))
+                    told = v1.Beliefs(round=number, beliefs=beliefs, share=share, settled=tensor(part.settled * 1.0))
+                    say(v1.PoolMessage(beliefs=told))
+                heard = self._listen(terms.session, number, others)
+                if heard is None:
+                    break
+                settled = part.settled & np.all(
+                    [np.frombuffer(each.settled.data) > 0.5 for each in heard.values()], axis=0
+                )
+                shares = {name: np.frombuffer(each.share.data) for name, each in heard.items()}
+                told = {
+                    name: np.frombuffer(each.beliefs.data).reshape(part.beliefs.shape) for name, each in heard.items()
+                }
+                told[self.name], shares[self.name] = part.beliefs, part.share(part.place)
+                part.listen([told[name] for name in terms.members], [shares[name] for name in terms.members])
+                if settled.all():
+                    break
+        return part.weight
+
+    @contextmanager
+    def _mouth(self, name, session):
+        said = queue.Queue()
+        said.put(v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session=session)))
+        with channel(self.nodes, self.name, name) as made:
+            call = collective(made).Pool(iter(said.get, None), timeout=20)
+            try:
+                yield said.put
+            finally:
+                said.put(None)
+                with suppress(grpc.RpcError):
+                    for _ in call:
+                        pass
+
+    def _listen(self, session, number, others):
+        with self._news:
+            keys = {name: (session, number, name) for name in others}
+            if not self._news.wait_for(lambda: all(key in self._heard for key in keys.values()), timeout=2):
+                return None
+            return {name: self._heard.pop(key) for name, key in keys.items()}
+
+
+LIAR = "node3"
+
+
+@pytest.fixture(scope="module")
+def deceived(tmp_path_factory):
+    """Three honest nodes that have calibrated with a fourth, which is a liar."""
+    folder = tmp_path_factory.mktemp("deceived")
+    with Consortium(folder, K=4, seed=2, settings="neighbours = 10") as nodes, Liar(nodes, LIAR).serving() as liar:
+        honest = [name for name in nodes.names if name != LIAR]
+        nodes.fork(*honest).ready(*honest)
+        wait_for_rounds(nodes, honest)
+        yield nodes, liar
+
+
+def wait_for_rounds(nodes, honest):
+    for name in honest:
+        until = time.monotonic() + 30
+        with nodes.connect(name, way="rounds") as asked:
+            while missing(found := asked.consult(nodes.agents[0].X[:1], "value")):
+                assert time.monotonic() < until, found.flags
+                time.sleep(0.1)
+
+
+@pytest.fixture
+def liar(deceived):
+    """The liar, who is honest again afterwards."""
+    nodes, liar = deceived
+    yield liar
+    liar.opinion_lie = liar.prediction_lie = liar.start_lie = liar.weight_lie = lambda told: told
+    liar.belief_lie, liar.share_lie = lambda told, number, to: told, lambda told: told
+    for name in nodes.names[:3]:
+        until = time.monotonic() + 20
+        with nodes.connect(name) as asked:
+            while missing(asked.consult(nodes.agents[0].X[:1], "value")):
+                assert time.monotonic() < until
+                time.sleep(0.1)
+
+
+@pytest.fixture
+def points(deceived):
+    """Where everybody has rows nearby."""
+    nodes, _ = deceived
+    rows = np.vstack([agent.X for agent in nodes.agents])
+    spread = [((rows[:, None] - agent.X) ** 2).sum(axis=2).min(axis=1) for agent in nodes.agents]
+    return rows[np.argsort(np.max(spread, axis=0))[:8]] + 0.01
+
+
+WAYS = [{"way": "solve"}, {"way": "rounds", "tolerance": 1e-12, "rounds": 5000}]
+
+
+def left_out(answer):
+    return {flag.agent for flag in answer.flags if "left out" in flag.reason or "refused" in flag.reason}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_without_lies_the_liar_is_like_others(deceived, liar, points, way):
+    """A control: what speaks the protocol here speaks it well."""
+    nodes, _ = deceived
+    expected = nodes.collective(neighbours=10).consult(points)
+    with nodes.connect(TARGET, **way) as asked:
+        found = asked.consult(points)
+    assert not missing(found)
+    for field in ("value", "weights", "standard_error"):
+        assert_allclose(getattr(found, field), getattr(expected, field), rtol=1e-6, atol=1e-9)
+    assert (expected.weights[:, 3] > 0.01).all()
+
+
+def test_absurd_beliefs_by_solving(deceived, liar, points):
+    nodes, _ = deceived
+    liar.opinion_lie = lambda told: replace(told, beliefs=told.beliefs + 1e6)
+    with nodes.connect(TARGET) as asked:
+        found = asked.consult(points)
+    assert left_out(found) == {LIAR}
+    assert_array_equal(found.weights[:, 3], 0.0)
+    honest = found.beliefs[:, :3]
+    assert (found.value >= honest.min(axis=1) - 1e-9).all()
+    assert (found.value <= honest.max(axis=1) + 1e-9).all()
+    with nodes.connect(TARGET, guard=False) as asked:
+        assert (asked.predict(points) > 1e3).all()  # so it is the guard that helps
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_errors_that_are_none(deceived, liar, points, bad):
+    nodes, _ = deceived
+    liar.opinion_lie = lambda told: replace(told, errors=np.full_like(told.errors, bad))
+    with nodes.connect(TARGET) as asked:
+        found = asked.consult(points)
+    assert {flag.agent for flag in found.flags if flag.reason.startswith("malformed")} == {LIAR}
+    assert np.isfinite(found.value).all()
+    assert_array_equal(found.weights[:, 3], 0.0)
+    expected = nodes.collective(without=[LIAR], neighbours=10).predict(points)
+    with nodes.connect(TARGET, guard=False) as asked:
+        found = asked.consult(points)
+    assert missing(found) == [LIAR]
+    assert_allclose(found.value, nodes.collective(without=[LIAR], neighbours=10, guard=False).predict(points))
+    assert np.isfinite(expected).all()
+
+
+def test_self_praise_is_held_within_what_the_peers_measured(deceived, liar, points):
+    nodes, _ = deceived
+    place = [model.name for model in liar.seat.scored].index(LIAR)
+
+    def praise(told):
+        errors = np.full_like(told.errors, 1e6)
+        errors[:, place] = 0.0
+        return replace(told, errors=errors)
+
+    liar.opinion_lie = praise
+    with nodes.connect(TARGET, guard=False) as asked:
+        believed = asked.consult(points, "weights").weights[:, 3]
+    with nodes.connect(TARGET) as asked:
+        found = asked.consult(points, "weights").weights[:, 3]
+    assert (believed > 0.99).all()
+    assert (found < 0.9).all()
+    assert (found < believed).all()
+
+
+def _more_models(told):
+    return replace(told, errors=np.c_[told.errors, told.errors[:, :1]])
+
+
+def _fewer_points(told):
+    return replace(told, beliefs=told.beliefs[1:])
+
+
+def _more_outputs(told):
+    return replace(told, beliefs=np.c_[told.beliefs, told.beliefs])
+
+
+def _not_finite(told):
+    return replace(told, beliefs=told.beliefs * np.nan)
+
+
+def _beyond_numbers(told):
+    return replace(told, beliefs=told.beliefs + 1e300)
+
+
+def _no_models(told):
+    return replace(told, scored=(), errors=told.errors[:, :0])
+
+
+def _itself_only(told):
+    return replace(told, scored=told.scored[-1:], errors=told.errors[:, -1:], expectation=None)
+
+
+def _no_expectation(told):
+    return replace(told, expectation=None)
+
+
+def _moments_for_errors(told):
+    K = len(told.scored)
+    return replace(told, errors=None, moments=np.ones((len(told.beliefs), K * (K + 1) // 2)))
+
+
+def _strangers(told):
+    return replace(told, scored=tuple(Model(f"x{k}", "1") for k in range(len(told.scored))))
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        _more_models, _fewer_points, _more_outputs, _not_finite, _beyond_numbers, _no_models, _itself_only,
+        _no_expectation, _strangers, _moments_for_errors,
+    ],
+)  # fmt: skip
+def test_opinions_that_are_none_are_as_none(deceived, liar, points, lie):
+    nodes, _ = deceived
+    liar.opinion_lie = lie
+    with nodes.connect(TARGET) as asked:
+        found = asked.consult(points)
+    assert missing(found) == [LIAR]
+    expected = nodes.collective(without=[LIAR], neighbours=10).consult(points)
+    assert_allclose(found.value, expected.value)
+    assert_allclose(found.standard_error, expected.standard_error)
+    reason = next(flag.reason for flag in found.flags if flag.agent == LIAR)
+    assert "\n" not in reason
+    assert len(reason) < 500
+
+
+@pytest.mark.parametrize(("bad", "guard"), [(np.nan, True), (np.nan, False), (1e6, True)])
+def test_beliefs_that_are_no_averages_by_rounds(deceived, liar, points, bad, guard):
+    """In a later round, to everybody."""
+    nodes, _ = deceived
+    liar.belief_lie = lambda told, number, to: np.full_like(told, bad) if number == 2 else told
+    with nodes.connect(TARGET, guard=guard, **WAYS[1]) as asked:
+        found = asked.consult(points)
+    assert missing(found) == [LIAR]
+    expected = nodes.collective(without=[LIAR], neighbours=10, guard=guard).consult(points)
+    assert_allclose(found.value, expected.value, rtol=1e-6)
+    assert_allclose(found.standard_error, expected.standard_error, rtol=1e-6)
+
+
+def test_shapes_that_are_wrong_by_rounds(deceived, liar, points):
+    nodes, _ = deceived
+    liar.belief_lie = lambda told, number, to: told[:, 1:] if number == 1 else told
+    with nodes.connect(TARGET, **WAYS[1]) as asked:
+        found = asked.consult(points)
+    assert missing(found) == [LIAR]
+    assert_allclose(found.value, nodes.collective(without=[LIAR], neighbours=10).predict(points), rtol=1e-6)
+
+
+def test_first_beliefs_that_are_others_than_were_told_by_rounds(deceived, liar, points):
+    """It tells the asked node what everybody expects of it, and pools with something absurd."""
+    nodes, _ = deceived
+    liar.start_lie = lambda told: told + 1e6
+    with nodes.connect(TARGET, **WAYS[1]) as asked:
+        found = asked.consult(points)
+    assert missing(found) == [LIAR], found.flags
+    assert_allclose(found.value, nodes.collective(without=[LIAR], neighbours=10).predict(points), rtol=1e-6)
+
+
+@pytest.mark.xfail(reason="members do not know each other's first beliefs but from each other: an honest one is blamed")
+def test_first_beliefs_that_are_told_otherwise_to_one_by_rounds(deceived, liar, points):
+    """What the deceived one then says is no average to the others: it must not be blamed."""
+    nodes, _ = deceived
+    liar.belief_lie = lambda told, number, name: told + 1e6 if number == 0 and name == PEER else told
+    with nodes.connect(TARGET, **WAYS[1]) as asked:
+        found = asked.consult(points)
+    assert missing(found) == [LIAR], found.flags
+    assert_allclose(found.value, nodes.collective(without=[LIAR], neighbours=10).predict(points), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [-1.0, 2.0, np.nan])
+@pytest.mark.parametrize("lie", ["weight_lie", "share_lie"])
+def test_weights_that_are_none_by_rounds(deceived, liar, points, lie, bad):
+    nodes, _ = deceived
+    setattr(liar, lie, lambda told: np.full_like(told, bad))
+    with nodes.connect(TARGET, **WAYS[1]) as asked:
+        found = asked.consult(points)
+    assert missing(found) == [LIAR], found.flags
+    assert_allclose(found.value, nodes.collective(without=[LIAR], neighbours=10).predict(points), rtol=1e-6)
+
+
+def test_a_weight_that_is_praised_changes_no_value_by_rounds(deceived, liar, points):
+    """What a member says of its own weight is believed, if it can be one; what is answered does not hang on it."""
+    nodes, _ = deceived
+    liar.weight_lie = lambda told: np.ones_like(told)
+    expected = nodes.collective(neighbours=10).consult(points)
+    with nodes.connect(TARGET, **WAYS[1]) as asked:
+        found = asked.consult(points)
+    assert_allclose(found.value, expected.value, rtol=1e-6)
+    assert_allclose(found.standard_error, expected.standard_error, rtol=1e-6)
+    assert_allclose(found.weights.sum(axis=1), 1.0)

@@ -1,0 +1,61 @@
+"""Failure drills with real processes that need more of the machine: clocks that are off, networks of their own."""
+
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from support.consortium import Consortium
+from test_node_drills import EXACT, WAYS, points, queried, right, whole
+
+from degroot.node.records.ledger import summary
+
+pytestmark = pytest.mark.slow
+
+
+def test_clocks_that_are_off_do_not_matter(tmp_path):
+    if shutil.which("cc") is None:
+        pytest.skip("a C compiler is needed to shift a process's clock")
+    library, X = tmp_path / "skew.so", points()
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", library, Path(__file__).parents[1] / "support" / "skew.c", "-ldl"], check=True
+    )
+
+    def start(consortium, name, hours):
+        consortium.start(name, environment={"LD_PRELOAD": str(library), "SKEW_SECONDS": str(hours * 3600)})
+
+    with Consortium(tmp_path, 3) as consortium:
+        start(consortium, "node0", 20 * 24)
+        start(consortium, "node1", -20)
+        consortium.start("node2")
+        whole(consortium)
+        for name in consortium.names:
+            for way in WAYS:
+                with consortium.connect(name, way=way, **EXACT) as node:
+                    right(node.consult(X), consortium, X)
+        ahead, behind = (
+            max(line.last for line in summary(consortium.configuration(name).ledger)) for name in ("node0", "node1")
+        )
+        assert ahead > datetime.now(UTC) + timedelta(days=19)
+        assert behind < datetime.now(UTC) - timedelta(hours=19)
+        asked = {name: queried(consortium, name) for name in consortium.names}
+        for name, hours in (("node0", -20), ("node1", 20 * 24)):  # a clock that is set while the node is down
+            consortium.kill(name)
+            start(consortium, name, hours)
+        whole(consortium)
+        consortium.kill("node2")
+        for way in WAYS:
+            with consortium.connect("node0", way=way, **EXACT) as node:
+                right(node.consult(X), consortium, X, ["node2"])
+        assert {name: queried(consortium, name) for name in consortium.names} == asked
+
+
+def test_the_network_between_two_of_five_is_cut(tmp_path):
+    command = ["unshare", "-rnmpf", "--mount-proc", "--kill-child"]  # whatever happens, nothing is left running
+    trial = [*command, "ip", "link", "add", "bridge", "type", "bridge"]
+    if any(shutil.which(each) is None for each in ("unshare", "nsenter", "ip")) or subprocess.run(trial).returncode:
+        pytest.skip("networks in namespaces cannot be had here; tests/node/test_node_drills.py cuts with proxies")
+    drill = Path(__file__).parents[1] / "support" / "network.py"
+    subprocess.run([*command, sys.executable, str(drill), str(tmp_path)], check=True, timeout=300)

@@ -1,0 +1,199 @@
+"""Data files: the same rows from CSV, Parquet and npz; every mistake is one line; answers are whole files."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from degroot import InvalidInput
+from degroot.files import load, points, write_answers
+from degroot.node.config import DataSource
+
+FRAME = pd.DataFrame({"b": [1.5, 2.0, -3.0], "y": [1.0, 2.0, 3.0], "a": [1, 2, 3], "oof": [0.9, 2.2, 3.1]})
+
+
+def as_file(folder: Path, suffix: str, frame: pd.DataFrame = FRAME) -> Path:
+    path = folder / f"rows{suffix}"
+    if suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        np.savez(path, **{name: frame[name].to_numpy() for name in frame})
+    return path
+
+
+def complaint(act: Callable[[], object]) -> str:
+    with pytest.raises(InvalidInput) as caught:
+        act()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_the_same_rows_from_every_kind_of_file(tmp_path, suffix):
+    rows = load(DataSource(as_file(tmp_path, suffix), ("y",), ("oof",)))
+    assert rows.names == ("b", "a")
+    assert rows.X.dtype == np.float64
+    np.testing.assert_array_equal(rows.X, FRAME[["b", "a"]])
+    np.testing.assert_array_equal(rows.y, FRAME["y"])
+    np.testing.assert_array_equal(rows.own, FRAME["oof"])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_several_targets_and_predictions_are_columns_in_the_order_of_their_names(tmp_path, suffix):
+    path = as_file(tmp_path, suffix, FRAME.assign(c=0.0))
+    rows = load(DataSource(path, ("y", "b"), ("oof", "a")))
+    assert rows.names == ("c",)
+    np.testing.assert_array_equal(rows.y, FRAME[["y", "b"]])
+    np.testing.assert_array_equal(rows.own, FRAME[["oof", "a"]])
+    everything = DataSource(as_file(tmp_path, suffix), tuple(FRAME))
+    assert "features beside the target" in complaint(lambda: load(everything))
+
+
+def test_peers_and_no_own_predictions_leave_all_columns(tmp_path):
+    path = as_file(tmp_path, ".csv")
+    assert load(DataSource(path, ("y",), "peers")).own == "peers"
+    assert load(DataSource(path, ("y",))).own is None
+    assert load(DataSource(path, ("y",))).names == ("b", "a", "oof")
+
+
+def test_an_npz_file_may_hold_the_whole_table(tmp_path):
+    path, X, y = tmp_path / "rows.npz", np.arange(6.0).reshape(3, 2), np.array([[1.0], [2.0], [3.0]])
+    np.savez(path, X=X, y=y)
+    assert load(DataSource(path, ("y",))).names == ("x0", "x1")
+    np.savez(path, X=X, y=y, names=["b", "a"])
+    rows = load(DataSource(path, ("y",)))
+    assert rows.names == ("b", "a")
+    np.testing.assert_array_equal(rows.X, X)
+    np.testing.assert_array_equal(rows.y, [1.0, 2.0, 3.0])
+    np.savez(path, X=X, y=np.hstack([y, -y]))
+    np.testing.assert_array_equal(load(DataSource(path, ("y1", "y0"))).y, np.hstack([-y, y]))
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        ({"X": np.zeros((3, 2)), "y": np.zeros(2)}, "the shape of 'y' is (2,)"),
+        ({"X": np.zeros((3, 2)), "y": np.zeros(3), "names": ["a", "a"]}, "a name of its own for each of 2 features"),
+        ({"X": np.zeros((3, 2)), "y": np.zeros(3), "names": ["a"]}, "a name of its own for each of 2 features"),
+        ({"a": np.zeros((3, 2)), "y": np.zeros(3)}, "the shape of 'a' is (3, 2)"),
+        ({"a": np.zeros(()), "y": np.zeros(3)}, "the shape of"),
+        ({"a": np.array([{}, {}]), "y": np.zeros(2)}, "allow_pickle"),
+        ({}, "at least one row"),
+    ],
+)
+def test_npz_files_that_are_no_tables(tmp_path, held, words):
+    path = tmp_path / "rows.npz"
+    np.savez(path, **held)
+    assert words in complaint(lambda: load(DataSource(path, ("y",))))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_labels_are_what_the_classes_are(tmp_path, suffix):
+    path = as_file(tmp_path, suffix, pd.DataFrame({"x": [1.0, 2.0, 3.0], "label": [10, 2, 2]}))
+    assert load(DataSource(path, ("label",), classes=(2, 10))).y.tolist() == [10, 2, 2]
+    assert load(DataSource(path, ("label",), classes=("2", "10"))).y.tolist() == ["10", "2", "2"]
+    path = as_file(tmp_path, suffix, pd.DataFrame({"x": [1.0, 2.0], "label": [1.5, 2.0]}))
+    assert "row 0 is 1.5" in complaint(lambda: load(DataSource(path, ("label",), classes=(1, 2))))
+
+
+def test_labels_that_look_like_something_else_stay_texts(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x,label\n1,01\n2,NA\n3,true\n")
+    assert load(DataSource(path, ("label",), classes=("01", "NA", "true"))).y.tolist() == ["01", "NA", "true"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_an_absent_target_is_named_with_a_near_one(tmp_path, suffix):
+    path = as_file(tmp_path, suffix, FRAME.rename(columns={"y": "price"}))
+    message = complaint(lambda: load(DataSource(path, ("prise",))))
+    assert "must have the column 'prise'" in message
+    assert "did you mean 'price'?" in message
+    assert "its columns are 'b', 'price', 'a', 'oof'" in complaint(lambda: load(DataSource(path, ("zzz",))))
+    assert "must have the column 'off'" in complaint(lambda: load(DataSource(path, ("price",), ("off",))))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "it is empty"),
+        ("a,y\n", "at least one row"),
+        ("a,y\n1,2\n3\n", "Expected 2 columns, got 1"),
+        ("a,a,y\n1,2,3\n", "'a' is there twice"),
+        ("a,y\n1,2\nred,3\n", "Column 'a'", ),
+        ("a,y\n1,2\nred,3\n", "row 1 is 'red'", ),
+        ("a,y\n,2\n,3\n", "row 0 is missing"),
+        ("a,y\n1,2\n,3\n", "row 1 is missing or NaN"),
+        ("a,y\n1,2\n1,nan\n", "Column 'y'"),
+        ("a,y\n1,2\ninf,3\n", "row 1 is inf"),
+        ("a,y\n2020-01-01,2\n", "datetime64"),
+        ("a,y\ntrue,2\n,3\n", "row 1 is missing"),
+    ],
+)  # fmt: skip
+def test_tables_that_are_no_numbers_say_where(tmp_path, text, words):
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    message = complaint(lambda: load(DataSource(path, ("y",))))
+    assert words in message
+    assert str(path) in message
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_files_that_are_missing_or_something_else(tmp_path, suffix):
+    path = tmp_path / f"rows{suffix}"
+    assert "No such file" in complaint(lambda: load(DataSource(path, ("y",))))
+    for content in (bytes(range(256)) * 20, b"PK\x03\x04 cut off", b"PAR1 cut off"):
+        path.write_bytes(content)
+        assert str(path) in complaint(lambda: load(DataSource(path, ("y",))))
+    assert ".csv, .parquet, .pq" in complaint(lambda: load(DataSource(tmp_path / "rows.xlsx", ("y",))))
+
+
+def test_columns_that_only_pandas_knows_and_kinds_that_are_numbers(tmp_path):
+    path = tmp_path / "rows.parquet"
+    FRAME.set_index(pd.Index([7, 1, 9])).to_parquet(path)
+    assert load(DataSource(path, ("y",))).names == ("b", "a", "oof")
+    kinds = {
+        "d": pa.array([1, 2], pa.decimal128(5, 2)), "k": pa.array([True, False]), "s": pa.array([1, 2], pa.int8()),
+        "c": pa.array([0.5, 1.5], pa.float32()).dictionary_encode(), "y": pa.array([1.0, 2.0]),
+    }  # fmt: skip
+    pyarrow.parquet.write_table(pa.table(kinds), path)
+    np.testing.assert_array_equal(load(DataSource(path, ("y",))).X, [[1, 1, 1, 0.5], [2, 0, 2, 1.5]])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_points_are_taken_by_name_in_any_order(tmp_path, suffix):
+    asked = points(as_file(tmp_path, suffix), ["a", "b"])
+    np.testing.assert_array_equal(asked.X, FRAME[["a", "b"]])
+    assert asked.ignored == ("y", "oof")
+    message = complaint(lambda: points(as_file(tmp_path, suffix), ["a", "c", "d"]))
+    assert "missing: 'c', 'd'" in message
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@given(values=arrays.arrays(np.float64, st.integers(1, 20), elements=st.floats(-1e300, 1e300)))
+def test_answers_are_read_back_as_they_were_written(tmp_path_factory, suffix, values):
+    path = tmp_path_factory.mktemp("answers") / f"answers{suffix}"
+    write_answers(path, {"value": values, "missing": ["south"] * len(values)})
+    asked = points(path, ["value"])
+    np.testing.assert_array_equal(asked.X[:, 0], values)
+    assert asked.ignored == ("missing",)
+
+
+def test_answers_replace_older_ones_only_when_they_are_whole(tmp_path):
+    path = tmp_path / "answers.csv"
+    write_answers(path, {"value": [1.0, 2.0]})
+    before = path.read_bytes()
+    with pytest.raises(pa.ArrowInvalid):
+        write_answers(path, {"value": [1.0, "two"]})
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["answers.csv"]
+    assert ".csv or .parquet" in complaint(lambda: write_answers(tmp_path / "answers.txt", {"value": [1.0]}))
+    assert "folder that can be written" in complaint(lambda: write_answers(tmp_path / "no" / "a.csv", {"value": [1.0]}))

@@ -1,0 +1,250 @@
+"""The ledger: nothing recorded is lost, totals stay what they are, and the file stays small and whole."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import defaultdict
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.node.records.ledger import DAY, STEP, Ledger, LedgerEntry, LedgerError, summary
+
+WRITER = """
+import sys
+from pathlib import Path
+from degroot.node.ledger import Ledger
+ledger = Ledger(Path(sys.argv[1]), kept=300)
+for k in range(1, 1_000_000):
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    print(k, flush=True)
+"""
+
+FULL = """
+import sqlite3, sys
+from pathlib import Path
+from degroot.node.ledger import Ledger, LedgerError, summary
+
+folder = Path(sys.argv[1])
+path, ballast = folder / "ledger.sqlite", folder / "ballast"
+ballast.write_bytes(bytes(100_000))
+ledger, done = Ledger(path), 0
+try:
+    while done < 1_000_000:
+        ledger.record("south", "opinion", "in", 3, 20, 100)
+        done += 1
+except LedgerError as error:
+    said = str(error)
+assert 0 < done < 1_000_000, done
+assert said == f"The ledger must be written before an exchange takes place; {path}: database or disk is full.", said
+assert sum(line.exchanges for line in summary(path)) == done
+ballast.unlink()
+ledger.record("south", "opinion", "in", 3, 20, 100)
+ledger.close()
+(line,) = summary(path)
+assert (line.exchanges, line.rows) == (done + 1, 3 * (done + 1)), (line, done)
+assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+print("whole")
+"""
+
+READ_ONLY = """
+import subprocess, sys
+from pathlib import Path
+from degroot.node.ledger import Ledger, LedgerError
+
+path = Path(sys.argv[1]) / "ledger.sqlite"
+Ledger(path).close()
+subprocess.run(["mount", "-o", "remount,ro", sys.argv[1]], check=True)
+try:
+    Ledger(path).record("south", "opinion", "in", 3, 20, 100)
+except LedgerError as error:
+    assert len(str(error).splitlines()) == 1 and str(path) in str(error), error
+    print("refused")
+"""
+
+EXCHANGES = st.lists(
+    st.tuples(
+        st.floats(0, 20 * DAY),  # when; clocks may go back
+        st.sampled_from(["south", "west"]),
+        st.sampled_from(["query", "opinion"]),
+        st.sampled_from(["in", "out"]),
+        *[st.integers(0, 10**9)] * 3,
+    ),
+    max_size=30,
+)
+
+
+def totals(exchanges) -> list[LedgerEntry]:
+    groups = defaultdict(list)
+    for at, peer, kind, direction, *amounts in exchanges:
+        groups[peer, kind, direction].append((at, *amounts))
+    lines = []
+    for key, group in sorted(groups.items()):
+        at, rows, sent, received = zip(*group, strict=True)
+        begun, ended = (datetime.fromtimestamp(when, UTC) for when in (min(at), max(at)))
+        lines.append(LedgerEntry(*key, len(group), sum(rows), sum(sent), sum(received), begun, ended))
+    return lines
+
+
+def single(path: Path) -> int:
+    """How many exchanges are kept one by one."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT count(*) FROM exchanges").fetchone()[0]
+
+
+def whole(path: Path) -> bool:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def on_small_disk(script: str, folder: Path, *, size: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that is given a disk of its own, which goes when it ends."""
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True).returncode:
+        pytest.skip("a small disk needs user namespaces, which this machine does not allow")
+    mounted = f'mount -t tmpfs -o size={size} none "$1" && exec "$2" -c "$3" "$1"'
+    command = [*unshare, "sh", "-c", mounted, "sh", str(folder), sys.executable, script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@settings(max_examples=30)
+@given(EXCHANGES, EXCHANGES, st.integers(0, 20), st.integers(0, 40))
+def test_totals_are_those_of_what_was_recorded_folded_or_not(tmp_path_factory, early, late, days, kept):
+    path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
+    for exchanges, all_so_far in ((early, early), (late, early + late)):
+        clock = iter([0.0, *(at for at, *_ in exchanges)])
+        ledger = Ledger(path, clock=lambda clock=clock: next(clock))
+        for _, *exchange in exchanges:
+            ledger.record(*exchange)
+        ledger.close()
+        assert summary(path) == totals(all_so_far)
+        Ledger(path, days, kept, clock=lambda: 20.0 * DAY).close()
+        assert summary(path) == totals(all_so_far)
+        assert single(path) <= kept
+
+
+def test_old_exchanges_are_folded_at_the_start(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    now = 1000 * DAY
+    for day in range(10):
+        ledger = Ledger(path, clock=lambda day=day: float(now + day * DAY))
+        for _ in range(5):
+            ledger.record("south", "opinion", "in", 3, 20, 100)
+        ledger.close()
+    before = summary(path)
+    Ledger(path, days=3, clock=lambda: float(now + 9 * DAY)).close()
+    assert single(path) == 4 * 5
+    assert summary(path) == before
+
+
+def test_the_file_stops_growing_while_the_node_runs(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger, sizes = Ledger(path, kept=2000), []
+    for _ in range(3):
+        for _ in range(10_000):
+            ledger.record("south", "opinion", "in", 3, 20, 100)
+        assert single(path) <= 2000 + 2 * STEP
+        sizes.append(sum(file.stat().st_size for file in tmp_path.iterdir()))
+    assert sizes[2] <= sizes[0] * 1.1
+    assert [(line.exchanges, line.rows, line.sent, line.received) for line in summary(path)] == [
+        (30_000, 90_000, 600_000, 3_000_000)
+    ]
+    ledger.close()
+
+
+def test_what_is_recorded_outlives_kill(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    recorded = 0
+    for _ in range(3):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+            said = 0
+            while said < 700:
+                said = int(writer.stdout.readline())
+            os.kill(writer.pid, signal.SIGKILL)
+            said = max([said, *map(int, writer.stdout.read().split())])
+        (line,) = summary(path)
+        assert recorded + said <= line.exchanges <= recorded + said + 1
+        assert (line.rows, line.sent, line.received) == (3 * line.exchanges, 20 * line.exchanges, 100 * line.exchanges)
+        assert whole(path)
+        recorded = line.exchanges
+
+
+def test_it_is_read_while_it_is_written(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+        writer.stdout.readline()
+        before = 0
+        for _ in range(50):
+            said = int(writer.stdout.readline())
+            (line,) = summary(path)
+            assert line.exchanges >= max(said, before)
+            assert line.rows == 3 * line.exchanges  # never half an exchange
+            before = line.exchanges
+        writer.kill()
+
+
+def test_a_full_disk_is_one_clear_line_and_the_file_stays_whole(tmp_path):
+    run = on_small_disk(FULL, tmp_path, size="400k")
+    assert (run.stdout, run.stderr) == ("whole\n", "")
+
+
+def test_a_disk_that_cannot_be_written_is_one_clear_line(tmp_path):
+    run = on_small_disk(READ_ONLY, tmp_path, size="400k")
+    assert (run.stdout, run.stderr) == ("refused\n", "")
+
+
+def test_a_folder_that_is_not_there_is_one_clear_line(tmp_path):
+    with pytest.raises(
+        LedgerError, match=r"must be written before an exchange takes place; .*unable to open"
+    ) as caught:
+        Ledger(tmp_path / "nowhere" / "ledger.sqlite")
+    assert isinstance(caught.value, DeGrootError)
+
+
+def test_another_writer_does_not_stop_the_node_for_long(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="database is locked"):
+            ledger.record("south", "opinion", "in", 3, 20, 100)
+        other.execute("ROLLBACK")
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    assert [line.exchanges for line in summary(path)] == [1]
+    ledger.close()
+
+
+def test_a_ledger_that_is_none_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match=r"must be a file that a node has written; .* is not there"):
+        summary(tmp_path / "ledger.sqlite")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "text").write_text("not a database, but long enough to be looked at as one" * 100)
+    with pytest.raises(InvalidInput, match="file is not a database"):
+        summary(tmp_path / "text")
+    with pytest.raises(LedgerError, match="file is not a database"):
+        Ledger(tmp_path / "text")
+
+
+def test_a_ledger_of_another_version_is_refused(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    for read in (Ledger, summary):
+        with pytest.raises(InvalidInput, match=r"must be of version 1; .* is of version 7"):
+            read(path)
+
+
+def test_an_empty_ledger_has_no_lines(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    assert summary(path) == []
+    ledger.close()
+    assert summary(path) == []

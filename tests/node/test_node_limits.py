@@ -1,0 +1,164 @@
+"""Limits: laws of the bucket, slots that come back, and memory that does not grow."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from degroot.node.config import Limits
+from degroot.node.server.limits import Allowance, Allowances, Bucket, Exceeded
+
+
+class Clock:
+    """Time as the test has it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+RATES = st.floats(0.01, 1e6)
+PAUSES = st.floats(0, 100)
+
+
+@given(RATES, st.lists(st.tuples(PAUSES, st.floats(0, 1e6)), max_size=60))
+def test_in_no_window_more_is_taken_than_rate_and_burst_allow(rate, asked):
+    clock = Clock()
+    bucket, taken = Bucket(rate, clock), []
+    for pause, tokens in asked:
+        clock.now += pause
+        if bucket.holds(tokens):
+            bucket.take(tokens)
+            taken.append((clock.now, tokens))
+    for start, (begun, _) in enumerate(taken):
+        total = 0.0
+        for at, tokens in taken[start:]:
+            total += tokens
+            assert total <= (rate * (at - begun) + bucket.burst) * (1 + 1e-9)
+
+
+@given(RATES, st.lists(st.tuples(PAUSES, st.floats(0, 1e6)), max_size=60))
+def test_what_is_within_the_rate_always_passes(rate, asked):
+    clock = Clock()
+    bucket = Bucket(rate, clock)
+    for pause, tokens in asked:
+        if bucket.holds(tokens):
+            bucket.take(tokens)
+        clock.now += pause + bucket.burst / rate + 1e-6  # it is full again
+        assert bucket.holds(bucket.burst * (1 - 1e-9))
+
+
+ACTS = st.lists(st.one_of(st.just("enter"), st.just("leave"), st.integers(0, 2000)), max_size=80)
+
+
+@given(st.integers(1, 5), ACTS)
+def test_slots_are_as_many_as_allowed_and_come_back(slots, acts):
+    allowance = Allowance(Limits(concurrent_calls=slots, rows_per_request=1000, rows_per_second=3000), Clock())
+    inside = 0
+    for act in acts:
+        if act == "enter" and inside < slots:
+            allowance.enter()
+            inside += 1
+        elif act == "enter":
+            with pytest.raises(Exceeded, match="concurrent_calls"):
+                allowance.enter()
+        elif act == "leave" and inside:
+            allowance.leave()
+            inside -= 1
+        elif isinstance(act, int):
+            with suppress(Exceeded):
+                allowance.take(act)
+        assert allowance.calls == inside
+    for _ in range(inside):
+        allowance.leave()
+    for _ in range(slots):
+        allowance.enter()
+
+
+def test_a_message_that_is_refused_takes_nothing():
+    clock = Clock()
+    allowance = Allowance(Limits(requests_per_second=2, rows_per_second=100, rows_per_request=80), clock)
+    for rows in (81, 10**30):
+        with pytest.raises(Exceeded, match=f"At most 80 rows in a request .*rows_per_request.*; {rows} came"):
+            allowance.take(rows)
+    allowance.take(70)
+    with pytest.raises(Exceeded, match=r"At most 100 rows a second .*rows_per_second.*; 31 more came"):
+        allowance.take(31)
+    allowance.take(30)
+    with pytest.raises(Exceeded, match=r"At most 2 requests a second .*requests_per_second.*; more came"):
+        allowance.take(0)
+    clock.now += 0.5
+    allowance.take(50)
+
+
+def test_a_negative_number_of_rows_gives_nothing_back():
+    allowance = Allowance(Limits(rows_per_second=10), Clock())
+    allowance.take(-1000)
+    allowance.take(10)
+    with pytest.raises(Exceeded, match="rows_per_second"):
+        allowance.take(1)
+
+
+def test_less_than_one_request_a_second_is_some():
+    clock = Clock()
+    allowance = Allowance(Limits(requests_per_second=0.1), clock)
+    allowance.take(1)
+    with pytest.raises(Exceeded, match=r"At most 0\.1 requests a second"):
+        allowance.take(1)
+    clock.now += 10
+    allowance.take(1)
+
+
+def test_each_name_has_an_allowance_of_its_own():
+    allowances = Allowances(Limits(concurrent_calls=1), Clock())
+    allowances.of("south").enter()
+    allowances.of("west").enter()
+    with pytest.raises(Exceeded):
+        allowances.of("south").enter()
+
+
+def test_names_without_end_take_no_memory_without_end():
+    allowances = Allowances(Limits(concurrent_calls=1), Clock(), names=10)
+    allowances.of("south").enter()
+    for k in range(1000):
+        allowances.of(f"peer{k}").take(1)
+        assert len(allowances) <= 10
+    with pytest.raises(Exceeded, match="concurrent_calls"):
+        allowances.of("south").enter()  # it is not forgotten while its call lasts
+
+
+def test_when_all_are_busy_nobody_is_forgotten():
+    allowances = Allowances(Limits(), Clock(), names=3)
+    for name in "abc":
+        allowances.of(name).enter()
+    with pytest.raises(Exceeded, match="At most 3 callers at a time"):
+        allowances.of("d")
+    allowances.of("b").leave()
+    allowances.of("d").enter()
+    assert len(allowances) == 3
+
+
+def test_slots_come_back_from_calls_that_are_cancelled():
+    async def scene():
+        allowance = Allowance(Limits(concurrent_calls=50))
+
+        async def call():
+            allowance.enter()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                allowance.leave()
+
+        calls = [asyncio.create_task(call()) for _ in range(50)]
+        await asyncio.sleep(0)
+        assert allowance.calls == 50
+        for task in calls:
+            task.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert allowance.calls == 0
+
+    asyncio.run(scene())

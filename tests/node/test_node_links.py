@@ -1,0 +1,59 @@
+"""Links: what is sent to a peer is what is recorded, whatever becomes of the streams that are kept open."""
+
+import asyncio
+
+import grpc
+import numpy as np
+
+from degroot.node.config import Limits, Peer
+from degroot.node.peers.link import Link, LinkContext
+from degroot.node.protocol.tensors import tensor
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.records.ledger import Ledger, summary
+from degroot.node.records.metrics import Metrics
+
+QUESTION = v1.Question(points=tensor(np.zeros((5, 2))))
+
+
+class Fickle(collective_pb2_grpc.CollectiveServicer):
+    """Answers one question a stream: then it closes the stream, or does so when the next has come."""
+
+    def __init__(self):
+        self.came, self.waits = 0, False
+
+    async def Opinion(self, _, context):  # noqa: N802
+        question = await context.read()
+        self.came += 1
+        yield v1.OpinionReply(id=question.id)
+        if self.waits:
+            self.came += await context.read() is not grpc.aio.EOF
+        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "quiet for too long")
+
+
+async def put(link, wiring):
+    wiring.record([link.name], "opinion", 5, QUESTION.ByteSize())
+    await link.opinion(QUESTION)
+
+
+def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sent(tmp_path):
+    async def scene():
+        server, peer = grpc.aio.server(), Fickle()
+        collective_pb2_grpc.add_CollectiveServicer_to_server(peer, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        wiring = LinkContext("north", None, Limits(), 10.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
+        link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
+        for waits in (False, False, False, True, True):
+            peer.waits = waits
+            await put(link, wiring)
+            await asyncio.sleep(0.05)  # it is told that the stream was closed
+        await link.close()
+        await server.stop(None)
+        wiring.ledger.close()
+        return peer.came
+
+    came = asyncio.run(scene())
+    (line,) = summary(tmp_path / "ledger.sqlite")
+    assert came == 6
+    assert (line.exchanges, line.rows) == (came, 5 * came)

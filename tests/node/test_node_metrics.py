@@ -1,0 +1,106 @@
+"""Metrics: each node has its own, names stay few, and they are read on this machine only."""
+
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+from degroot.exceptions import InvalidInput
+from degroot.node.records.metrics import NAMES, OTHER, UNKNOWN, Metrics, serve
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def peers(metrics: Metrics) -> set[str]:
+    samples = (sample for family in metrics.registry.collect() for sample in family.samples)
+    return {sample.labels["peer"] for sample in samples if "peer" in sample.labels}
+
+
+def read(port: int, host: str = "127.0.0.1") -> str:
+    return urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10).read().decode()
+
+
+def test_exchanges_add_up():
+    metrics = Metrics()
+    metrics.exchanged("south", "opinion", "in", 10, 100, 1000)
+    metrics.exchanged("south", "opinion", "in", 1, 2, 3)
+    metrics.exchanged("south", "opinion", "out", 5, 5, 5)
+    labels = {"peer": "south", "kind": "opinion", "direction": "in"}
+    names = ("exchanges", "rows", "sent_bytes", "received_bytes")
+    totals = [value(metrics, f"degroot_{name}_total", **labels) for name in names]
+    assert totals == [2, 11, 102, 1003]
+
+
+def test_two_nodes_in_one_process_count_apart():
+    north, south = Metrics(), Metrics()
+    north.refused("west", "may not ask")
+    labels = {"peer": "west", "reason": "may not ask"}
+    assert value(north, "degroot_refusals_total", **labels) == 1
+    assert value(south, "degroot_refusals_total", **labels) is None
+
+
+def test_questions_are_timed_and_their_rounds_counted():
+    metrics = Metrics()
+    metrics.answered(0.003)
+    metrics.answered(0.5, rounds=30)
+    assert value(metrics, "degroot_question_seconds_count") == 2
+    assert value(metrics, "degroot_question_seconds_sum") == pytest.approx(0.503)
+    assert value(metrics, "degroot_question_rounds_sum") == 30
+    assert value(metrics, "degroot_question_rounds_count") == 1
+
+
+def test_states_are_as_last_said():
+    metrics = Metrics()
+    metrics.peers({"ready": 3, "away": 1})
+    metrics.peers({"ready": 4})
+    metrics.calibrated("south", 0.25)
+    metrics.calibrated("south", 0.5)
+    metrics.stale(["south", "west"])
+    assert value(metrics, "degroot_peers", state="ready") == 4
+    assert value(metrics, "degroot_peers", state="away") == 0
+    assert value(metrics, "degroot_calibrated_ratio", peer="south") == 0.5
+    assert value(metrics, "degroot_stale_models") == 2
+
+
+def test_unknown_callers_have_one_name():
+    metrics = Metrics()
+    for _ in range(1000):
+        metrics.refused(None, "not in the roster")
+    assert peers(metrics) == {UNKNOWN}
+    assert value(metrics, "degroot_refusals_total", peer=UNKNOWN, reason="not in the roster") == 1000
+
+
+def test_names_are_bounded_and_nothing_goes_uncounted():
+    metrics = Metrics()
+    for k in range(NAMES + 100):
+        metrics.exchanged(f"peer{k}", "ask", "in", 1, 1, 1)
+    assert len(peers(metrics)) == NAMES + 1
+    assert value(metrics, "degroot_exchanges_total", peer=OTHER, kind="ask", direction="in") == 100
+
+
+def test_they_are_read_over_http_on_this_machine_only():
+    metrics = Metrics()
+    metrics.exchanged("south", "ask", "in", 1, 1, 1)
+    endpoint = serve(metrics.registry, 0)
+    try:
+        page = read(endpoint.port)
+        assert 'degroot_exchanges_total{direction="in",kind="ask",peer="south"} 1.0' in page
+        assert "process_resident_memory_bytes" in page
+        with pytest.raises(urllib.error.URLError):
+            read(endpoint.port, "127.0.0.2")  # this machine too, but not where it listens
+    finally:
+        endpoint.close()
+    with pytest.raises(urllib.error.URLError):
+        read(endpoint.port)
+
+
+def test_a_port_in_use_is_one_clear_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            InvalidInput, match=rf"`metrics.port` must be free; 127\.0\.0\.1:{port}: Address already in use\."
+        ):
+            serve(Metrics().registry, port)

@@ -1,0 +1,526 @@
+"""The node's page: what it shows is what the node says, to the last bit; nobody asks through it without the token, and
+nothing that comes is more than one line of complaint."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LogisticRegression
+from support.consortium import Consortium, free_ports, save_linear
+from support.processes import wait_for
+
+from degroot import Agent
+from degroot.exceptions import InvalidInput
+from degroot.node.config import Page, read, template
+from degroot.node.page import auth
+from degroot.node.page.app import bound
+from degroot.node.page.auth import HEADERS
+from degroot.node.page.requests import FORM_BYTES
+from degroot.node.records import ledger
+from degroot.node.records.recent import OF_ONE
+
+FEATURES = ["x0", "x1", "x2"]
+POINTS = pd.DataFrame(np.random.default_rng(3).normal(size=(1200, 3)), columns=FEATURES)
+CSV = POINTS.to_csv(index=False)
+
+
+def with_page(consortium, name, **settings):
+    """Give a node a page; its port."""
+    port = next(each for each in free_ports(4) if each not in consortium.ports.values())
+    consortium.write(name, limits=f"[page]\nport = {port}\n", **settings)
+    return port
+
+
+class Browser(httpx.Client):
+    """Somebody at the page of one node, with the token."""
+
+    def __init__(self, consortium, name, port):
+        path = consortium.folder / name / "state" / auth.FILE
+        token = wait_for(lambda: path.is_file() and path.read_text())
+        super().__init__(base_url=f"http://127.0.0.1:{port}", timeout=60, headers={"Authorization": f"Bearer {token}"})
+
+    def ask(self, **sent):
+        """The id of an answer, once it is there."""
+        reply = self.post("/api/ask", **sent)
+        assert reply.status_code == 202, reply.text
+        assert reply.json()["url"] == f"/answers/{reply.json()['id']}"
+        wait_for(lambda: self.told(reply.json()["id"])["status"] != "working")
+        return reply.json()["id"]
+
+    def told(self, id_, rest="", **query):
+        reply = self.get(f"/api/answers/{id_}{rest}", params=query)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def peer(self, name):
+        return next(each for each in self.get("/api/state").json()["peers"] if each["name"] == name)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    with Consortium(tmp_path_factory.mktemp("three"), 3) as made:
+        made.port = with_page(made, "node0")
+        yield made.fork().ready()
+
+
+@pytest.fixture(scope="module")
+def browser(three):
+    with Browser(three, "node0", three.port) as made:
+        yield made
+
+
+# What is shown
+
+
+@pytest.mark.parametrize("way", ["solve", "rounds"])
+def test_a_file_is_answered_as_by_degroot_ask_to_the_last_bit(three, browser, degroot, tmp_path, way):
+    points = POINTS if way == "solve" else POINTS[:100]
+    points.to_csv(tmp_path / "points.csv", index=False)
+    config, out = three.folder / "node0" / "node.toml", tmp_path / "answers.parquet"
+    code, *told = degroot("ask", "--config", config, "--input", tmp_path / "points.csv", "--output", out, "--way", way)
+    assert code == 0, told
+    content = (tmp_path / "points.csv").read_bytes()
+    id_ = browser.ask(content=content, params={"filename": "points.csv", "way": way})
+    asked, expected = browser.told(id_), pd.read_parquet(out)
+    assert (asked["status"], asked["done"], asked["source"], asked["way"]) == ("done", len(points), "points.csv", way)
+    whole = pd.concat([points, expected], axis=1)
+    files = {kind: tmp_path / f"page.{kind}" for kind in ("parquet", "csv", "json")}
+    for kind, path in files.items():
+        path.write_bytes(browser.get(f"/api/answers/{id_}/download", params={"format": kind}).content)
+    pd.testing.assert_frame_equal(pd.read_parquet(files["parquet"]), whole, check_exact=True)
+    as_text = pd.read_csv(files["csv"], keep_default_na=False)
+    pd.testing.assert_frame_equal(as_text, whole, check_exact=True, check_dtype=False)
+    as_json = pd.DataFrame(json.loads(files["json"].read_text()))
+    pd.testing.assert_frame_equal(as_json, whole, check_exact=True, check_dtype=False)
+
+
+def test_a_row_is_answered_as_in_one_process_with_all_that_lies_behind_it(three, browser):
+    point = [0.3, -0.2, 0.5]
+    expected = three.collective().consult([point])
+    for rows in ([point], [dict(zip(FEATURES, point, strict=True))]):
+        id_ = browser.ask(json={"rows": rows})
+        row = browser.told(id_, "/rows/0")
+        assert row["point"] == dict(zip(FEATURES, point, strict=True))
+        assert_allclose(row["value"], expected.value[0], rtol=1e-9)
+        assert_allclose(row["standard_error"], expected.standard_error[0], rtol=1e-6)
+        assert_allclose(row["trust"], expected.trust[0], rtol=1e-6)
+        for name, field in (("belief", "beliefs"), ("weight", "weights"), ("influence", "influence")):
+            assert_allclose([each[name] for each in row["agents"]], getattr(expected, field)[0], rtol=1e-6, atol=1e-12)
+        assert [each["name"] for each in row["agents"]] == list(three.names)
+        assert browser.told(id_)["source"] == "form"
+        assert "node0" in row["text"]
+
+
+def test_rounds_begin_with_the_beliefs_follow_the_trust_and_end_at_the_value(browser):
+    row = browser.told(browser.ask(json={"rows": [[0.3, -0.2, 0.5]]}), "/rows/0")
+    rounds, trust = np.array(row["rounds"]), np.array(row["trust"])
+    assert_array_equal(rounds[0], [each["belief"] for each in row["agents"]])
+    assert_allclose(rounds[1:], rounds[:-1] @ trust.T, rtol=1e-12)
+    assert_allclose(rounds[-1], row["value"], atol=1e-5 * np.ptp(rounds[0]))
+    assert 2 < len(rounds) <= 101
+    by_rounds = browser.told(browser.ask(json={"rows": [[0.3, -0.2, 0.5]], "way": "rounds"}), "/rows/0")
+    assert by_rounds["trust"] is by_rounds["rounds"] is None
+    assert_allclose(by_rounds["value"], row["value"], rtol=1e-6)
+
+
+def test_an_interval_is_that_of_the_client(three, browser):
+    point = [[0.3, -0.2, 0.5]]
+    with three.connect("node0", caller="node0") as node:
+        expected = wait_for(lambda: _calibrated(node, point))
+    id_ = browser.ask(json={"rows": point, "coverage": 0.8})
+    row = browser.told(id_, "/rows/0")
+    assert (row["lower"], row["upper"], row["coverage"]) == (expected.lower[0], expected.upper[0], 0.8)
+    assert list(pd.DataFrame(browser.told(id_, "/download", format="json")).columns[:7]) == [
+        *FEATURES, "value", "standard_error", "lower", "upper",
+    ]  # fmt: skip
+
+
+def _calibrated(node, point):
+    try:
+        return node.consult(point, coverage=0.8)
+    except InvalidInput:  # not all have rehearsed yet
+        return None
+
+
+def test_rows_are_shown_page_by_page_in_every_order(browser):
+    id_ = browser.ask(content=CSV, params={"filename": "points.csv"})
+    everything = [
+        row for start in range(0, 1200, 400) for row in browser.told(id_, "/rows", offset=start, limit=400)["rows"]
+    ]
+    assert [row["i"] for row in everything] == list(range(1200))
+    assert_array_equal([row["point"] for row in everything], POINTS.to_numpy())
+    for name in ("value", "standard_error"):
+        for sign in ("", "-"):
+            shown = browser.told(id_, "/rows", sort=f"{sign}{name}", limit=50)["rows"]
+            ordered = sorted((row[name] for row in everything), reverse=bool(sign))
+            assert [row[name] for row in shown] == ordered[:50]
+    flagged = browser.told(id_, "/rows", sort="flags", limit=50)["rows"]
+    most = sorted((len(row["flags"]) for row in everything), reverse=True)
+    assert [len(row["flags"]) for row in flagged] == most[:50]
+    assert browser.told(id_, "/rows", offset=1199, limit=5)["total"] == 1200
+    counts = {(flag["agent"], flag["kind"]): flag["points"] for flag in browser.told(id_)["flags"]}
+    assert sum(counts.values()) == sum(len(row["flags"]) for row in everything) > 0
+
+
+def test_the_state_names_the_node_its_peers_and_what_has_left(three, browser):
+    state = browser.get("/api/state").json()
+    assert set(state) == {"node", "peers", "questions", "leak"}
+    node = state["node"]
+    assert (node["name"], node["features"], node["rows"], node["answering"]) == ("node0", FEATURES, 120, True)
+    assert [peer["name"] for peer in state["peers"]] == ["node1", "node2"]
+    for peer in state["peers"]:
+        assert (peer["state"], peer["progress"], peer["ready"]) == ("up", 1.0, True)
+        assert peer["model_version"] == peer["scored_version"]
+        assert peer["latency_ms"]["last"] == peer["latencies"][-1] > 0.0
+    before = state["questions"]["answered"]
+    browser.ask(json={"rows": [[0, 0, 0]]})
+    with three.connect("node0") as asked:
+        asked.predict(POINTS[:7])
+    questions = browser.get("/api/state").json()["questions"]
+    assert questions["answered"] == before + 2
+    assert [(each["who"], each["rows"]) for each in questions["recent"][:2]] == [("analyst", 7), ("node0", 1)]
+    browser.ask(content=CSV, params={"filename": "points.csv"})  # in two batches
+    questions = browser.get("/api/state").json()["questions"]
+    assert questions["answered"] == before + 3
+    assert (questions["recent"][0]["who"], questions["recent"][0]["rows"]) == ("node0", 1200)
+
+
+def test_what_is_asked_through_the_page_is_in_the_ledger(three, browser):
+    path = three.configuration("node0").ledger
+
+    def consulted():
+        return sum(line.rows for line in ledger.summary(path) if (line.peer, line.kind) == ("node0", "consult"))
+
+    before = consulted()
+    browser.ask(content=CSV, params={"filename": "points.csv"})
+    assert consulted() == before + 1200
+    found = browser.get("/api/audit", params={"peer": "node0", "kind": "consult", "limit": 2}).json()
+    assert [row["rows"] for row in found["rows"]] == [200, 1000]
+    assert {"consult", "describe", "opinion"} <= set(found["kinds"])
+
+
+def test_trust_over_the_last_questions_adds_up_and_regions_are_its_parts(browser):
+    browser.ask(content=CSV, params={"filename": "points.csv"})
+    told = browser.get("/api/trust", params={"x": "x2", "y": "x0", "cells": 4}).json()
+    assert told["points"] >= 2 * OF_ONE
+    assert_allclose(np.sum(told["trust"], axis=1), 1.0)
+    assert_allclose(sum(told["weights"]), 1.0)
+    cells = told["regions"]["cells"]
+    counts = [cell["points"] for cell in cells]
+    assert sum(counts) == told["points"]
+    assert_allclose(np.average([cell["weights"] for cell in cells], axis=0, weights=counts), told["weights"])
+    assert {cell["ix"] for cell in cells} == {cell["iy"] for cell in cells} == set(range(4))
+    assert len(told["regions"]["x_edges"]) == 5
+    for agent, weight in zip(told["agents"], told["weights"], strict=True):
+        assert agent["weight"] == weight
+        assert agent["droppable"] is False  # of these three nobody says the same as another
+
+
+def test_events_begin_with_the_state_and_go_on(browser):
+    with browser.stream("GET", "/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        told = [line for line, _ in zip((each for each in stream.iter_lines() if each), range(4), strict=False)]
+    assert [line.partition(":")[0] for line in told] == ["event", "data"] * 2
+    first, second = (json.loads(told[k].removeprefix("data: ")) for k in (1, 3))
+    assert first["node"] == second["node"]
+    assert first["peers"][0]["seen"] != second["peers"][0]["seen"]
+
+
+# Who may
+
+
+def test_nobody_asks_without_the_token(browser):
+    for given_ in ("", "Bearer", "Bearer wrong", f"Basic {browser.headers['authorization'][7:]}", "Bearer \xe9"):
+        headers = {"Authorization": given_.encode("latin-1")}
+        for reply in (
+            browser.post("/api/ask", json={"rows": [[0, 0, 0]]}, headers=headers),
+            browser.get("/api/answers", headers=headers),
+        ):
+            assert reply.status_code == 401
+            assert "degroot node page" in reply.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1:80", "", "[::2]", "localhost.", "a b", "[127.0.0.1"]
+)
+def test_a_strange_host_is_turned_away(browser, host):
+    for path in ("/", "/api/state", "/events", "/static/icon.svg"):
+        assert browser.get(path, headers={"Host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1:1", "[::1]:80", "127.9.9.9"])
+def test_every_name_of_this_machine_will_do(browser, host):
+    assert browser.get("/api/state", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost"])
+def test_another_site_cannot_ask_even_with_the_token(browser, origin):
+    reply = browser.post("/api/ask", json={"rows": [[0, 0, 0]]}, headers={"Origin": origin})
+    assert reply.status_code == 403
+    own = str(browser.base_url).rstrip("/")
+    assert browser.post("/api/ask", json={"rows": [[0, 0, 0]]}, headers={"Origin": own}).status_code == 202
+
+
+def test_every_reply_carries_what_browsers_have_to_keep_to(browser):
+    there = ("/", "/ask", "/answers/x", "/trust", "/audit", "/static/icon.svg", "/api/state")
+    for path in (*there, "/nothing", "/api/nothing", "/docs", "/openapi.json"):
+        reply = browser.get(path)
+        assert reply.status_code == (200 if path in there else 404)
+        assert {name: reply.headers.get(name) for name in HEADERS} == HEADERS
+    assert browser.get("/api/state").headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in HEADERS["Content-Security-Policy"]
+
+
+def test_files_have_an_address_for_ever_and_nothing_else_can_be_had(browser):
+    page = browser.get("/")
+    assert page.headers["cache-control"] == "no-cache"
+    (address,) = set(re.findall(r"/static/[0-9a-f]{12}", page.text))
+    kept = browser.get(f"{address}/icon.svg")
+    assert "immutable" in kept.headers["cache-control"]
+    assert browser.get("/static/icon.svg").headers["cache-control"] == "no-cache"
+    assert kept.content == browser.get("/static/icon.svg").content
+    for path in ("/static/", "/static/../serving.py", "/static/%2e%2e/serving.py", "/static//etc/passwd"):
+        assert browser.get(path).status_code == 404
+    assert browser.get(f"{address}/nothing").status_code == 404
+
+
+def test_the_page_is_on_this_machine_only_and_not_where_peers_are(three, browser):
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"http://127.0.0.1:{three.ports['node0']}/api/state")
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://127.0.0.2:{three.port}/api/state")
+
+
+# Mistakes
+
+
+def test_a_question_that_failed_is_listed_by_its_time_and_says_why_it_has_no_rows(browser):
+    failed, done = (browser.ask(json={"rows": [[size] * 3]}) for size in (1e300, 0.0))
+    assert [browser.told(id_)["status"] for id_ in (failed, done)] == ["failed", "done"]
+    assert [each["id"] for each in browser.get("/api/answers").json()["answers"]][:2] == [done, failed]
+    reply = browser.get(f"/api/answers/{failed}/rows/0")
+    assert (reply.status_code, browser.told(failed)["error"] in reply.json()["error"]) == (404, True)
+
+
+AS_JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "words"),
+    [
+        ({"json": {"rows": [[1, None, 2]]}}, 400, "'x1' in row 0 must be a finite number; it is missing."),
+        ({"json": {"rows": [[0, 0, 0], [1, "2", 2]]}}, 400, "'x1' in row 1 must be a finite number; got '2'."),
+        ({"json": {"rows": [[1, 2]]}}, 400, "for each of 3 features; 2 came."),
+        ({"json": {"rows": [{"x0": 1, "z": 2}]}}, 400, "features of the collective only; got 'z'."),
+        ({"json": {"rows": []}}, 400, "at least one row"),
+        ({"json": {"rows": [[1, 2, 3]], "way": "guess"}}, 400, "`way` must be 'solve' or 'rounds'; got 'guess'."),
+        ({"json": {"rows": [[1, 2, 3]], "guard": 1}}, 400, "`guard` true or false"),
+        ({"json": {"rows": [[1, 2, 3]], "coverage": "0.9"}}, 400, "`coverage` must be a number"),
+        ({"json": {"rows": [[1, 2, 3]], "coverage": 1.5}}, 400, "got 1.5"),
+        ({"json": {"rows": [[1, 2, 3]], "coverage": 0.9, "way": "rounds"}}, 400, "asked for by solving"),
+        ({"json": {"rows": [[1, 2, 3]], "coverge": 0.9}}, 400, "guard, coverage only; got 'coverge'."),
+        ({"json": [1]}, 400, "an object with a list `rows`"),
+        ({"content": b'{"rows": [[1, NaN, 3]]}', "headers": AS_JSON}, 400, "finite number"),
+        ({"content": b"[" * 100_000, "headers": AS_JSON}, 400, "must be JSON"),
+        ({"content": b" " * (FORM_BYTES + 1), "headers": AS_JSON}, 413, "more came"),
+        ({"content": b"", "params": {"filename": "a.csv"}}, 400, "a.csv must hold at least one row; it is empty."),
+        ({"content": b"x0,x1\n1,2\n", "params": {"filename": "a.csv"}}, 400, "missing: 'x2'"),
+        ({"content": b"x0,x1,x2\n1,2,=1+1\n", "params": {"filename": "a.csv"}}, 400, "Column 'x2' of a.csv"),
+        ({"content": b'x0,x1,x2\n1,2,"3\n', "params": {"filename": "a.csv"}}, 400, "never closed"),
+        ({"content": b"PAR1 and no more", "params": {"filename": "a.parquet"}}, 400, "must be a .parquet file"),
+        ({"content": b"rows", "params": {"filename": "../../a.exe"}}, 400, "got a.exe."),
+        ({"content": b"x0,x1,x2\n1,2,3\n"}, 400, "got the file."),
+        ({"content": b"x0", "params": {"filename": "a.csv", "coverage": "much"}}, 400, "`coverage`"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line(browser, sent, status, words):
+    reply = browser.post("/api/ask", **sent)
+    assert reply.status_code == status, reply.text
+    assert set(reply.json()) == {"error"}
+    assert words in reply.json()["error"]
+    assert "\n" not in reply.json()["error"]
+    assert "/tmp" not in reply.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/answers/nothing", 404), ("/api/answers/..%2Fledger", 404), (f"/api/answers/{'a' * 22}/rows", 404),
+        ("/api/trust?x=nothing", 400), ("/api/trust?cells=0", 400), ("/api/trust?cells=many", 400),
+        ("/api/audit?since=yesterday", 400), ("/api/audit?asked_by=me", 400), ("/api/audit?limit=0", 400),
+        ("/api/audit?offset=-1", 400), ("/api/audit?limit=1000000", 400), ("/api/ask", 405),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_in_one_line(browser, path, status):
+    reply = browser.get(path)
+    assert reply.status_code == status
+    assert "\n" not in reply.json()["error"]
+
+
+def test_rows_that_are_not_there_and_unknown_formats_and_orders(browser):
+    id_ = browser.ask(json={"rows": [[0, 0, 0]]})
+    for rest in ("/rows/1", "/rows/-1", "/rows/x", "/rows?sort=nothing", "/rows?limit=501", "/download?format=xlsx"):
+        assert browser.get(f"/api/answers/{id_}{rest}").status_code == 400
+
+
+# The configuration and the command
+
+
+def test_the_template_has_a_page_beside_the_port_for_peers(tmp_path):
+    for listen, page, expected in (("0.0.0.0:7443", None, 8443), ("h:65000", None, 64000), ("h:7443", 9000, 9000)):
+        (tmp_path / "node.toml").write_text(template("north", listen, page=page))
+        assert read(tmp_path / "node.toml").page == Page(expected)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("port = 0", "from 1 to 65535"),
+        ("", "it is missing"),
+        ("port = 7443", "another port than that of `listen`; got 7443"),
+        ("port = 9443\n[metrics]\nport = 9443", "another port than that of `metrics.port`"),
+        ('port = 8443\nhost = "0.0.0.0"', "of this machine only"),
+        ('port = 8443\nhost = "north.example.org"', "of this machine only"),
+        ('port = 8443\ntoken = "mine"', "known"),
+    ],
+)
+def test_a_page_that_cannot_be_is_refused(tmp_path, table, words):
+    text = template("north").partition("[page]")[0] + f"[page]\n{table}\n"
+    (tmp_path / "node.toml").write_text(text)
+    with pytest.raises(InvalidInput, match=re.escape(words)):
+        read(tmp_path / "node.toml")
+
+
+def test_a_port_in_use_is_one_clear_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = f"`page.port` must be free; 127.0.0.1:{port}: Address already in use"
+        with pytest.raises(InvalidInput, match=re.escape(told)):
+            bound(Page(port))
+
+
+def test_replies_are_sent_at_once():
+    (port,) = free_ports(1)
+    with bound(Page(port)) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # else asyncio lets the system wait for more, 40 ms a reply
+
+
+def test_the_command_prints_the_address_with_the_token(three, browser, degroot, tmp_path):
+    code, out, _ = degroot("node", "page", three.folder / "node0" / "node.toml")
+    token = browser.headers["authorization"].removeprefix("Bearer ")
+    assert (code, out) == (0, f"http://127.0.0.1:{three.port}/#token={token}\n")
+    code, out, err = degroot("node", "page", three.folder / "node1" / "node.toml")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "[page]" in err
+    assert degroot("node", "init", "north", "--out", tmp_path / "north.toml", "--page", 8123)[0] == 0
+    code, out, err = degroot("node", "page", tmp_path / "north.toml")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "must have run" in err
+
+
+# With real processes that fail
+
+
+@contextmanager
+def running(folder, name="node0", **settings):
+    """Nodes of which one has a page, and somebody who looks at it."""
+    with Consortium(folder, 3, **settings) as made:
+        kept = {key: value for key, value in settings.items() if key in ("settings", "data")}
+        made.port = with_page(made, name, **kept)
+        made.fork().ready()
+        with Browser(made, name, made.port) as browser:
+            yield made, browser
+
+
+@pytest.mark.slow
+def test_the_page_follows_peers_that_stop_change_refuse_and_die(tmp_path):
+    with running(tmp_path) as (three, browser):
+        three.processes["node1"].send_signal(signal.SIGSTOP)
+        assert wait_for(lambda: browser.peer("node1")["state"] == "late", seconds=20)
+        three.processes["node1"].send_signal(signal.SIGCONT)
+        assert wait_for(lambda: browser.peer("node1")["state"] == "up", seconds=20)
+        three.write("node1", ["node2"])  # node0 is not in its roster any more
+        assert wait_for(lambda: browser.peer("node1")["state"] == "refused", seconds=20)
+        assert "not in the roster" in browser.peer("node1")["reason"]
+        three.write("node1")
+        assert wait_for(lambda: browser.peer("node1")["state"] == "up", seconds=20)
+        version = browser.peer("node2")["model_version"]
+        save_linear(three.folder / "node2" / "model.skops", [1.0, 0.5, 0.2, 0.1])
+        assert wait_for(lambda: browser.peer("node2")["model_version"] != version, seconds=20)
+        assert wait_for(lambda: browser.peer("node2")["state"] == "up", seconds=20)
+        three.kill("node2")
+        assert wait_for(lambda: browser.peer("node2")["state"] == "down", seconds=5)
+        assert browser.get("/api/state").json()["node"]["answering"] is True
+        told = browser.told(browser.ask(json={"rows": [[0, 0, 0]]}))
+        assert [each["agent"] for each in told["missing"]] == ["node2"]
+        row = browser.told(told["id"], "/rows/0")
+        assert row["missing"] == ["node2"]
+        assert row["agents"][2]["belief"] is None
+        assert [each[2] for each in row["rounds"]] == [None] * len(row["rounds"])
+        assert_allclose(row["rounds"][-1][0], row["value"], rtol=1e-5)
+        three.kill("node1")
+        assert wait_for(lambda: browser.peer("node1")["state"] == "down", seconds=5)
+        assert browser.get("/api/state").json()["node"]["answering"] is False
+        failed = browser.told(browser.ask(json={"rows": [[0, 0, 0]]}))
+        assert failed["status"] == "failed"
+        assert "quorum" in failed["error"]
+        assert set(failed) == set(told)
+        assert browser.get("/api/answers").json()["answers"][0]["status"] == "failed"
+        assert browser.told(failed["id"]) == failed
+
+
+@pytest.mark.slow
+def test_an_answer_is_opened_again_after_a_restart_and_an_open_page_holds_no_node_back(tmp_path):
+    with running(tmp_path) as (three, browser):
+        id_ = browser.ask(content=CSV, params={"filename": "points.csv"})
+        before, row = browser.told(id_), browser.told(id_, "/rows/7")
+        with browser.stream("GET", "/events") as stream:
+            next(stream.iter_lines())
+            assert three.kill("node0", signal.SIGTERM) == 0
+            assert "Traceback" not in three.log("node0")
+        three.fork("node0").ready("node0")
+        with Browser(three, "node0", three.port) as again:
+            assert again.headers["authorization"] == browser.headers["authorization"]
+            assert (again.told(id_), again.told(id_, "/rows/7")) == (before, row)
+
+
+@pytest.mark.slow
+def test_classes_are_shown_by_name(tmp_path):
+    rng, classes = np.random.default_rng(7), ["<b>cat</b>", "cow", "dog"]
+    agents = []
+    for k in range(3):
+        X = rng.normal(k / 3, 1.0, size=(150, 3))
+        y = np.array(classes)[np.argmax(X + rng.normal(size=X.shape), axis=1)]
+        agents.append((Agent(LogisticRegression().fit(X, y), X, y, f"node{k}", classes=classes), y))
+    with running(tmp_path, agents=agents, data=f"classes = {json.dumps(classes)}") as (three, browser):
+        assert browser.get("/api/state").json()["node"]["classes"] == classes
+        point = [[0.3, 0.1, -0.2]]
+        told = wait_for(lambda: _done(browser, {"rows": point, "coverage": 0.8}))
+        row, expected = browser.told(told["id"], "/rows/0"), three.collective().consult(point)
+        assert_allclose(row["value"], expected.value[0], rtol=1e-6)
+        assert_allclose([each["belief"] for each in row["agents"]], expected.beliefs[0], rtol=1e-6)
+        assert_allclose(row["rounds"][-1], [row["value"]] * 3, atol=1e-5)
+        assert set(row["set"]) <= set(classes)
+        assert told["classes"] == classes
+        names = pd.DataFrame(browser.told(told["id"], "/download", format="json")).columns
+        assert [f"value_{each}" for each in classes] == list(names[3:6])
+
+
+def _done(browser, sent):
+    told = browser.told(browser.ask(json=sent))
+    return told if told["status"] == "done" else None
+
+
+@pytest.mark.slow
+def test_without_a_page_its_packages_are_not_even_imported():
+    code = "import sys, degroot.node.server.run; print({'fastapi', 'uvicorn', 'jinja2'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

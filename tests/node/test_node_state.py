@@ -1,0 +1,469 @@
+"""What a node keeps on disk, how it scores its peers' models and takes in changes, and the inbox of a session."""
+
+import asyncio
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.consortium import save_linear, save_model
+
+from degroot import Agent, InvalidInput
+from degroot.agents.agent import Scorer
+from degroot.node.config import read
+from degroot.node.config.check import secured
+from degroot.node.errors import BadReply, PeerRefused
+from degroot.node.pooling.session import EARLY, MOST, MembersLost, Session, Sessions
+from degroot.node.protocol.models import Model
+from degroot.node.protocol.tensors import Malformed
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.records.log import logger
+from degroot.node.records.metrics import Metrics
+from degroot.node.scoring.calibrated import CalibratedScores, residuals_at
+from degroot.node.scoring.load import is_near_by, seated
+from degroot.node.scoring.on_demand import OnDemand, rows_near
+from degroot.node.scoring.residual_store import Residuals, StorageError
+from degroot.node.server import model_service
+from degroot.node.server.limits import Exceeded
+from degroot.node.server.reload import _reload, _reread
+from degroot.node.server.threads import run_in_thread, run_model_in_thread
+from degroot.rules.evidence import Evidence, NeighbourhoodSpec
+
+X, y = np.arange(46.0).reshape(23, 2), np.arange(23.0)
+SOUTH, OLDER, EAST = Model("south", "2"), Model("south", "1"), Model("east", "1")
+
+
+def scored(residuals, model, chunk=5):
+    work = residuals.begun(model, chunk)
+    for number in work.remaining():
+        work.write(number, work.rows(number)[:, None] + 0.5)
+    work.finish()
+
+
+def digest(model):
+    return hashlib.sha256(model.version.encode()).hexdigest()[:12]
+
+
+def files(residuals, model):
+    return list(residuals.folder.glob(f"{model.name}-{digest(model)}.*"))
+
+
+def test_residuals_are_where_their_rows_are_and_every_row_is_asked_once(tmp_path):
+    residuals = Residuals.at(tmp_path, X, y)
+    work = residuals.begun(SOUTH, 5)
+    asked = np.concatenate([work.rows(chunk) for chunk in work.remaining()])
+    assert sorted(asked) == list(range(23))
+    assert list(asked) != list(range(23)), "rows must be shuffled"
+    assert residuals.complete() == {}
+    scored(residuals, SOUTH)
+    kept = residuals.complete()
+    assert list(kept) == [SOUTH]
+    np.testing.assert_array_equal(kept[SOUTH][:, 0], np.arange(23) + 0.5)
+
+
+def test_what_is_finished_is_not_asked_again_whatever_ends_the_process(tmp_path):
+    code = """
+import os, sys; from pathlib import Path; import numpy as np
+from degroot.node.opinion import Model; from degroot.node.residuals import Residuals
+work = Residuals.at(Path(sys.argv[1]), np.arange(46.0).reshape(23, 2), np.arange(23.0)).begun(Model("south", "2"), 5)
+for chunk in work.remaining()[:3]:
+    work.write(chunk, work.rows(chunk)[:, None] + 0.5)
+os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", code, tmp_path]).returncode == -9
+    residuals = Residuals.at(tmp_path, X, y)
+    work = residuals.begun(SOUTH, 1000)  # the size of chunks stays what it was
+    assert work.progress == pytest.approx(3 / 5)
+    assert len(work.remaining()) == 2
+    scored(residuals, SOUTH)
+    np.testing.assert_array_equal(residuals.complete()[SOUTH][:, 0], np.arange(23) + 0.5)
+
+
+def test_an_earlier_version_serves_until_the_new_one_is_complete_and_goes_then(tmp_path):
+    residuals = Residuals.at(tmp_path, X, y)
+    scored(residuals, OLDER)
+    unfinished = residuals.begun(EAST, 5)
+    residuals.begun(SOUTH, 5)
+    assert list(residuals.complete()) == [OLDER]
+    scored(residuals, SOUTH)
+    residuals.forget_earlier(SOUTH)
+    assert list(residuals.complete()) == [SOUTH]
+    assert unfinished.remaining() == residuals.begun(EAST, 5).remaining()
+    np.testing.assert_array_equal(unfinished.order, residuals.begun(EAST, 5).order)
+
+
+def test_of_two_complete_versions_of_a_model_the_last_one_scored_is_used(tmp_path):
+    residuals = Residuals.at(tmp_path, X, y)
+    for earlier, later in ((OLDER, SOUTH), (SOUTH, OLDER)):  # a process was killed before it could forget the earlier
+        scored(residuals, earlier)
+        scored(residuals, later)
+        scored(residuals, EAST)
+        for seconds, model in enumerate((earlier, later)):
+            os.utime(residuals.folder / f"south-{digest(model)}.npy", (seconds, seconds))
+        assert set(residuals.complete()) == {later, EAST}
+
+
+def test_a_peer_whose_model_changes_all_the_time_fills_no_disk(tmp_path):
+    residuals, neighbour = Residuals.at(tmp_path, X, y), Model("south-1", "1")
+    scored(residuals, OLDER)
+    residuals.begun(neighbour, 5)
+    residuals.cache(neighbour)
+    for version in range(2, 12):
+        residuals.begun(Model("south", str(version)), 5)
+        residuals.cache(Model("south", str(version)))
+    assert list(residuals.complete()) == [OLDER], "it serves until another is complete"
+    kept = {model: {path.suffix for path in files(residuals, model)} for model in (OLDER, neighbour)}
+    assert kept == {OLDER: {".json", ".npy"}, neighbour: {".json", ".part", ".done", ".cache"}}
+    assert len(list(residuals.folder.iterdir())) == 2 + 4 + 4
+    residuals.forget_earlier(Model("south", "11"))
+    assert len(list(residuals.folder.iterdir())) == 4 + 4
+
+
+@pytest.mark.parametrize("end", [".json", ".part", ".done"])
+def test_what_was_begun_and_lacks_a_file_begins_anew(tmp_path, end):
+    residuals = Residuals.at(tmp_path, X, y)
+    work = residuals.begun(SOUTH, 5)
+    work.write(0, work.rows(0)[:, None] + 7.0)
+    work.about.with_suffix(end).unlink()
+    assert residuals.begun(SOUTH, 4).remaining() == list(range(6))
+    scored(residuals, SOUTH)
+    np.testing.assert_array_equal(residuals.complete()[SOUTH][:, 0], np.arange(23) + 0.5)
+
+
+def test_residuals_of_other_rows_are_not_used(tmp_path):
+    scored(Residuals.at(tmp_path, X, y), SOUTH)
+    assert Residuals.at(tmp_path, X, y + 1.0).complete() == {}
+    assert Residuals.at(tmp_path, X, y).complete() == {}, "they were removed"
+
+
+def test_several_outputs_have_a_column_each(tmp_path):
+    residuals = Residuals.at(tmp_path, X, np.c_[y, y])
+    work = residuals.begun(SOUTH, 23)
+    work.write(0, np.c_[work.rows(0), -work.rows(0)])
+    work.finish()
+    np.testing.assert_array_equal(residuals.complete()[SOUTH], np.c_[np.arange(23), -np.arange(23)])
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_half_made(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    residuals = Residuals.at(tmp_path, X, y)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(StorageError, match="No space left on device"):
+            residuals.begun(SOUTH, 5)
+    assert residuals.complete() == {}
+    scored(residuals, SOUTH)
+    assert list(residuals.complete()) == [SOUTH]
+
+
+def test_cached_residuals_are_nan_until_they_are_known_and_stay(tmp_path):
+    cache = Residuals.at(tmp_path, X, y).cache(SOUTH)
+    assert np.isnan(cache).all()
+    cache[3] = 7.0
+    again = Residuals.at(tmp_path, X, y).cache(SOUTH)
+    assert again[3, 0] == 7.0
+    assert np.isnan(again).sum() == 22
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6), st.sampled_from(["euclidean", "cosine", "manhattan"]),
+    st.sampled_from(["uniform", "tricube", "gaussian"]), st.integers(1, 30), st.booleans(),
+)  # fmt: skip
+def test_rows_nearby_are_all_that_an_opinion_looks_at(seed, metric, kernel, neighbours, coarse):
+    random = np.random.default_rng(seed)
+    rows, points = random.normal(size=(60, 3)), random.normal(size=(4, 3))
+    if coarse:  # many ties
+        rows, points = rows.round(), points.round()
+    judge = Scorer.appoint(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], metric)
+    reach = NeighbourhoodSpec(neighbours, kernel)
+    judge.ready(reach)
+    near = rows_near(judge, points, reach)
+    unknown = np.full((60, 1, 1), np.nan)
+    unknown[near] = judge.residuals[near]
+    found = [Evidence(np.empty((4, 1, 1))) for _ in range(2)]
+    judge.testify(found[0], 0, points, reach)
+    judge.with_residuals(unknown).testify(found[1], 0, points, reach)
+    np.testing.assert_allclose(found[1].errors, found[0].errors, rtol=1e-12)
+    assert len(near) >= neighbours
+
+
+def lambda_model():
+    return Agent(lambda X: X[:, 0] ** 2, [[0.0, 0.0, 0.0]], [0.0], "south")
+
+
+def test_many_points_are_as_near_together_as_one_by_one(monkeypatch):
+    random = np.random.default_rng(1)
+    rows, points = random.normal(size=(60, 3)), random.normal(size=(9, 3))
+    judge = Scorer.appoint(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], "euclidean")
+    together = rows_near(judge, points, NeighbourhoodSpec(5, "uniform"))
+    for distances in (1, 150):  # one point at once, and two
+        monkeypatch.setattr("degroot.node.scoring.on_demand.DISTANCES", distances)
+        np.testing.assert_array_equal(rows_near(judge, points, NeighbourhoodSpec(5, "uniform")), together)
+
+
+class Peer:
+    """A peer whose model answers `2 x0`, in one version at a time."""
+
+    def __init__(self, name="south"):
+        self.name, self.version, self.trouble, self.progress = name, "1", None, 0.0
+        self.asked, self.changes = [], {}  # changes: after how many queries there is another version
+
+    async def infer(self, points, version):
+        self.version = self.changes.get(len(self.asked), self.version)
+        if version != self.version:
+            raise PeerRefused(self.name, "no such model")
+        self.asked.append((version, len(points)))
+        return model_service.response(model_service.request(self.name, version, points), version, 2.0 * points[:, 0])
+
+
+def organisation(folder, rest=""):
+    """The configuration of a node with 23 rows and a linear model."""
+    table = np.c_[X, y]
+    np.savetxt(folder / "rows.csv", table, delimiter=",", header="a,b,y", comments="", fmt="%.17g")
+    save_linear(folder / "model.skops", [1.0, 0.0, 0.0])
+    path = folder / "north.toml"
+    path.write_text(f"""
+name = "north"
+listen = "127.0.0.1:7443"
+state = "state"
+[model]
+file = "model.skops"
+[data]
+file = "rows.csv"
+target = "y"
+{rest}
+""")
+    return read(path)
+
+
+def calibrating(folder, first):
+    return CalibratedScores(first, Residuals.at(folder, first.agent.X, first.agent.y), 5, Metrics(), logger("north"))
+
+
+def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_path):
+    first, peer = seated(organisation(tmp_path)), Peer()
+    peer.changes = {2: "2"}
+
+    async def scenario():
+        scores = calibrating(tmp_path, first)
+        await scores.keep(["south"])
+        with pytest.raises(PeerRefused):
+            await scores.score(peer)
+        assert {version for version, _ in peer.asked} == {"1"}
+        peer.version = "2"
+        await scores.score(peer)
+        assert peer.asked == [("1", 5)] * 2 + [("2", 5)] * 4 + [("2", 3)]
+        assert scores.known(peer)
+        assert scores.seat.scored == (Model("north", first.version), Model("south", "2"))
+        np.testing.assert_allclose(scores.seat.judge.residuals[:, 0, 1], 2.0 * X[:, 0] - y)
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_of_another_version_than_was_asked_for_is_refused(tmp_path):
+    first, peer = seated(organisation(tmp_path)), Peer()
+
+    async def lying(points, version):
+        return model_service.response(model_service.request(peer.name, version, points), "9", points[:, 0])
+
+    peer.infer = lying
+    with pytest.raises(BadReply, match="version '9' of its model, not '1'"):
+        asyncio.run(residuals_at(peer, "1", first, np.arange(3)))
+
+
+def test_on_demand_rows_go_in_chunks_and_each_only_once(tmp_path):
+    first = seated(organisation(tmp_path, "[collective]\nneighbours = 7\nguard = false"))
+    peer, points = Peer(), X[:6] + 0.25
+
+    async def scenario():
+        scores = OnDemand(first, Residuals.at(tmp_path, first.agent.X, first.agent.y), 4)
+        await scores.keep(["south"])
+        await scores.score(peer)
+        near = rows_near(first.judge, points, first.option.reach)
+        seat = await scores.seat_for(points, {"south": peer})
+        assert [rows for _, rows in peer.asked] == [4] * (len(near) // 4) + [len(near) % 4] * (len(near) % 4 > 0)
+        assert seat.scored == (Model("north", first.version), Model("south", "1"))
+        np.testing.assert_allclose(seat.judge.residuals[near, 0, 1], 2.0 * X[near, 0] - y[near])
+        asked = len(peer.asked)
+        await scores.seat_for(points, {"south": peer})
+        assert len(peer.asked) == asked
+        peer.changes = {asked + 1: "2"}  # in the midst of the next question
+        seat = await scores.seat_for(X + 0.25, {"south": peer})
+        assert seat.scored == (Model("north", first.version),)
+
+    asyncio.run(scenario())
+
+
+def test_a_model_that_takes_its_time_is_not_near_by(tmp_path):
+    configuration = organisation(tmp_path)
+
+    def slow(X):
+        time.sleep(0.02)
+        return X[:, 0]
+
+    assert seated(configuration).near_by
+    assert not is_near_by(configuration, Agent(slow, X, y, "north"))
+
+
+def test_a_slow_model_keeps_no_computation_waiting():
+    async def scenario():
+        waiting, over = threading.Barrier(9), threading.Event()
+        asked = [
+            asyncio.create_task(run_model_in_thread(False, lambda: waiting.wait(60) + over.wait(60))) for _ in range(8)
+        ]
+        await asyncio.to_thread(waiting.wait, 60)  # all threads for models are taken
+        assert await run_in_thread(False, lambda: "done") == "done"
+        over.set()
+        await asyncio.gather(*asked)
+
+    asyncio.run(scenario())
+
+
+class Log:
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, level):
+        return lambda event, **_: self.told.append((level, event))
+
+
+class Circle:
+    """As much of it as is changed while a node runs."""
+
+    def __init__(self, configuration, scores=None):
+        self.configuration, self.scores = configuration, scores
+
+    async def change(self, configuration):
+        self.configuration = configuration
+
+
+IDENTITY = '[identity]\nca = "ca.pem"\ncertificate = "{0}.pem"\nkey = "{0}.key"\n'
+SOUTH_AT = '[[peers]]\nname = "south"\naddress = "{}"\n'
+
+
+def reread(folder, running, rest):
+    circle, log = Circle(running), Log()
+    organisation(folder, rest)
+    asyncio.run(_reread(circle, log))
+    return [peer.address for peer in circle.configuration.peers], [level for level, _ in log.told]
+
+
+def test_without_tls_a_new_roster_stays_on_this_machine(tmp_path):
+    running = secured(organisation(tmp_path, IDENTITY.format("north")), insecure_loopback=True)
+    for identity in ("", IDENTITY.format("north")):
+        assert reread(tmp_path, running, identity + SOUTH_AT.format("[::1]:7444")) == (["[::1]:7444"], ["info"])
+        with pytest.raises(InvalidInput, match=r"all addresses must be of this machine .*'10.0.0.1:7444'"):
+            reread(tmp_path, running, identity + SOUTH_AT.format("10.0.0.1:7444"))
+
+
+def test_a_new_identity_needs_a_restart_and_that_is_told(tmp_path):
+    running, roster = organisation(tmp_path, IDENTITY.format("north")), SOUTH_AT.format("10.0.0.1:7444")
+    assert reread(tmp_path, running, IDENTITY.format("north") + roster) == (["10.0.0.1:7444"], ["info"])
+    for identity in (IDENTITY.format("other"), ""):
+        assert reread(tmp_path, running, identity + roster) == (["10.0.0.1:7444"], ["warning", "info"])
+
+
+def test_a_new_model_with_other_features_is_not_taken_in(tmp_path):
+    from sklearn.linear_model import LinearRegression
+
+    configuration = organisation(tmp_path)
+
+    async def scenario():
+        scores, log = calibrating(tmp_path, seated(configuration)), Log()
+        circle, before = Circle(configuration, scores), scores.seat.version
+        save_linear(tmp_path / "model.skops", [1.0, 2.0, 0.0])
+        await _reload(circle, False, log)
+        assert log.told == [("info", "model taken in")]
+        taken = scores.seat.version
+        assert taken != before
+        names = pd.DataFrame(X, columns=["b", "a"])
+        save_model(tmp_path / "model.skops", LinearRegression().fit(names, y))
+        with pytest.raises(InvalidInput, match="feature 0 is 'a', and 'b' in the model"):
+            await _reload(circle, False, log)
+        save_linear(tmp_path / "model.skops", [1.0, 2.0, 3.0, 0.0])
+        with pytest.raises(InvalidInput, match="takes 3 features"):
+            await _reload(circle, False, log)
+        assert scores.seat.version == taken
+
+    asyncio.run(scenario())
+
+
+def beliefs(number):
+    return v1.Beliefs(round=number)
+
+
+def test_a_session_takes_in_this_round_and_the_next_once():
+    async def scenario():
+        session = Session()
+        session.receive("south", beliefs(0))
+        with pytest.raises(Malformed, match="Round 0 or the next"):
+            session.receive("south", beliefs(1))  # nobody can be so far before it has begun here
+        session.members = frozenset({"south"})
+        with pytest.raises(Malformed, match="must come from a member"):
+            session.receive("east", beliefs(0))
+        session.receive("south", beliefs(1))
+        for number in (0, 1, 2, 9):
+            with pytest.raises(Malformed, match=r"Round 0 or the next must be told, once"):
+                session.receive("south", beliefs(number))
+        assert list(await session.round(0, ["south"], 1.0)) == ["south"]
+        session.receive("south", beliefs(2))
+        assert (await session.round(1, ["south"], 1.0))["south"].round == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_session_names_who_is_silent_and_who_hung_up():
+    async def scenario():
+        session = Session()
+        session.receive("south", beliefs(0))
+        with pytest.raises(MembersLost) as silent:
+            await session.round(0, ["south", "east", "west"], 0.05)
+        assert set(silent.value.losses) == {"east", "west"}
+        session.lose("west", "hung up")
+        with pytest.raises(MembersLost) as gone:
+            await session.round(0, ["south", "east", "west"], 60.0)
+        assert gone.value.losses == {"west": "hung up"}
+
+    asyncio.run(scenario())
+
+
+def test_sessions_are_bounded():
+    async def scenario():
+        sessions = Sessions()
+        for number in range(MOST - EARLY):
+            sessions.begun(str(number), ["north"])
+        with pytest.raises(Malformed, match="must begin once"):
+            sessions.begun("0", ["north"])
+        early = [sessions.joined(f"early{number}", "south") for number in range(EARLY)]
+        with pytest.raises(Exceeded, match="before they begin; one more came"):
+            sessions.joined("more", "south")
+        with pytest.raises(Exceeded, match="at a time; one more came"):
+            sessions.joined("more", "east")
+        sessions.left("early0", early[0], "south")
+        assert sessions.joined("more", "east") is sessions.begun("more", ["north"])
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_has_not_begun_is_kept_until_the_last_who_joined_has_left():
+    async def scenario():
+        sessions = Sessions()
+        early = sessions.joined("session", "south")
+        assert sessions.joined("session", "east") is early
+        sessions.left("session", early, "south")
+        assert sessions.begun("session", ["north", "east"]) is early
+        sessions.left("session", early, "east")
+        with pytest.raises(Malformed, match="must begin once"):
+            sessions.begun("session", ["north"])
+
+    asyncio.run(scenario())

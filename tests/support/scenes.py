@@ -1,0 +1,108 @@
+"""What has to be there before the blocks of a page are tried: the files and servers that the page takes for granted."""
+
+from concurrent import futures
+from contextlib import contextmanager
+
+import grpc
+import numpy as np
+import pandas as pd
+import skops.io
+from skl2onnx import to_onnx
+from sklearn.linear_model import Ridge
+from support.models import Server
+from tritonclient.grpc import service_pb2_grpc
+
+from degroot import Agent, Collective
+
+ORGANISATIONS = (("north", -1.0), ("south", 0.0), ("west", 1.0))
+
+
+def organisations(target="price", columns=("age", "rooms", "tax"), n=200):
+    """A frame of rows and a fitted model for each of three."""
+    source = np.random.default_rng(0)
+    for name, centre in ORGANISATIONS:
+        frame = pd.DataFrame(source.normal(centre, 1.0, size=(n, len(columns))), columns=list(columns))
+        frame[target] = frame.abs().sum(axis=1) + 0.1 * source.normal(size=n)
+        model = Ridge().fit(frame[list(columns)].to_numpy(), frame[target].to_numpy())
+        yield name, frame, model
+
+
+def saved(folder):
+    """A collective that was saved."""
+    agents = [
+        Agent(model, frame.drop(columns="price"), frame["price"].to_numpy(), name)
+        for name, frame, model in ((name, frame, named(model, frame)) for name, frame, model in organisations())
+    ]
+    Collective(agents).save(folder)
+
+
+def named(model, frame):
+    """The same model, trained on a frame."""
+    return model.fit(frame.drop(columns="price"), frame["price"])
+
+
+@contextmanager
+def files_of_any_size(terminal):
+    """`docs/predict.md`: a listed collective, a saved one, good rows and bad ones."""
+    home = terminal.folder
+    listed = 'target = "price"\n'
+    for name, frame, model in organisations():
+        frame.to_parquet(home / f"{name}.parquet")
+        skops.io.dump(model, home / f"{name}.skops")
+        listed += f'[[agents]]\nname = "{name}"\nmodel = "{name}.skops"\ndata = "{name}.parquet"\n'
+    (home / "collective.toml").write_text(listed)
+    saved(home / "saved")
+    rows = pd.concat([frame.drop(columns="price") for _, frame, _ in organisations(n=25_000)], ignore_index=True)
+    rows["id"] = np.arange(len(rows))
+    rows.head(1000).to_parquet(home / "rows.parquet")
+    rows["age"] = rows["age"].round(3).astype(object)
+    rows.loc[70_000, "age"] = "unknown"
+    rows.to_csv(home / "rows.csv", index=False)
+    (home / "rows").mkdir()
+    rows.drop(index=70_000).astype(float).head(500).to_parquet(home / "rows" / "first.parquet")
+    yield
+
+
+class Prices(Server):
+    """A model server of another make."""
+
+    def ModelMetadata(self, request, context):  # noqa: N802
+        return self.metadata
+
+
+@contextmanager
+def listed_by_hand(terminal):
+    """`docs/collective.md`: models and rows in files of several kinds, and a model at an address."""
+    home = terminal.folder
+    for name, frame, model in organisations():
+        X, y = frame.drop(columns="price").to_numpy(), frame["price"].to_numpy()
+        if name == "north":
+            frame.to_parquet(home / "north.parquet")
+            (home / "north.onnx").write_bytes(to_onnx(model, X[:1]).SerializeToString())
+        elif name == "south":
+            frame.assign(out_of_fold=y + 0.1).to_csv(home / "south.csv", index=False)
+        else:
+            skops.io.dump(model, home / "west.skops")
+            np.save(home / "west-rows.npy", np.ascontiguousarray(X))
+            np.save(home / "west-labels.npy", y)
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Prices(), server)
+    server.add_insecure_port(f"127.0.0.1:{terminal.ports['7449']}")
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(0).wait()
+
+
+@contextmanager
+def nothing(_):
+    """An empty folder."""
+    yield
+
+
+SCENES = {
+    "docs/collective.md": listed_by_hand,
+    "docs/predict.md": files_of_any_size,
+    "docs/cluster.md": files_of_any_size,
+}
