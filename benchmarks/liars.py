@@ -78,17 +78,17 @@ class Liar(Agent):
     def predict(self, X: Any) -> np.ndarray:
         return np.asarray(super().predict(X) + (self.lie if self.scored else 0.0))
 
-    def judge(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
-        judge = super().judge(predictors, metric, space)
+    def score_models(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
+        scorer = super().score_models(predictors, metric, space)
         praised = np.array([each.name in self.praised for each in predictors])
         return Bent(
-            **{each.name: getattr(judge, each.name) for each in fields(Scorer)}, attack=self.attack, praised=praised
+            **{each.name: getattr(scorer, each.name) for each in fields(Scorer)}, attack=self.attack, praised=praised
         )
 
 
 @dataclass(frozen=True)
 class Bent(Scorer):
-    """A judge whose opinions are bent before they are heard."""
+    """A scorer whose opinions are bent before they are heard."""
 
     attack: Attack = Attack("none")
     praised: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))  # (K,)
@@ -98,8 +98,10 @@ class Bent(Scorer):
         """(K,) of the models' residuals."""
         return np.where(self.praised, PRAISE, BLAME if self.attack.colludes else 1.0)
 
-    def testify(self, into: Evidence, place: int, located: Any, reach: NeighbourhoodSpec, left_out: Any = None) -> None:
-        super().testify(into, place, located, reach, left_out)
+    def measure(
+        self, into: Evidence, place: int, transformed: Any, reach: NeighbourhoodSpec, exclude_row: Any = None
+    ) -> None:
+        super().measure(into, place, transformed, reach, exclude_row)
         if into.moments is None:
             into.errors[:, place] *= self.factor**2
         else:
@@ -121,18 +123,18 @@ class Slander:
     """What a liar says that it expects."""
 
     honest: AnswerForecaster
-    judge: Bent
+    scorer: Bent
 
     @property
     def reach(self) -> float:
         return self.honest.reach
 
-    def at(self, located: Any) -> AnswerForecast:
-        said, praised = self.honest.at(located), self.judge.praised
-        said = replace(said, errors=said.errors * self.judge.factor**2)
-        if self.judge.attack.covers:
+    def at(self, transformed: Any) -> AnswerForecast:
+        said, praised = self.honest.at(transformed), self.scorer.praised
+        said = replace(said, errors=said.errors * self.scorer.factor**2)
+        if self.scorer.attack.covers:
             said = replace(said, spread=np.zeros_like(said.spread))
-        if self.judge.attack.colludes:
+        if self.scorer.attack.colludes:
             answers = np.where(praised[:, None], said.answers, FAR)
             said = replace(said, answers=answers, tolerance=np.where(praised, np.inf, np.zeros_like(said.tolerance)))
         return said

@@ -11,7 +11,7 @@ class Vectorised:
 
     def __init__(self, collective: Collective, neighbours: int, sample: np.ndarray, fastest) -> None:
         self.agents, self.neighbours = collective.agents, neighbours
-        self.errors = [judge.errors for judge in collective.judges]
+        self.errors = [scorer.errors for scorer in collective.scorers]
         algorithms = ["brute", "kd_tree", "ball_tree"]
         first = self.agents[0].X
         indexes = {
@@ -52,11 +52,11 @@ class Literal:
 
     def _one(self, x: np.ndarray) -> float:
         trust = np.empty((len(self.agents), len(self.agents)))
-        for i, judge in enumerate(self.agents):
-            distances = ((judge.X - x) ** 2).sum(axis=1)
+        for i, scorer in enumerate(self.agents):
+            distances = ((scorer.X - x) ** 2).sum(axis=1)
             near = np.argpartition(distances, self.neighbours - 1)[: self.neighbours]
             for j, other in enumerate(self.agents):
-                trust[i, j] = 1.0 / ((other.model.predict(judge.X[near]) - judge.y[near]) ** 2).mean()
+                trust[i, j] = 1.0 / ((other.model.predict(scorer.X[near]) - scorer.y[near]) ** 2).mean()
         trust /= trust.sum(axis=1, keepdims=True)
         beliefs = np.array([agent.model.predict(x[None])[0] for agent in self.agents])
         for _ in range(self.rounds):

@@ -55,7 +55,7 @@ def local_error(agent, rows, y, x, neighbours):
 
 
 def errors_at(agents, x):
-    return [[local_error(model, judge.X, judge.y, x, NEIGHBOURS) for model in agents] for judge in agents]
+    return [[local_error(model, scorer.X, scorer.y, x, NEIGHBOURS) for model in agents] for scorer in agents]
 
 
 def literal_average(agents, _held_out, _x):
@@ -272,8 +272,8 @@ def test_a_fraction_is_one_of_the_held_out_rows():
 def test_the_settings_say_which_held_out_rows_are_near(settings):
     agents, held_out, asked = problem()
     answer = cv_adaptive(agents, *held_out, NEIGHBOURS, **settings).consult(asked)
-    judge = Agent(lambda X: X[:, 0], *held_out, "hold-out")
-    trust = Collective([judge, *agents], NEIGHBOURS, **settings).consult(asked).trust[:, 0, 1:]
+    scorer = Agent(lambda X: X[:, 0], *held_out, "hold-out")
+    trust = Collective([scorer, *agents], NEIGHBOURS, **settings).consult(asked).trust[:, 0, 1:]
     assert_allclose(answer.weights, trust / trust.sum(axis=1, keepdims=True), rtol=1e-9)
 
 

@@ -520,13 +520,13 @@ def test_only_what_changes_is_scored_again():
 def test_an_agent_whose_model_fails_changes_nothing(how, model):
     agents, X = some_agents(0), points(0, 50)
     collective = Collective(agents, neighbours=5)
-    before, judges = collective.consult(X), collective.judges
+    before, scorers = collective.consult(X), collective.scorers
     bad = Agent(model, points(1, 30), np.zeros(30), "agent 1" if how == "replace" else "new")
     with pytest.raises(AgentError, match=f"Agent {bad.name!r}: ") as caught:
         getattr(collective, how)(bad)
     assert "\n" not in str(caught.value)
     assert collective.agents == tuple(agents)
-    assert collective.judges is judges
+    assert collective.scorers is scorers
     assert_same(collective.consult(X), before)
 
 

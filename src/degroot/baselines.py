@@ -144,13 +144,13 @@ class HeldOut:
         if holder.n_features != self.agents[0].n_features:
             raise holder.error(f"it must have {self.agents[0].n_features} features; got {holder.n_features}.")
         same_columns(holder.feature_names, self._models.feature_names, "its rows", holder.error)
-        self._judge: Scorer | None = None
+        self._scorer: Scorer | None = None
         self._reach = NeighbourhoodSpec(size, kernel)
         if neighbours is None:
             self._errors = squared_errors(holder, self.agents).mean(axis=0)
         else:
-            self._judge = holder.judge(self.agents, metric, space)
-            self._judge.ready(self._reach)
+            self._scorer = holder.score_models(self.agents, metric, space)
+            self._scorer.ready(self._reach)
         self._rule = rule
 
     @property
@@ -198,9 +198,9 @@ class HeldOut:
 
     def _near(self, X: Any) -> Array:
         """Errors (M, K) on the held-out rows near each point."""
-        if self._judge is None:
+        if self._scorer is None:
             return np.tile(self._errors, (X.shape[0], 1))
-        return self._judge.near[self._reach].means(self._judge.locate(X), self._judge.errors)
+        return self._scorer.near[self._reach].means(self._scorer.transform(X), self._scorer.errors)
 
     def _values_without(self, errors: Array, beliefs: Array) -> Array:
         def value_of(others: NDArray[np.intp]) -> Array:

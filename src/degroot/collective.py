@@ -73,7 +73,7 @@ class Gathering:
         self.engine = engine_of(engine)
         self.agents: tuple[Agent, ...] = ()
         self.peers: PeerIndices | None = None  # (K, q) with a degree: whose models each agent scores
-        self._judges: tuple[Scorer, ...] | None = None
+        self._scorers: tuple[Scorer, ...] | None = None
         self.choice: Choice | None = None  # what the rule "auto" came to
         self._settle(check_compatible(agents), None, made)
 
@@ -99,11 +99,11 @@ class Gathering:
         return () if classes is None else tuple(repr(each) for each in classes.tolist())
 
     @property
-    def judges(self) -> tuple[Scorer, ...]:
+    def scorers(self) -> tuple[Scorer, ...]:
         """Each agent's view of all models: their errors on its rows, and its neighbourhoods."""
-        if self._judges is None:
-            self._judges = self._scoring(self.peers).everybody(self.agents)
-        return self._judges
+        if self._scorers is None:
+            self._scorers = self._scoring(self.peers).everybody(self.agents)
+        return self._scorers
 
     @property
     def option(self) -> RuleSettings:
@@ -114,7 +114,7 @@ class Gathering:
     def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
         """Each agent's neighbourhoods, as far as the rule looks."""
         reach = self.option.reach
-        return tuple(judge.near[reach] for judge in prepared(self.judges, reach))
+        return tuple(scorer.near[reach] for scorer in prepared(self.scorers, reach))
 
     @property
     def guarded(self) -> bool:
@@ -136,7 +136,7 @@ class Gathering:
         """
         place = self._place(an_agent(agent).name)
         agents = check_compatible([*self.agents[:place], agent, *self.agents[place + 1 :]])
-        scored = self._judges
+        scored = self._scorers
         return self._settle(agents, scored and self._scoring(self.peers).replaced(scored, place, agents))
 
     def join(self, agent: Agent) -> Self:
@@ -154,10 +154,10 @@ class Gathering:
         Collective(times 1, times 2, times 3; neighbours=0.01, rule='degroot')
         """
         agents = check_compatible([*self.agents, agent])
-        judges = None
-        if self._judges is not None and self.degree is None:
-            judges = self._scoring(None).joined(self._judges, agents)
-        return self._settle(agents, judges)
+        scorers = None
+        if self._scorers is not None and self.degree is None:
+            scorers = self._scoring(None).joined(self._scorers, agents)
+        return self._settle(agents, scorers)
 
     def leave(self, name: str) -> Self:
         """Remove the agent called `name`; nothing has to be scored, but with a degree, as for `join`.
@@ -173,28 +173,28 @@ class Gathering:
         """
         place = self._place(name)
         agents = check_compatible([*self.agents[:place], *self.agents[place + 1 :]])
-        judges = None
-        if self._judges is not None and self.degree is None:
-            judges = self._scoring(None).left(self._judges, place)
-        return self._settle(agents, judges)
+        scorers = None
+        if self._scorers is not None and self.degree is None:
+            scorers = self._scoring(None).left(self._scorers, place)
+        return self._settle(agents, scorers)
 
     def _settle(
-        self, agents: tuple[Agent, ...], judges: tuple[Scorer, ...] | None, choice: Choice | None = None
+        self, agents: tuple[Agent, ...], scorers: tuple[Scorer, ...] | None, choice: Choice | None = None
     ) -> Self:
         """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
         check_peers(agents)
         options = self._options if choice is None else [choice.option]
         peers = None if self.degree is None else sample_peers(len(agents), self._degree_among(agents))
-        if self.rule == AUTO or options[0].made.uses != NOTHING:
-            judges = judges or self._scoring(peers).everybody(agents)
+        if self.rule == AUTO or options[0].definition.uses != NOTHING:
+            scorers = scorers or self._scoring(peers).everybody(agents)
             reaches = [option.reach for option in options]
-            checked(judges, *reaches)
+            checked(scorers, *reaches)
             open_ = self.rule == AUTO and choice is None
-            if open_ or (self.engine is None and all(judge.source is None for judge in judges)):
-                prepared(judges, *reaches)  # others get ready where and when they are asked
+            if open_ or (self.engine is None and all(scorer.source is None for scorer in scorers)):
+                prepared(scorers, *reaches)  # others get ready where and when they are asked
             if open_:
-                choice = choose(agents, judges, options, self.n_jobs)
-        self.agents, self._judges, self.choice, self.peers = agents, judges, choice, peers
+                choice = choose(agents, scorers, options, self.n_jobs)
+        self.agents, self._scorers, self.choice, self.peers = agents, scorers, choice, peers
         self._forget()
         return self
 
@@ -328,7 +328,7 @@ class Collective(Gathering, Viewed):
         names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
         return saved.save(
-            Path(folder), self.agents, prepared(self.judges, self.option.reach), settings, peers=self.peers
+            Path(folder), self.agents, prepared(self.scorers, self.option.reach), settings, peers=self.peers
         )
 
     def __repr__(self) -> str:
@@ -391,8 +391,8 @@ class Collective(Gathering, Viewed):
         (array([4.]), array([4.27]))
         """
         self._needs_all("calibrate")
-        judges = prepared(self.judges, self.option.reach)
-        self._calibration = calibrate(self.agents, judges, self.option, self.n_jobs)
+        scorers = prepared(self.scorers, self.option.reach)
+        self._calibration = calibrate(self.agents, scorers, self.option, self.n_jobs)
         return self
 
     def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, coverage: float | None = None) -> Consensus:
@@ -485,9 +485,9 @@ class Collective(Gathering, Viewed):
             self._elsewhere.close()
             self._elsewhere = None
         if self._elsewhere is None:
-            judges = self.judges if needed else ()
+            scorers = self.scorers if needed else ()
             self._elsewhere = self.engine.panel(
-                self.agents, judges, self.option, self.peers, self.n_jobs, guarded=self.guarded
+                self.agents, scorers, self.option, self.peers, self.n_jobs, guarded=self.guarded
             )
         return self._elsewhere.answer(X, names)
 
@@ -495,10 +495,10 @@ class Collective(Gathering, Viewed):
         return question(self.option, set(fields), spread=False, guarded=self.guarded).reach is not None
 
     def _panel(self, fields: Iterable[str]) -> LocalEngine:
-        """Agents, and judges where these fields take any."""
+        """Agents, and scorers where these fields take any."""
         option = self.option
-        judges = prepared(self.judges, option.reach) if self._needs_judges(fields) else ()
+        scorers = prepared(self.scorers, option.reach) if self._needs_judges(fields) else ()
         if self.guarded and self._checks is None:
-            self._checks = Checks.prepare(judges)
+            self._checks = Checks.prepare(scorers)
         checks = self._checks if self.guarded else None
-        return LocalEngine(self.agents, judges, option, checks, self._bare, self.n_jobs, self.peers)
+        return LocalEngine(self.agents, scorers, option, checks, self._bare, self.n_jobs, self.peers)

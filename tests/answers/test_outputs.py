@@ -150,9 +150,9 @@ def test_classes_are_one_hot_outputs(rule):
 
 def test_trust_comes_from_the_brier_score():
     agents, _ = classified(1)
-    judge = Collective(agents).judges[1]
+    scorer = Collective(agents).scorers[1]
     expected = [((other.model.predict_proba(agents[1].X) - (agents[1].y == 1)) ** 2).sum(axis=1) for other in agents]
-    assert_allclose(judge.errors, np.column_stack(expected), rtol=1e-9)
+    assert_allclose(scorer.errors, np.column_stack(expected), rtol=1e-9)
 
 
 def test_agents_need_not_have_seen_every_class():

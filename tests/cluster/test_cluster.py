@@ -94,8 +94,8 @@ POINTS = np.random.default_rng(7).normal(size=(150, 3)) + 1.0
 
 def heard(collective, X, names, n_jobs=1):
     """What is concluded from the members' opinions, without any Ray."""
-    pairs = zip(collective.agents, collective.judges, strict=True)
-    members = [Member(agent, Witness(judge, n_jobs)) for agent, judge in pairs]
+    pairs = zip(collective.agents, collective.scorers, strict=True)
+    members = [Member(agent, Witness(scorer, n_jobs)) for agent, scorer in pairs]
     standards = None
     if collective.guarded:
         standards = Standards.of([member.witness.standards() for member in members])
@@ -165,20 +165,20 @@ def test_the_guard_hears_the_same(rule):
 def test_arrays_that_cannot_be_written_are_read_where_they_are():
     collective = Collective(linear(2), rule="stacking")
     question = Question(collective.option.reach, moments=True)
-    for judge in collective.judges:
-        for array in (judge.rows, judge.residuals, judge.errors):
+    for scorer in collective.scorers:
+        for array in (scorer.rows, scorer.residuals, scorer.errors):
             array.flags.writeable = False
-        witness = Witness.of(replace(judge, near={}), 1)
+        witness = Witness.of(replace(scorer, near={}), 1)
         for name in ("rows", "residuals", "errors"):
-            assert np.shares_memory(getattr(witness.judge, name), getattr(judge, name))
-            assert getattr(witness.judge, name).flags.writeable
-        found, plain = (each.testimony(POINTS, question, question.reach)[0] for each in (witness, Witness(judge, 1)))
+            assert np.shares_memory(getattr(witness.scorer, name), getattr(scorer, name))
+            assert getattr(witness.scorer, name).flags.writeable
+        found, plain = (each.testimony(POINTS, question, question.reach)[0] for each in (witness, Witness(scorer, 1)))
         np.testing.assert_array_equal(found.moments, plain.moments)
 
 
 def test_an_opinion_that_no_rows_could_give_is_refused():
     collective = Collective(linear())
-    collective.judges[1].errors[:] = -1.0
+    collective.scorers[1].errors[:] = -1.0
     with pytest.raises(AgentError, match=r"agent 1.*not negative"):
         heard(collective, POINTS, FIELDS)
 

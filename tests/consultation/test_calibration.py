@@ -78,10 +78,10 @@ def test_an_interval_is_what_its_definition_says():
             errors[i].append(answer.weights[0] @ beliefs - agent.y[r])
     overall = np.mean(np.concatenate(errors) ** 2)
 
-    def local(x, left_out=None):
+    def local(x, exclude_row=None):
         found = []
         for i, agent in enumerate(agents):
-            rows = np.array([r for r in range(agent.n_rows) if (i, r) != left_out])
+            rows = np.array([r for r in range(agent.n_rows) if (i, r) != exclude_row])
             gaps = np.abs(agent.X[rows, 0] - x)
             k = (1 - (gaps / gaps.max()) ** 3) ** 3  # fewer than 20 rows: all of them are near
             found.append(

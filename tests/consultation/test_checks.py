@@ -25,11 +25,11 @@ class Liar(Agent):
         answer = super().predict(X)
         return answer if self.lie is None or not self.scored else answer + self.lie
 
-    def judge(self, predictors, metric, space):
-        judge = super().judge(predictors, metric, space)
+    def score_models(self, predictors, metric, space):
+        scorer = super().score_models(predictors, metric, space)
         self.scored = True
         return Bent(
-            **{field.name: getattr(judge, field.name) for field in fields(Scorer)},
+            **{field.name: getattr(scorer, field.name) for field in fields(Scorer)},
             bend=self.bend,
             own=predictors.index(self),
         )
@@ -40,8 +40,8 @@ class Bent(Scorer):
     bend: object = None
     own: int = 0
 
-    def testify(self, into, place, located, reach, left_out=None):
-        super().testify(into, place, located, reach, left_out)
+    def measure(self, into, place, transformed, reach, exclude_row=None):
+        super().measure(into, place, transformed, reach, exclude_row)
         if self.bend is not None:
             self.bend(into, place, self.own)
 
@@ -87,8 +87,8 @@ def test_honest_agents_lose_next_to_nothing(rule, model):
     assert error(guarded, X, y) < 1.1 * error(plain, X, y)
     answer = guarded.consult(X)
     assert_allclose(answer.weights.sum(axis=1), 1)
-    left_out = [flag for flag in answer.flags if not flag.reason.startswith("unverified")]
-    assert sum(len(flag.points) for flag in left_out) < 0.01 * answer.weights.size
+    exclude_row = [flag for flag in answer.flags if not flag.reason.startswith("unverified")]
+    assert sum(len(flag.points) for flag in exclude_row) < 0.01 * answer.weights.size
     assert plain.consult(X).flags == ()
 
 
@@ -216,15 +216,15 @@ def test_a_guard_takes_one_agent_several_outputs_and_classes():
 
 def test_a_bent_judge_stays_bent_when_agents_change():
     agents, _X, _ = problem()
-    judge = Collective(with_liar(agents, bend=stubborn)).judges[-1]
-    assert isinstance(replace(judge), Bent)
-    assert isinstance(judge.without_model(0), Bent)
+    scorer = Collective(with_liar(agents, bend=stubborn)).scorers[-1]
+    assert isinstance(replace(scorer), Bent)
+    assert isinstance(scorer.without_model(0), Bent)
 
 
 def test_where_everybody_fails_those_with_the_fewest_objections_are_kept_as_suspects():
     agents, X, _ = problem(K=3)
     wild = [Liar(agent, lie=1e3 * (k + 1)) for k, agent in enumerate(agents)]
-    answer = Collective(wild[::-1], guard=True).consult(X)  # the last to be made a judge has had all models scored
+    answer = Collective(wild[::-1], guard=True).consult(X)  # the last to be made a scorer has had all models scored
     assert {flag.agent for flag in answer.flags if flag.reason.startswith("suspect")}
     assert_allclose(answer.weights.sum(axis=1), 1)
     kept = answer.weights > 0

@@ -10,7 +10,7 @@ import degroot
 from degroot.cluster import Ray
 
 MODULES = ("degroot", "degroot.plot", "degroot.baselines", "degroot.partitions")
-INTERNAL = {"Agent.judge", "Ray.panel"}  # between parts of the package
+INTERNAL = {"Agent.scorer", "Ray.panel"}  # between parts of the package
 
 
 def public(module):

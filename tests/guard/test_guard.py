@@ -364,10 +364,10 @@ def literally_expected(rows, answers, errors, size, x):
     n, K = answers.shape
     weigh = lambda gaps: (1 - np.minimum(gaps / np.sort(gaps)[size - 1], 1) ** 3) ** 3  # noqa: E731
 
-    def near(point, left_out=None):
+    def near(point, exclude_row=None):
         gaps = np.linalg.norm(rows - point, axis=1)
-        if left_out is not None:
-            gaps[left_out] = np.inf
+        if exclude_row is not None:
+            gaps[exclude_row] = np.inf
         weights = np.where(np.argsort(np.argsort(gaps, kind="stable")) < size, weigh(gaps), 0.0)
         finite = np.where(weights > 0, gaps, 0.0)
         return weights / weights.sum(), (weights * finite**2).sum() / weights.sum()

@@ -494,10 +494,10 @@ def test_rows_that_are_equally_far_but_for_rounding_count_alike(kernel, form):
 # --------------------------------------------------------------------- moments, spread, effective number, rows left out
 
 
-def told_near(rows, query, residuals, size, metric, kernel, left_out=None):
+def told_near(rows, query, residuals, size, metric, kernel, exclude_row=None):
     """Packed moments, spread and effective number of the nearest rows, by looking at all of them."""
     gaps, unit = gaps_to(rows, query, metric), unit_of(rows, query) if metric != "cosine" else 0
-    nearest = np.array([i for i in np.argsort(gaps, kind="stable") if i != left_out][:size], int)
+    nearest = np.array([i for i in np.argsort(gaps, kind="stable") if i != exclude_row][:size], int)
     K = residuals.shape[2]
     if len(nearest) == 0:
         return np.zeros(K * (K + 1) // 2), np.inf, 0.0
@@ -512,22 +512,22 @@ def told_near(rows, query, residuals, size, metric, kernel, left_out=None):
     return np.concatenate(moments).astype(float), spread, float(weights.sum() ** 2 / (weights**2).sum())
 
 
-def told(neighbourhoods, queries, residuals, left_out=None):
+def told(neighbourhoods, queries, residuals, exclude_row=None):
     """What `moments_into` tells, in the middle of three places, of which it must leave the others alone."""
     m, K = queries.shape[0], residuals.shape[2]
     moments, spread, effective = np.full((m, 3, K * (K + 1) // 2), 7.0), np.full((m, 3), 7.0), np.full((m, 3), 7.0)
     asked = csr_array(queries) if neighbourhoods.sparse else queries
-    neighbourhoods.moments_into(moments, 1, asked, residuals, left_out, spread, effective)
+    neighbourhoods.moments_into(moments, 1, asked, residuals, exclude_row, spread, effective)
     for array in (moments, spread, effective):
         assert (array[:, [0, 2]] == 7.0).all()
     return moments[:, 1], spread[:, 1], effective[:, 1]
 
 
-def assert_told(neighbourhoods, rows, queries, left_out=None, shape=(2, 3), seed=0, rtol=1e-9, atol=1e-12):
+def assert_told(neighbourhoods, rows, queries, exclude_row=None, shape=(2, 3), seed=0, rtol=1e-9, atol=1e-12):
     residuals = np.random.default_rng(seed).normal(size=(len(rows), *shape))
-    found = told(neighbourhoods, queries, residuals, left_out)
+    found = told(neighbourhoods, queries, residuals, exclude_row)
     settings = (residuals, neighbourhoods.size, neighbourhoods.metric, neighbourhoods.kernel)
-    left = [None] * len(queries) if left_out is None else left_out
+    left = [None] * len(queries) if exclude_row is None else exclude_row
     expected = [told_near(rows, query, *settings, row) for query, row in zip(queries, left, strict=True)]
     tiny = 1e-30 if neighbourhoods.metric == "cosine" else 0.0  # 1 - cosine of a row with itself is 0 but for rounding
     for part, what, small in zip(found, zip(*expected, strict=True), (atol, tiny, 0.0), strict=True):
@@ -548,11 +548,11 @@ def rows_and_strangers(rng, rows, queries, count=12):
 def test_moments_spread_and_effective_number_on_every_path(monkeypatch, path, metric, kernel, size):
     rng = np.random.default_rng(size)
     rows, queries = normal(rng, 150, 3)
-    queries, left_out = rows_and_strangers(rng, rows, queries)
+    queries, exclude_row = rows_and_strangers(rng, rows, queries)
     neighbourhoods = forced(monkeypatch, path)(rows, size, metric, kernel)
     for shape in [(1, 5), (3, 2)]:
         assert_told(neighbourhoods, rows, queries, shape=shape)
-        assert_told(neighbourhoods, rows, queries, left_out, shape=shape)
+        assert_told(neighbourhoods, rows, queries, exclude_row, shape=shape)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -565,8 +565,8 @@ def test_moments_of_every_kind_of_rows_with_rows_left_out(monkeypatch, path, met
     for n, d, size, kernel in [(700, 4, 35, "tricube"), (2500, 9, 125, "gaussian"), (300, 2, 300, "uniform")]:
         rng = np.random.default_rng(n)
         rows, queries = rows_of(rng, n, d)
-        points, left_out = rows_and_strangers(rng, rows, queries, 4)
-        assert_told(build(rows, size, metric, kernel), rows, points, left_out)
+        points, exclude_row = rows_and_strangers(rng, rows, queries, 4)
+        assert_told(build(rows, size, metric, kernel), rows, points, exclude_row)
 
 
 @pytest.mark.parametrize("models", [*range(1, 34), 63, 64, 65])
@@ -618,11 +618,11 @@ def test_means_with_more_asked_are_the_same_means(monkeypatch, path, kernel, met
     """And the spread and the effective number do not depend on what else is asked, nor with what."""
     rng = np.random.default_rng(1)
     rows, queries, residuals = rng.normal(size=(400, 3)), rng.normal(size=(130, 3)), rng.normal(size=(400, 1, 3))
-    left_out, values = rng.integers(400, size=130), np.ascontiguousarray(residuals[:, 0] ** 2)
+    exclude_row, values = rng.integers(400, size=130), np.ascontiguousarray(residuals[:, 0] ** 2)
     for size in (20, 400):
         neighbourhoods = forced(monkeypatch, path)(rows, size, metric, kernel)
         asked = csr_array(queries) if neighbourhoods.sparse else queries
-        for without in (None, left_out):
+        for without in (None, exclude_row):
             means, spread, effective = np.empty((130, 2, 3)), np.empty((130, 2)), np.empty((130, 2))
             neighbourhoods.means_into(means, 1, asked, values, without, spread, effective)
             if size < 400 or kernel != "uniform" or without is not None:
@@ -647,9 +647,9 @@ def test_the_spread_is_in_the_units_of_the_rows(monkeypatch, path, metric, unit)
     """Up to infinity, and down to 0."""
     rng = np.random.default_rng(1)
     rows, queries = (unit * part for part in normal(rng, 300, 3))
-    queries, left_out = rows_and_strangers(rng, rows, queries, 5)
+    queries, exclude_row = rows_and_strangers(rng, rows, queries, 5)
     for kernel in KERNELS:
-        assert_told(forced(monkeypatch, path)(rows, 12, metric, kernel), rows, queries[5:], left_out[5:])
+        assert_told(forced(monkeypatch, path)(rows, 12, metric, kernel), rows, queries[5:], exclude_row[5:])
     spread = told(forced(monkeypatch, path)(rows, 300, metric), queries, np.ones((300, 1, 1)))[1]
     expected = [told_near(rows, query, np.ones((300, 1, 1)), 300, metric, "uniform")[1] for query in queries]
     np.testing.assert_allclose(spread, expected, rtol=1e-12)
@@ -661,8 +661,8 @@ def test_the_spread_is_in_the_units_of_the_rows(monkeypatch, path, metric, unit)
 def test_moments_of_single_precision_rows(monkeypatch, path, metric, unit):
     rng = np.random.default_rng(1)
     rows, queries = ((unit * part).astype(np.float32) for part in normal(rng, 500, 20))
-    queries, left_out = rows_and_strangers(rng, rows, queries, 5)
-    assert_told(forced(monkeypatch, path)(rows, 25, metric, "tricube"), rows, queries[5:], left_out[5:])
+    queries, exclude_row = rows_and_strangers(rng, rows, queries, 5)
+    assert_told(forced(monkeypatch, path)(rows, 25, metric, "tricube"), rows, queries[5:], exclude_row[5:])
     assert_told(forced(monkeypatch, path)(rows, 25, metric, "tricube"), rows, queries[5:].astype(float))
 
 
@@ -690,13 +690,13 @@ def test_among_equals_the_earlier_of_the_other_rows_is_taken(data, n, d, side, s
     rng = np.random.default_rng(seed)
     rows = rng.integers(-side, side + 1, size=(n, d)).astype(float)
     queries = np.vstack([rows[rng.integers(n, size=5)], rng.integers(-side - 1, side + 2, size=(5, d))])
-    left_out = rng.integers(n, size=10)
+    exclude_row = rng.integers(n, size=10)
     residuals = rng.integers(-9, 10, size=(n, 2, 3)).astype(float)
     with pytest.MonkeyPatch.context() as patch:
         neighbourhoods = forced(patch, path)(rows, size, metric)
-    found = neighbourhoods.means(csr_array(queries) if path == "sparse" else queries, np.eye(n), left_out)
-    moments, spread, effective = told(neighbourhoods, queries, residuals, left_out)
-    for m, (query, left) in enumerate(zip(queries, left_out, strict=True)):
+    found = neighbourhoods.means(csr_array(queries) if path == "sparse" else queries, np.eye(n), exclude_row)
+    moments, spread, effective = told(neighbourhoods, queries, residuals, exclude_row)
+    for m, (query, left) in enumerate(zip(queries, exclude_row, strict=True)):
         gaps = np.abs(rows - query).sum(axis=1) if metric == "manhattan" else ((rows - query) ** 2).sum(axis=1)
         nearest = np.array([i for i in np.argsort(gaps, kind="stable") if i != left][:size], int)
         np.testing.assert_array_equal(np.flatnonzero(found[m]), np.sort(nearest))
@@ -716,9 +716,9 @@ def test_laws_of_moments(data, n, K, seed):
     metric, leaves_out = data.draw(st.sampled_from(list(METRICS))), data.draw(st.booleans())
     rng = np.random.default_rng(seed)
     rows, queries, residuals = rng.normal(size=(n, 4)), rng.normal(size=(7, 4)), rng.normal(size=(n, 2, K))
-    left_out = rng.integers(n, size=7) if leaves_out else None
+    exclude_row = rng.integers(n, size=7) if leaves_out else None
     neighbourhoods = Neighbourhoods(rows, size, metric, kernel)
-    moments, spread, effective = told(neighbourhoods, queries, residuals, left_out)
+    moments, spread, effective = told(neighbourhoods, queries, residuals, exclude_row)
     whole = np.zeros((7, K, K))
     whole[:, *np.tril_indices(K)] = moments
     diagonal = np.einsum("mjj->mj", whole)
@@ -730,7 +730,7 @@ def test_laws_of_moments(data, n, K, seed):
     assert (spread > 0).all()
     if kernel == "uniform":
         np.testing.assert_allclose(effective, most, rtol=1e-14)
-    scaled = told(neighbourhoods, queries, -3 * residuals, left_out)[0]
+    scaled = told(neighbourhoods, queries, -3 * residuals, exclude_row)[0]
     np.testing.assert_allclose(scaled, 9 * moments, rtol=1e-12, atol=1e-12)
 
 

@@ -123,9 +123,9 @@ def test_moments_spread_and_rows_that_are_left_out(path, metric, kernel):
         pytest.skip("directions bound Euclidean distances only")
     rng = np.random.default_rng(1)
     rows, queries = normal(rng, 900, 19)
-    queries, left_out = rows_and_strangers(rng, rows, queries, 5)
+    queries, exclude_row = rows_and_strangers(rng, rows, queries, 5)
     for size in (1, 25, 899, 900):
-        assert_told(build(path, rows, size, metric, kernel), rows, queries, left_out)
+        assert_told(build(path, rows, size, metric, kernel), rows, queries, exclude_row)
 
 
 @pytest.mark.parametrize("path", PATHS)

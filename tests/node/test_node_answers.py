@@ -407,8 +407,8 @@ def test_settled_parts_have_the_consensus_and_its_jackknife(seed, K, Q, decades)
     for part in parts:
         value, without = part.agreed()
         assert_allclose(value + part.base, np.einsum("mk,mkq->mq", weights, beliefs), atol=1e-9 * scale)
-        left_out = np.stack([jackknife.values_without(trust, beliefs[..., q]) for q in range(Q)], axis=-1)
-        assert_allclose(without + part.base[:, None], left_out, atol=1e-9 * scale)
+        exclude_row = np.stack([jackknife.values_without(trust, beliefs[..., q]) for q in range(Q)], axis=-1)
+        assert_allclose(without + part.base[:, None], exclude_row, atol=1e-9 * scale)
 
 
 @settings(deadline=None, max_examples=30)
@@ -486,9 +486,9 @@ def test_members_have_scored_and_heard_each_other_and_all_others_have_a_reason(c
     assert not set(who.members) & set(who.missing)
     assert list(who.members) == [name for name in roster if name in who.members]
     assert roster[0] in who.members
-    for judge in who.members:
-        assert set(who.members) <= scored[judge]
-        assert not any((judge, other) in apart for other in who.members)
+    for scorer in who.members:
+        assert set(who.members) <= scored[scorer]
+        assert not any((scorer, other) in apart for other in who.members)
     assert missing.items() <= who.missing.items()
     assert all(who.missing.values())
 

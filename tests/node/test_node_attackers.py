@@ -853,7 +853,7 @@ def points(deceived):
 WAYS = [{"way": "solve"}, {"way": "rounds", "tolerance": 1e-12, "rounds": 5000}]
 
 
-def left_out(answer):
+def exclude_row(answer):
     return {flag.agent for flag in answer.flags if "left out" in flag.reason or "refused" in flag.reason}
 
 
@@ -875,7 +875,7 @@ def test_absurd_beliefs_by_solving(deceived, liar, points):
     liar.opinion_lie = lambda told: replace(told, beliefs=told.beliefs + 1e6)
     with nodes.connect(TARGET) as asked:
         found = asked.consult(points)
-    assert left_out(found) == {LIAR}
+    assert exclude_row(found) == {LIAR}
     assert_array_equal(found.weights[:, 3], 0.0)
     honest = found.beliefs[:, :3]
     assert (found.value >= honest.min(axis=1) - 1e-9).all()

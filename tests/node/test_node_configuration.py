@@ -266,8 +266,8 @@ def test_names_that_cannot_stand_in_a_certificate_or_name_a_file_are_refused(nam
         config.template(name)
 
 
-@pytest.mark.parametrize("left_out", ["name", "listen", "state", "target"])
-def test_what_must_be_said_and_is_not_is_named(tmp_path, left_out):
-    lines = [line for line in LEAST.splitlines() if not line.startswith(left_out)]
+@pytest.mark.parametrize("exclude_row", ["name", "listen", "state", "target"])
+def test_what_must_be_said_and_is_not_is_named(tmp_path, exclude_row):
+    lines = [line for line in LEAST.splitlines() if not line.startswith(exclude_row)]
     text = "\n".join(lines).format(top="", model="", data="", rest="")
     assert "it is missing" in complaint(written(tmp_path, text))

@@ -184,15 +184,15 @@ def test_rows_nearby_are_all_that_an_opinion_looks_at(seed, metric, kernel, neig
     rows, points = random.normal(size=(60, 3)), random.normal(size=(4, 3))
     if coarse:  # many ties
         rows, points = rows.round(), points.round()
-    judge = Scorer.appoint(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], metric)
+    scorer = Scorer.build(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], metric)
     reach = NeighbourhoodSpec(neighbours, kernel)
-    judge.ready(reach)
-    near = rows_near(judge, points, reach)
+    scorer.ready(reach)
+    near = rows_near(scorer, points, reach)
     unknown = np.full((60, 1, 1), np.nan)
-    unknown[near] = judge.residuals[near]
+    unknown[near] = scorer.residuals[near]
     found = [Evidence(np.empty((4, 1, 1))) for _ in range(2)]
-    judge.testify(found[0], 0, points, reach)
-    judge.with_residuals(unknown).testify(found[1], 0, points, reach)
+    scorer.measure(found[0], 0, points, reach)
+    scorer.with_residuals(unknown).measure(found[1], 0, points, reach)
     np.testing.assert_allclose(found[1].errors, found[0].errors, rtol=1e-12)
     assert len(near) >= neighbours
 
@@ -204,11 +204,11 @@ def lambda_model():
 def test_many_points_are_as_near_together_as_one_by_one(monkeypatch):
     random = np.random.default_rng(1)
     rows, points = random.normal(size=(60, 3)), random.normal(size=(9, 3))
-    judge = Scorer.appoint(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], "euclidean")
-    together = rows_near(judge, points, NeighbourhoodSpec(5, "uniform"))
+    scorer = Scorer.build(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], "euclidean")
+    together = rows_near(scorer, points, NeighbourhoodSpec(5, "uniform"))
     for distances in (1, 150):  # one point at once, and two
         monkeypatch.setattr("degroot.node.scoring.on_demand.DISTANCES", distances)
-        np.testing.assert_array_equal(rows_near(judge, points, NeighbourhoodSpec(5, "uniform")), together)
+        np.testing.assert_array_equal(rows_near(scorer, points, NeighbourhoodSpec(5, "uniform")), together)
 
 
 class Peer:
@@ -265,7 +265,7 @@ def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_p
         assert peer.asked == [("1", 5)] * 2 + [("2", 5)] * 4 + [("2", 3)]
         assert scores.known(peer)
         assert scores.seat.scored == (Model("north", first.version), Model("south", "2"))
-        np.testing.assert_allclose(scores.seat.judge.residuals[:, 0, 1], 2.0 * X[:, 0] - y)
+        np.testing.assert_allclose(scores.seat.scorer.residuals[:, 0, 1], 2.0 * X[:, 0] - y)
 
     asyncio.run(scenario())
 
@@ -289,11 +289,11 @@ def test_on_demand_rows_go_in_chunks_and_each_only_once(tmp_path):
         scores = OnDemand(first, Residuals.at(tmp_path, first.agent.X, first.agent.y), 4)
         await scores.keep(["south"])
         await scores.score(peer)
-        near = rows_near(first.judge, points, first.option.reach)
+        near = rows_near(first.scorer, points, first.option.reach)
         seat = await scores.seat_for(points, {"south": peer})
         assert [rows for _, rows in peer.asked] == [4] * (len(near) // 4) + [len(near) % 4] * (len(near) % 4 > 0)
         assert seat.scored == (Model("north", first.version), Model("south", "1"))
-        np.testing.assert_allclose(seat.judge.residuals[near, 0, 1], 2.0 * X[near, 0] - y[near])
+        np.testing.assert_allclose(seat.scorer.residuals[near, 0, 1], 2.0 * X[near, 0] - y[near])
         asked = len(peer.asked)
         await scores.seat_for(points, {"south": peer})
         assert len(peer.asked) == asked

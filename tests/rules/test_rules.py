@@ -210,10 +210,10 @@ def test_cross_fitting_predicts_rows_that_the_model_has_not_seen():
         DeGrootRegressor(deep, n_agents=3, random_state=0, self_scoring=how).fit(X, y)
         for how in ("train", "cross", "peers")
     )
-    for judge in train.collective_.judges:
-        assert (judge.errors == 0).any(axis=0).any()  # a tree knows its own rows by heart
-    for k, judge in enumerate(cross.collective_.judges):
-        assert judge.errors[:, k].mean() > 1
+    for scorer in train.collective_.scorers:
+        assert (scorer.errors == 0).any(axis=0).any()  # a tree knows its own rows by heart
+    for k, scorer in enumerate(cross.collective_.scorers):
+        assert scorer.errors[:, k].mean() > 1
     assert all(agent.scored_by_peers for agent in peers.agents_)
     again = DeGrootRegressor(deep, n_agents=3, random_state=0).fit(X, y)
     assert_array_equal(again.predict(X), cross.predict(X))

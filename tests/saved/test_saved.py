@@ -279,7 +279,7 @@ def test_who_scores_whom_is_saved_as_it_was(tmp_path):
     collective = KINDS["degree"]()
     peers = sample_peers(8, 4, seed=3)
     settings = {"neighbours": 5, "rule": "degroot", "degree": 4}
-    saved.save(tmp_path / "c", collective.agents, collective.judges, settings, peers)
+    saved.save(tmp_path / "c", collective.agents, collective.scorers, settings, peers)
     told = tomllib.loads((tmp_path / "c" / "collective.toml").read_text())
     assert [each["scored"] for each in told["agents"]] == peers.tolist()
 
@@ -359,18 +359,18 @@ def test_points_in_frames_must_have_the_names_that_were_saved(kept):
 def test_each_agent_can_be_had_alone(kept):
     for kind in ("degree", "shared space", "outputs"):
         collective, folder = kept(kind)
-        for judge, loaded in zip(collective.judges, Collective.load(folder).judges, strict=True):
+        for scorer, loaded in zip(collective.scorers, Collective.load(folder).scorers, strict=True):
             agent, alone = pickle.loads(pickle.dumps(loaded.source))()
             assert alone.agent is agent
-            assert agent.name == judge.agent.name
+            assert agent.name == scorer.agent.name
             for name in ("rows", "residuals", "errors"):
-                assert_array_equal(getattr(judge, name), getattr(alone, name), strict=True)
-            assert_array_equal(judge.locate(points()), alone.locate(points()))
+                assert_array_equal(getattr(scorer, name), getattr(alone, name), strict=True)
+            assert_array_equal(scorer.transform(points()), alone.transform(points()))
 
 
 def test_an_agent_alone_is_not_taken_from_a_folder_that_changed(kept, tmp_path):
     Collective(agents(), 5).save(tmp_path / "c")
-    source = Collective.load(tmp_path / "c").judges[0].source
+    source = Collective.load(tmp_path / "c").scorers[0].source
     Collective(agents(), 6).save(tmp_path / "c")
     with pytest.raises(InvalidInput, match="it has been replaced"):
         source()
@@ -409,19 +409,19 @@ def test_loading_takes_no_memory(large, kept):
 
 def test_what_the_search_took_long_to_make_is_kept(large, monkeypatch):
     collective, folder = large
-    made, X = collective.judges[0].kept, points(5, 20)
+    made, X = collective.scorers[0].kept, points(5, 20)
     monkeypatch.setattr("degroot.neighbourhoods.large.sample.draw", lambda *_: pytest.fail("a sample was drawn"))
     loaded = Collective.load(folder)
     assert_same(collective.consult(X), loaded.consult(X))
-    assert made.keys() == loaded.judges[0].kept.keys() != set()
+    assert made.keys() == loaded.scorers[0].kept.keys() != set()
     for name, array in made.items():
-        assert_array_equal(array, loaded.judges[0].kept[name], strict=True)
+        assert_array_equal(array, loaded.scorers[0].kept[name], strict=True)
 
 
 def test_what_is_written_to_a_loaded_array_stays_in_this_process(kept):
     _, folder = kept("degroot")
     before = contents(folder)
-    Collective.load(folder).judges[0].residuals[:] = 0.0
+    Collective.load(folder).scorers[0].residuals[:] = 0.0
     assert contents(folder) == before
 
 
@@ -443,7 +443,7 @@ def copy(kept, tmp_path):
     return of
 
 
-@pytest.mark.parametrize("name", ["rows", "labels", "residuals", "errors", "located", "own_predictions"])
+@pytest.mark.parametrize("name", ["rows", "labels", "residuals", "errors", "transformed", "own_predictions"])
 @pytest.mark.parametrize("harm", ["gone", "cut", "empty", "text", "folder", "shape", "kind", "objects", "fortran"])
 def test_a_damaged_array_is_one_line_that_names_it(copy, name, harm):
     folder = copy("own predictions" if name == "own_predictions" else "spaces")

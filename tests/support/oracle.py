@@ -55,10 +55,10 @@ def consult_about(parties, x, neighbours, metric, kernel):
 
 def local_errors(party, parties, x, neighbours, metric, kernel):
     """MSE_ij for one i and all j: the models are called on the N rows of `party` that are nearest to `x`."""
-    located = dense(party.space(party.X) if party.space else party.X)
+    transformed = dense(party.space(party.X) if party.space else party.X)
     point = dense(party.space(x) if party.space else x)[0]
-    gaps = distances(located, point, metric)
-    nearest = np.argsort(gaps, kind="stable")[: how_many(neighbours, len(located))]
+    gaps = distances(transformed, point, metric)
+    nearest = np.argsort(gaps, kind="stable")[: how_many(neighbours, len(transformed))]
     importance = kernel_weights(gaps[nearest], kernel)
     squares = [(np.asarray(other.predict(party.X[nearest]), float) - party.y[nearest]) ** 2 for other in parties]
     return [(importance * square).sum() / importance.sum() for square in squares]
@@ -139,18 +139,18 @@ def values_without(trust, beliefs):
 # -- local stacking ----------------------------------------------------------------------------------------------------
 
 
-def stacked_weights(parties, x, neighbours, ridge, left_out=None):
+def stacked_weights(parties, x, neighbours, ridge, exclude_row=None):
     """The weights of local stacking for one point: minimise w'Gw + penalty |w|² over the simplex.
 
     G is the mean of the agents' second moments of residuals near the point, weighted by coverage, the inverse of the
-    mean squared distance to their neighbours. `left_out` is (party, row): it is not among that party's neighbours.
+    mean squared distance to their neighbours. `exclude_row` is (party, row): it is not among that party's neighbours.
     """
     moments, spread, effective = [], [], []
     for k, party in enumerate(parties):
         gaps = distances(dense(party.X), dense(x)[0], "euclidean")
         order = np.argsort(gaps, kind="stable")
-        if left_out is not None and left_out[0] == k:
-            order = order[order != left_out[1]]
+        if exclude_row is not None and exclude_row[0] == k:
+            order = order[order != exclude_row[1]]
         nearest = order[: min(neighbours, len(order))]
         importance = kernel_weights(gaps[nearest], "tricube")
         importance = importance / importance.sum()

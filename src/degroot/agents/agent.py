@@ -54,18 +54,18 @@ class Scorer:
     errors: Array  # (n, K) their squares, summed over the outputs
     near: dict[NeighbourhoodSpec, Neighbourhoods] = field(default_factory=dict)
     kept: dict[str, NDArray[Any]] = field(default_factory=dict)  # what neighbourhoods of any reach need not make anew
-    source: Callable[[], Any] | None = None  # gives agent and judge again, in another process, where they are in files
+    source: Callable[[], Any] | None = None  # gives agent and scorer again, in another process, where they are in files
 
     @classmethod
-    def appoint(cls, agent: "Agent", predictors: Sequence[Predictor], metric: str, space: Any = None) -> "Scorer":
-        """Make `agent` the judge of all `predictors`. Its own space goes before `space`."""
+    def build(cls, agent: "Agent", predictors: Sequence[Predictor], metric: str, space: Any = None) -> "Scorer":
+        """Make `agent` the scorer of all `predictors`. Its own space goes before `space`."""
         space = _fitted_space(agent.space if agent.space is not None else space, agent)
-        rows = _located(agent.X, space, agent.error)
+        rows = _transform(agent.X, space, agent.error)
         residuals = residuals_of(agent, predictors)
         return cls(agent, space, rows, metric, residuals, _squared(residuals))
 
     def with_residuals(self, residuals: Array) -> "Scorer":
-        """The same judge of models with these residuals (n, Q, K) on its rows."""
+        """The same scorer of models with these residuals (n, Q, K) on its rows."""
         together = as_kernel_array(residuals)
         return replace(self, residuals=together, errors=_squared(together), source=None)
 
@@ -80,35 +80,37 @@ class Scorer:
             self.kept.update(near.kept())
             self.near[reach] = near
 
-    def locate(self, X: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """`X` where distances are taken."""
         if is_frame(X) and not is_frame(self.agent.X):
             X = np.asarray(X)  # a space that was fitted without names takes none
-        located = _located(X, self.space, self.agent.error if self.space is not None else InvalidInput)
-        if located.shape[1] != self.rows.shape[1]:
+        transformed = _transform(X, self.space, self.agent.error if self.space is not None else InvalidInput)
+        if transformed.shape[1] != self.rows.shape[1]:
             raise self.agent.error(
                 f"its `space` must give points {self.rows.shape[1]} features, as it gave its rows; "
-                f"got {located.shape[1]}."
+                f"got {transformed.shape[1]}."
             )
-        return located
+        return transformed
 
-    def testify(
+    def measure(
         self,
         into: Evidence,
         place: int,
-        located: Any,
+        transformed: Any,
         reach: NeighbourhoodSpec,
-        left_out: NDArray[np.intp] | None = None,
+        exclude_row: NDArray[np.intp] | None = None,
     ) -> None:
-        """What this judge finds near the `located` points, into slot `place`; `left_out`: a row for each point."""
+        """Measure every model near the `transformed` points, into slot `place`; `exclude_row`: a row for each point."""
         near = self.near[reach]
         if into.moments is None:
-            near.means_into(into.errors, place, located, self.errors, left_out, into.spread, into.effective)
+            near.means_into(into.errors, place, transformed, self.errors, exclude_row, into.spread, into.effective)
         else:
-            near.moments_into(into.moments, place, located, self.residuals, left_out, into.spread, into.effective)
+            near.moments_into(
+                into.moments, place, transformed, self.residuals, exclude_row, into.spread, into.effective
+            )
 
     def expectations(self) -> AnswerForecaster:
-        """What this judge expects every model to say near its rows."""
+        """What this scorer expects every model to say near its rows."""
         self.ready(STACKING_NEIGHBOURHOOD)
         answers = self.residuals + self.agent.y.reshape(len(self.errors), -1, 1)
         return AnswerForecaster(self.rows, answers, self.errors, self.near[STACKING_NEIGHBOURHOOD])
@@ -122,11 +124,11 @@ class Scorer:
         return rounded(labels.min(axis=0), labels.max(axis=0))
 
     def with_model(self, place: int, predictor: Predictor) -> "Scorer":
-        """The same judge, with `predictor` in the place of the model at `place`, or after the last."""
+        """The same scorer, with `predictor` in the place of the model at `place`, or after the last."""
         return self._with_model(place, residuals_of(self.agent, [predictor]))
 
     def without_model(self, place: int) -> "Scorer":
-        """The same judge, without the model at `place`."""
+        """The same scorer, without the model at `place`."""
         return self._with_model(place, self.residuals[..., :0])
 
     def _with_model(self, place: int, residuals: Array) -> "Scorer":
@@ -207,19 +209,19 @@ def _fitted_space(space: Any, agent: "Agent") -> Any:
     return space
 
 
-def _located(X: Any, space: Any, complaint: ErrorFactory) -> Any:
+def _transform(X: Any, space: Any, complaint: ErrorFactory) -> Any:
     if space is None:
         return to_numbers(X, complaint)
     try:
-        located = space.transform(X) if hasattr(space, "transform") else space(X)
+        transformed = space.transform(X) if hasattr(space, "transform") else space(X)
     except Exception as error:
         raise complaint(f"its `space` must transform rows; it raised {told(error)}.") from error
-    located = to_numbers(located, complaint, name="space.transform(X)")
-    if located.shape[0] != X.shape[0] or located.shape[1] == 0:
+    transformed = to_numbers(transformed, complaint, name="space.transform(X)")
+    if transformed.shape[0] != X.shape[0] or transformed.shape[1] == 0:
         raise complaint(
-            f"its `space` must give each of {X.shape[0]} rows at least one feature; its shape is {located.shape}."
+            f"its `space` must give each of {X.shape[0]} rows at least one feature; its shape is {transformed.shape}."
         )
-    return located
+    return transformed
 
 
 class Agent(Viewed):
@@ -357,17 +359,17 @@ class Agent(Viewed):
         answer = answered(self.model.predict if hasattr(self.model, "predict") else self.model, X, self.error)
         return to_outputs(answer, X.shape[0], self.error, "predict(X)", self.outputs)
 
-    def judge(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
-        """This agent as the judge of all `predictors`, with `space` if it has none of its own.
+    def score_models(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
+        """This agent as the scorer of all `predictors`, with `space` if it has none of its own.
 
         Examples
         --------
         >>> north = Agent(lambda X: 2 * X[:, 0], X=[[0.0], [1.0]], y=[0.0, 2.5], name="north")
-        >>> north.judge([north], "euclidean", None).errors  # squared, of every model on each of its rows
+        >>> north.score_models([north], "euclidean", None).errors  # squared, of every model on each of its rows
         array([[0.  ],
                [0.25]])
         """
-        return Scorer.appoint(self, predictors, metric, space)
+        return Scorer.build(self, predictors, metric, space)
 
     def _labels(self, y: ArrayLike) -> Array:
         if self.classes is None:

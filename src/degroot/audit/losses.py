@@ -27,7 +27,7 @@ class Losses:
     loss_error: Array  # (K,) standard errors of it
 
 
-def losses(agents: Sequence[Agent], judges: Sequence[Scorer], option: RuleSettings, n_jobs: int | None) -> Losses:
+def losses(agents: Sequence[Agent], scorers: Sequence[Scorer], option: RuleSettings, n_jobs: int | None) -> Losses:
     r"""What each agent's leaving would cost: :math:`\overline{e_{-i}^2} - \overline{e^2}`.
 
     Here e is the error of the collective on a row of an agent that is left out of its own neighbourhood, :math:`e_{-i}`
@@ -39,10 +39,10 @@ def losses(agents: Sequence[Agent], judges: Sequence[Scorer], option: RuleSettin
     """
     tables, sizes = [], []
     with progress("Leaving agents out", len(agents)) as advance:
-        for judge in judges:
-            judge.ready(option.reach)
+        for scorer in scorers:
+            scorer.ready(option.reach)
         for place in range(len(agents)):
-            sums, counts = sums_over_parts(_squared_errors(agents, judges, place, option, n_jobs))
+            sums, counts = sums_over_parts(_squared_errors(agents, scorers, place, option, n_jobs))
             tables.append(sums)
             sizes.append(counts)
             advance()
@@ -61,10 +61,10 @@ def _cost(everybody: Array, without: Array, counts: NDArray[np.intp]) -> tuple[f
 
 
 def _squared_errors(
-    agents: Sequence[Agent], judges: Sequence[Scorer], place: int, option: RuleSettings, n_jobs: int | None
+    agents: Sequence[Agent], scorers: Sequence[Scorer], place: int, option: RuleSettings, n_jobs: int | None
 ) -> Array:
     """Squared errors on the rehearsed rows of one agent, (m, 1 + K): with everybody, and without each."""
-    K, rule = len(agents), option.made
+    K, rule = len(agents), option.definition
     most = min(ROWS, max(FEWEST, WORK // K**2))
     squares = np.full((len(sampled(agents[place], most)), 1 + K), np.nan)
 
@@ -76,5 +76,5 @@ def _squared_errors(
         squares[points, 0] = (errors**2).sum(axis=1)
         squares[points, 1 + members] = sum(rule.values_without(evidence, output) ** 2 for output in outputs)
 
-    rehearse(agents, judges, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs, most=most)
+    rehearse(agents, scorers, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs, most=most)
     return squares

@@ -149,7 +149,7 @@ def audit(collective: "Collective", X: Any) -> Audit:
             trust += np.asarray(answer.trust).sum(axis=0)
             advance()
     option = collective.option
-    cost = losses(collective.agents, collective.judges, option, collective.n_jobs)
+    cost = losses(collective.agents, collective.scorers, option, collective.n_jobs)
     most = weights.max(axis=1, keepdims=True)
     leading = weights >= (1.0 - TIED) * most
     return Audit(

@@ -52,11 +52,11 @@ def on_ray(
         raise InvalidInput(f'Files must be read on the cluster: its address must be "host:port"; got {given!r}.')
     option, guarded = collective.option, collective.guarded
     asked = question(option, set(fields), spread=False, guarded=guarded)
-    judges = () if asked.reach is None else collective.judges
+    scorers = () if asked.reach is None else collective.scorers
     with (
         redirect_stdout(sys.stderr),  # Ray tells there of processes that ended
         Ray(address) as ray,
-        closing(ray.panel(collective.agents, judges, option, collective.peers, guarded=guarded)) as assembly,
+        closing(ray.panel(collective.agents, scorers, option, collective.peers, guarded=guarded)) as assembly,
     ):
         yield Callers(assembly.with_jobs(1).consult, min(jobs or ray.cores, ray.cores))
 

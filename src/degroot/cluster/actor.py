@@ -43,8 +43,8 @@ class Actor:
 
     def _awake(self, source: Source) -> "Member":
         if self.member is None:
-            agent, judge = source()
-            self.member = Member(agent, None if judge is None else Witness.of(judge, self.n_jobs))
+            agent, scorer = source()
+            self.member = Member(agent, None if scorer is None else Witness.of(scorer, self.n_jobs))
         return self.member
 
 
@@ -68,7 +68,7 @@ OF_SAVED_AGENTS = ("scores", "met")  # what they know of others
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An agent and its judge in the object store, as long as somebody has this reference."""
+    """An agent and its scorer in the object store, as long as somebody has this reference."""
 
     reference: Any
 
@@ -80,16 +80,16 @@ class Stored:
         return held
 
 
-def source_of(agent: Agent, judge: Scorer | None) -> Source:
-    """What gives an agent and its judge again, in another process: files, or the object store.
+def source_of(agent: Agent, scorer: Scorer | None) -> Source:
+    """What gives an agent and its scorer again, in another process: files, or the object store.
 
     Neighbourhoods are not stored: its process makes them anew.
     """
     import ray
 
-    if judge is not None and judge.source is not None:
-        return judge.source
-    held = (_with_one_row(agent), None) if judge is None else (agent, replace(judge, near={}))
+    if scorer is not None and scorer.source is not None:
+        return scorer.source
+    held = (_with_one_row(agent), None) if scorer is None else (agent, replace(scorer, near={}))
     try:
         return Stored(ray.put(held))
     except Exception as error:  # whatever its model raises

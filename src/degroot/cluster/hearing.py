@@ -63,7 +63,7 @@ class Hearing:
             found = [opinion.found for opinion in some if opinion.found is not None]
             evidence = self._evidence(found, pools(asked, fields)) if found else unknown(stop - start, K)
             verdict = self._verdict(some, evidence, beliefs[part])
-            draft.part(part).conclude(self.option.made, evidence, beliefs[part], verdict)
+            draft.part(part).conclude(self.option.definition, evidence, beliefs[part], verdict)
 
         in_blocks(block, M, block_size(M, K * asked.floats(K, Q, self.scored(K)), self.n_jobs), self.n_jobs)
 

@@ -127,7 +127,7 @@ class Ray:
     def panel(
         self,
         agents: Sequence[Agent],
-        judges: Sequence[Scorer],
+        scorers: Sequence[Scorer],
         option: RuleSettings,
         peers: PeerIndices | None = None,
         n_jobs: int | None = None,
@@ -136,12 +136,12 @@ class Ray:
     ) -> Assembly:
         """The agents as actors. Those that are in files are opened there again, by each actor its own; see `Judge`.
 
-        Without judges, agents can be asked for what they believe, and no more.
+        Without scorers, agents can be asked for what they believe, and no more.
         """
         self.connect()
         names = tuple(agent.name for agent in agents)
-        pairs = zip(agents, judges or repeat(None, len(agents)), strict=True)
-        sources = tuple(source_of(agent, judge) for agent, judge in pairs)
+        pairs = zip(agents, scorers or repeat(None, len(agents)), strict=True)
+        sources = tuple(source_of(agent, scorer) for agent, scorer in pairs)
         actors = self._actors(len(sources), n_jobs)
         try:
             _check_versions(actors, names)
@@ -150,7 +150,7 @@ class Ray:
             end(actors)
             raise
         hearing = Hearing(option, scored_by_peers_indices(agents), peers, standards, n_jobs)
-        return Assembly(actors, sources, names, agents[0].outputs, hearing, bool(judges))
+        return Assembly(actors, sources, names, agents[0].outputs, hearing, bool(scorers))
 
     def connect(self) -> None:
         """Join the cluster, or start a Ray on this machine, unless that has been done.

@@ -17,56 +17,56 @@ BLOCK = 1024  # points a thread takes at once
 
 @dataclass(frozen=True)
 class Witness:
-    """A judge with its own rows, residuals and neighbourhoods, and so many threads."""
+    """A scorer with its own rows, residuals and neighbourhoods, and so many threads."""
 
-    judge: Scorer
+    scorer: Scorer
     n_jobs: int
 
     @classmethod
-    def of(cls, judge: Scorer, n_jobs: int) -> "Witness":
+    def of(cls, scorer: Scorer, n_jobs: int) -> "Witness":
         """With arrays that the kernels take, where they are: those in Ray's object store are read-only."""
         rows, residuals, errors = (
             writable_view(each) if isinstance(each, np.ndarray) else each
-            for each in (judge.rows, judge.residuals, judge.errors)
+            for each in (scorer.rows, scorer.residuals, scorer.errors)
         )
-        return cls(replace(judge, rows=rows, residuals=residuals, errors=errors), n_jobs)
+        return cls(replace(scorer, rows=rows, residuals=residuals, errors=errors), n_jobs)
 
     @cached_property
     def expectations(self) -> AnswerForecaster:
         """What it expects every model to say."""
-        return self.judge.expectations()
+        return self.scorer.expectations()
 
     def standards(self) -> tuple[float, Array, Array]:
         """What the guard holds others' opinions against: the agent's usual spread, and where its labels lie."""
-        return self.expectations.reach, *self.judge.label_range()
+        return self.expectations.reach, *self.scorer.label_range()
 
     def testimony(self, X: Any, question: Question, reach: NeighbourhoodSpec) -> tuple[Evidence, AnswerForecast | None]:
         """What it finds near the points `X`, in one slot, and what it expects there if that is asked."""
-        self.judge.ready(reach)
-        located = self.judge.locate(X)
-        found = self._found(located, question, reach)
+        self.scorer.ready(reach)
+        transformed = self.scorer.transform(X)
+        found = self._found(transformed, question, reach)
         if question.expected:
-            return found, self._expected(located)
-        check_possible(self.judge, found, 0)
+            return found, self._expected(transformed)
+        check_possible(self.scorer, found, 0)
         return found, None
 
-    def _found(self, located: Any, question: Question, reach: NeighbourhoodSpec) -> Evidence:
-        judge, M, models = self.judge, located.shape[0], self.judge.errors.shape[1]
+    def _found(self, transformed: Any, question: Question, reach: NeighbourhoodSpec) -> Evidence:
+        scorer, M, models = self.scorer, transformed.shape[0], self.scorer.errors.shape[1]
         found = Evidence.blank(M, 1, models, moments=question.moments, spread=question.spread)
 
         def block(start: int, stop: int) -> None:
-            judge.testify(found.part(slice(start, stop)), 0, located[start:stop], reach)
+            scorer.measure(found.part(slice(start, stop)), 0, transformed[start:stop], reach)
 
-        together = max(judge.near[reach].at_once, block_size(M, question.floats(models, 1, models), self.n_jobs))
+        together = max(scorer.near[reach].at_once, block_size(M, question.floats(models, 1, models), self.n_jobs))
         in_blocks(block, M, together, self.n_jobs)
         return found
 
-    def _expected(self, located: Any) -> AnswerForecast:
-        M, expectations = located.shape[0], self.expectations
+    def _expected(self, transformed: Any) -> AnswerForecast:
+        M, expectations = transformed.shape[0], self.expectations
         said: dict[int, AnswerForecast] = {}
 
         def block(start: int, stop: int) -> None:
-            said[start] = expectations.at(located[start:stop])
+            said[start] = expectations.at(transformed[start:stop])
 
         in_blocks(block, M, BLOCK, self.n_jobs)
         parts = [said[start] for start in sorted(said)]

@@ -26,23 +26,25 @@ class Calibration:
     overall: Array  # (Q,) their mean over all agents
     summaries: tuple[Summary, ...]  # of each agent's scores
 
-    def local(self, located: Sequence[Any], n_jobs: int | None, left_out: tuple[int, Any] | None = None) -> Array:
-        """The collective's mean squared error near points that each agent has located, (M, Q)."""
-        M, K = located[0].shape[0], len(self.near)
+    def local(
+        self, transformed: Sequence[Any], n_jobs: int | None, exclude_row: tuple[int, Any] | None = None
+    ) -> Array:
+        """The collective's mean squared error near points that each agent has transformed, (M, Q)."""
+        M, K = transformed[0].shape[0], len(self.near)
         found, spread, effective = np.empty((M, K, len(self.overall))), np.empty((M, K)), np.empty((M, K))
 
         def block(start: int, stop: int) -> None:
             part = slice(start, stop)
-            for i, (near, points, squares) in enumerate(zip(self.near, located, self.squares, strict=True)):
-                rows = left_out[1][part] if left_out is not None and left_out[0] == i else None
+            for i, (near, points, squares) in enumerate(zip(self.near, transformed, self.squares, strict=True)):
+                rows = exclude_row[1][part] if exclude_row is not None and exclude_row[0] == i else None
                 near.means_into(found[part], i, points[part], squares, rows, spread[part], effective[part])
 
         in_blocks(block, M, 1024, n_jobs)
         return local_error(found, spread, effective, self.overall)
 
-    def half_width(self, located: Sequence[Any], coverage: float, n_jobs: int | None) -> Array:
-        """How far intervals of that coverage reach to either side at points that each agent has located, (M, Q)."""
-        return half_width(threshold(self.summaries, coverage), self.local(located, n_jobs), self.overall)
+    def half_width(self, transformed: Sequence[Any], coverage: float, n_jobs: int | None) -> Array:
+        """How far intervals of that coverage reach to either side at points that each agent has transformed, (M, Q)."""
+        return half_width(threshold(self.summaries, coverage), self.local(transformed, n_jobs), self.overall)
 
     def sets(self, probabilities: Array, coverage: float) -> Any:
         """The classes among which the outcome is with that coverage, (M, Q)."""
@@ -50,43 +52,43 @@ class Calibration:
 
 
 def calibrate(
-    agents: Sequence[Agent], judges: Sequence[Scorer], option: RuleSettings, n_jobs: int | None
+    agents: Sequence[Agent], scorers: Sequence[Scorer], option: RuleSettings, n_jobs: int | None
 ) -> Calibration:
     """Put the agents' own rows to the collective, and let each agent summarise how far off the answers are."""
     near, errors = [], []
     with progress("Calibrating", len(agents)) as advance:
-        for place, (agent, judge) in enumerate(zip(agents, judges, strict=True)):
-            rows = judge.rows[sampled(agent)]
+        for place, (agent, scorer) in enumerate(zip(agents, scorers, strict=True)):
+            rows = scorer.rows[sampled(agent)]
             size = neighbourhood_size(STACKING_NEIGHBOURHOOD, rows.shape[0], agent.error)
-            near.append(Neighbourhoods(rows, size, judge.metric, STACKING_NEIGHBOURHOOD.kernel))
-            errors.append(_errors(agents, judges, place, option, n_jobs))
+            near.append(Neighbourhoods(rows, size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel))
+            errors.append(_errors(agents, scorers, place, option, n_jobs))
             advance()
     squares = tuple(np.ascontiguousarray(each**2) for each in errors)
     bare = Calibration(tuple(near), squares, np.concatenate(squares).mean(axis=0), ())
-    summaries = [summary(_scores(bare, agents, judges, place, errors[place], n_jobs)) for place in range(len(agents))]
+    summaries = [summary(_scores(bare, agents, scorers, place, errors[place], n_jobs)) for place in range(len(agents))]
     return Calibration(bare.near, squares, bare.overall, tuple(summaries))
 
 
 def _errors(
-    agents: Sequence[Agent], judges: Sequence[Scorer], place: int, option: RuleSettings, n_jobs: int | None
+    agents: Sequence[Agent], scorers: Sequence[Scorer], place: int, option: RuleSettings, n_jobs: int | None
 ) -> Array:
     """Answers minus labels, (m, Q), for rows of one agent that are left out of their own neighbourhoods."""
-    rule, errors = option.made, np.empty((len(sampled(agents[place])), judges[place].residuals.shape[1]))
+    rule, errors = option.definition, np.empty((len(sampled(agents[place])), scorers[place].residuals.shape[1]))
 
     def heard(points: slice, evidence: Evidence, residuals: Array) -> None:
         errors[points] = np.einsum("mk,mkq->mq", rule.weights(evidence), residuals)
 
-    rehearse(agents, judges, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs)
+    rehearse(agents, scorers, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs)
     return errors
 
 
 def _scores(
-    bare: Calibration, agents: Sequence[Agent], judges: Sequence[Scorer], place: int, errors: Array, n_jobs: int | None
+    bare: Calibration, agents: Sequence[Agent], scorers: Sequence[Scorer], place: int, errors: Array, n_jobs: int | None
 ) -> Array:
     """An agent's scores, (m,) or (m, Q)."""
     agent, rows = agents[place], sampled(agents[place])
     if agent.classes is not None:
         return class_scores(agent.y[rows] + errors, agent.y[rows])
     X = take(agent.X, rows)
-    local = bare.local([judge.locate(X) for judge in judges], n_jobs, (place, np.arange(len(rows))))
+    local = bare.local([scorer.transform(X) for scorer in scorers], n_jobs, (place, np.arange(len(rows))))
     return score(errors, local, bare.overall)

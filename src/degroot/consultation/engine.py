@@ -30,7 +30,7 @@ class Engine(Protocol):
     def panel(
         self,
         agents: Sequence[Agent],
-        judges: Sequence[Scorer],
+        scorers: Sequence[Scorer],
         option: RuleSettings,
         peers: PeerIndices | None = None,
         n_jobs: int | None = None,

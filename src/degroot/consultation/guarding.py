@@ -89,15 +89,15 @@ class Checks:
     high: Array  # (K, Q) the largest
 
     @classmethod
-    def prepare(cls, judges: Sequence[Scorer]) -> "Checks":
-        """Let every judge learn what to expect of the models."""
-        ranges = [judge.label_range() for judge in judges]
+    def prepare(cls, scorers: Sequence[Scorer]) -> "Checks":
+        """Let every scorer learn what to expect of the models."""
+        ranges = [scorer.label_range() for scorer in scorers]
         low, high = (np.array([each[end] for each in ranges]) for end in (0, 1))
-        return cls(tuple(judge.expectations() for judge in judges), low, high)
+        return cls(tuple(scorer.expectations() for scorer in scorers), low, high)
 
-    def examine(self, located: Sequence[Any], evidence: Evidence, beliefs: Array) -> Verdict:
-        """What is to be believed of evidence and beliefs (M, K, Q) at points, as each agent has `located` them."""
-        said = [each.at(points) for each, points in zip(self.expectations, located, strict=True)]
+    def examine(self, transformed: Sequence[Any], evidence: Evidence, beliefs: Array) -> Verdict:
+        """What is to be believed of evidence and beliefs (M, K, Q) at points, as each agent has `transformed` them."""
+        said = [each.at(points) for each, points in zip(self.expectations, transformed, strict=True)]
         grounds = GuardInputs(said, [each.reach for each in self.expectations], self.low, self.high)
         return grounds.verdict(beliefs, malformed(evidence))
 

@@ -33,7 +33,7 @@ def sampled(agent: Agent, most: int = ROWS) -> NDArray[np.intp]:
 
 def rehearse(
     agents: Sequence[Agent],
-    judges: Sequence[Scorer],
+    scorers: Sequence[Scorer],
     place: int,
     reach: NeighbourhoodSpec,
     heard: Heard,
@@ -48,14 +48,14 @@ def rehearse(
     """
     rows = sampled(agents[place], most)
     X, K = take(agents[place].X, rows), len(agents)
-    residuals = judges[place].residuals[rows].transpose(0, 2, 1)
-    located = [_located(judge, X, agents[place]) for judge in judges]
+    residuals = scorers[place].residuals[rows].transpose(0, 2, 1)
+    transformed = [_transform(scorer, X, agents[place]) for scorer in scorers]
     alone = scored_by_peers_indices(agents)
     members = np.array([k for k in range(K) if k != place or k not in alone])
 
     def block(start: int, stop: int) -> None:
-        points = [each[start:stop] for each in located]
-        evidence = gather(judges, points, reach, moments=moments, spread=True, own=(place, rows[start:stop]))
+        points = [each[start:stop] for each in transformed]
+        evidence = gather(scorers, points, reach, moments=moments, spread=True, own=(place, rows[start:stop]))
         evidence = scored_by_peers(evidence, alone)
         if len(members) < K:
             evidence = evidence.among(np.arange(stop - start), members)
@@ -65,11 +65,11 @@ def rehearse(
     in_blocks(block, len(rows), block_size(len(rows), held, n_jobs), n_jobs)
 
 
-def _located(judge: Scorer, X: Any, owner: Agent) -> Any:
+def _transform(scorer: Scorer, X: Any, owner: Agent) -> Any:
     try:
-        return judge.locate(X)
+        return scorer.transform(X)
     except InvalidInput as error:
-        raise judge.agent.error(f"it must be able to locate the rows of {owner.name!r}; {error}") from error
+        raise scorer.agent.error(f"it must be able to locate the rows of {owner.name!r}; {error}") from error
 
 
 PARTS = 10  # of an agent's rows, of which it tells the sums

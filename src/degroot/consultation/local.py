@@ -1,4 +1,4 @@
-"""Panels: agents and their judges before a question, which they answer block by block."""
+"""Panels: agents and their scorers before a question, which they answer block by block."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class AnswerBuffer:
 
 def question(option: RuleSettings, fields: set[str], *, spread: bool, guarded: bool) -> Question:
     """What agents have to say, for these fields: no more than they take."""
-    uses = option.made.uses
+    uses = option.definition.uses
     if not guarded and "trust" not in fields and (uses == NOTHING or fields == {"beliefs"}):
         return Question(None)
     return Question(option.reach, uses == MOMENTS, spread, guarded)
@@ -69,7 +69,7 @@ class LocalEngine:
     """Who answers, by which rule, and what answers are held against."""
 
     agents: tuple[Agent, ...]
-    judges: tuple[Scorer, ...]  # none where the rule needs no evidence
+    scorers: tuple[Scorer, ...]  # none where the rule needs no evidence
     option: RuleSettings
     checks: Checks | None  # of what agents say
     bare: bool  # whether points have to be numbers, since some agent takes distances on them as they are
@@ -98,32 +98,32 @@ class LocalEngine:
         """How far intervals of that coverage reach to either side of the points `X`, (M,) or (M, Q)."""
         width = np.empty((X.shape[0], self.Q))
         for part in self.chunks(X):
-            width[part] = calibration.half_width(self._located(take(X, part)), coverage, self.n_jobs)
+            width[part] = calibration.half_width(self._transform(take(X, part)), coverage, self.n_jobs)
         return width[:, 0] if self.agents[0].outputs is None else width
 
     def chunks(self, X: Any) -> list[slice]:
-        """Parts of X small enough to hold all that is located and believed."""
-        spaces = 1 + sum(judge.space is not None for judge in self.judges)
+        """Parts of X small enough to hold all that is transformed and believed."""
+        spaces = 1 + sum(scorer.space is not None for scorer in self.scorers)
         step = max(1, BELIEFS_BYTES // (8 * (len(self.agents) * self.Q + X.shape[1] * spaces)))
         return [slice(start, min(start + step, X.shape[0])) for start in range(0, X.shape[0], step)]
 
-    def _located(self, X: Any) -> list[Any]:
-        """The points as each judge sees them."""
+    def _transform(self, X: Any) -> list[Any]:
+        """The points as each scorer sees them."""
         plain = to_numbers(X) if self.bare else None
-        return [plain if judge.space is None else judge.locate(X) for judge in self.judges]
+        return [plain if scorer.space is None else scorer.transform(X) for scorer in self.scorers]
 
     def _answer(self, X: Any, draft: AnswerBuffer) -> None:
         """Fill in the draft. Models and spaces are called from this thread only."""
-        M, located, fields, checks = X.shape[0], self._located(X), set(draft.fields), self.checks
+        M, transformed, fields, checks = X.shape[0], self._transform(X), set(draft.fields), self.checks
         asked = self._question(fields)
         beliefs = np.stack([agent.predict(X).reshape(M, -1) for agent in self.agents], axis=1)
 
         def block(start: int, stop: int) -> None:
             part = slice(start, stop)
-            points = [each[part] for each in located]
+            points = [each[part] for each in transformed]
             evidence = self._evidence(points, asked, fields) if points else unknown(stop - start, len(self.agents))
             verdict = None if checks is None else checks.examine(points, evidence, beliefs[part])
-            draft.part(part).conclude(self.option.made, evidence, beliefs[part], verdict)
+            draft.part(part).conclude(self.option.definition, evidence, beliefs[part], verdict)
 
         in_blocks(block, M, self._at_once(M, asked, fields), self.n_jobs)
 
@@ -133,11 +133,11 @@ class LocalEngine:
         )
 
     def _evidence(self, points: Sequence[Any], asked: Question, fields: set[str]) -> Evidence:
-        """What the judges find near points: no more of it than the fields take."""
+        """What the scorers find near points: no more of it than the fields take."""
         if pools(asked, fields):
-            return gather_pooled(self.judges, points, self.option.reach)
+            return gather_pooled(self.scorers, points, self.option.reach)
         found = gather(
-            self.judges, points, self.option.reach,
+            self.scorers, points, self.option.reach,
             moments=asked.moments, spread=asked.spread, refuse=not asked.expected, peers=self.peers,
         )  # fmt: skip
         return scored_by_peers(found, scored_by_peers_indices(self.agents))
@@ -146,5 +146,5 @@ class LocalEngine:
         """How many of M points a thread takes at once: more where a pass over many rows should serve all of them."""
         K = len(self.agents)
         held = K * K + K * (K + 1) if pools(asked, fields) else K * asked.floats(K, self.Q, self.scored)
-        together = max((judge.near[self.option.reach].at_once for judge in self.judges), default=1)
+        together = max((scorer.near[self.option.reach].at_once for scorer in self.scorers), default=1)
         return max(block_size(M, held, self.n_jobs), min(together, -(-M // count_threads(self.n_jobs))))

@@ -31,7 +31,7 @@ OPTIONS = (
 
 
 def choose(
-    agents: Sequence[Agent], judges: Sequence[Scorer], options: Sequence[RuleSettings], n_jobs: int | None
+    agents: Sequence[Agent], scorers: Sequence[Scorer], options: Sequence[RuleSettings], n_jobs: int | None
 ) -> Choice:
     r"""The option with the least mean squared error on the agents' own rows; the first, unless that is clearly better.
 
@@ -42,7 +42,7 @@ def choose(
     told = []
     with progress("Choosing a rule", len(agents)) as advance:
         for place in range(len(agents)):
-            told.append(sums_over_parts(_squared_errors(agents, judges, place, options, n_jobs).T))
+            told.append(sums_over_parts(_squared_errors(agents, scorers, place, options, n_jobs).T))
             advance()
     sums, rows = np.concatenate([each[0] for each in told]), int(sum(each[1].sum() for each in told))
     errors = sums.sum(axis=0) / rows
@@ -52,7 +52,7 @@ def choose(
 
 
 def _squared_errors(
-    agents: Sequence[Agent], judges: Sequence[Scorer], place: int, options: Sequence[RuleSettings], n_jobs: int | None
+    agents: Sequence[Agent], scorers: Sequence[Scorer], place: int, options: Sequence[RuleSettings], n_jobs: int | None
 ) -> Array:
     """The squared error of every option on the rehearsed rows of one agent, (options, m)."""
     squares = np.empty((len(options), len(sampled(agents[place]))))
@@ -61,9 +61,9 @@ def _squared_errors(
 
         def heard(points: slice, evidence: Evidence, residuals: Array, tried: list[int] = tried) -> None:
             for k in tried:
-                weights = options[k].made.weights(evidence)
+                weights = options[k].definition.weights(evidence)
                 squares[k, points] = (np.einsum("mk,mkq->mq", weights, residuals) ** 2).sum(axis=1)
 
-        moments = any(options[k].made.uses == MOMENTS for k in tried)
-        rehearse(agents, judges, place, reach, heard, moments=moments, n_jobs=n_jobs)
+        moments = any(options[k].definition.uses == MOMENTS for k in tried)
+        rehearse(agents, scorers, place, reach, heard, moments=moments, n_jobs=n_jobs)
     return squares

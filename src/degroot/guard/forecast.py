@@ -98,12 +98,12 @@ class AnswerForecaster:
         parts = [errors, *(part for pair in zip(left, misses, strict=True) for part in pair)]
         self.columns = as_kernel_array(np.hstack(parts))
 
-    def at(self, located: Any) -> AnswerForecast:
+    def at(self, transformed: Any) -> AnswerForecast:
         """What to expect at points (M, d), on one thread."""
-        (Q, K), M = self.shape, located.shape[0]
+        (Q, K), M = self.shape, transformed.shape[0]
         means, spread = np.empty((M, 1, self.columns.shape[1])), np.empty((M, 1))
-        self.near.means_into(means, 0, located, self.columns, None, spread)
-        trend, leverage = _NOTHING if self.trend is None else self.trend.forecast(located)
+        self.near.means_into(means, 0, transformed, self.columns, None, spread)
+        trend, leverage = _NOTHING if self.trend is None else self.trend.forecast(transformed)
         said = AnswerForecast(np.empty((M, K, Q)), np.empty((M, K)), means[:, 0, :K], spread[:, 0])
         _combine(means[:, 0], trend, leverage, self.overall, float(self.near.size), said.answers, said.tolerance)
         if self.alone:

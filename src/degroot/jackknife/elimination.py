@@ -217,6 +217,6 @@ def _pool(
 @compiled
 def _keep(weights: Array, order: Places, lanes: Places, u: Array) -> None:
     for lane in range(8):
-        left_out = order[lanes[lane]]
+        exclude_row = order[lanes[lane]]
         for j in range(len(order)):
-            weights[left_out, order[j]] = u[8 * j + lane]
+            weights[exclude_row, order[j]] = u[8 * j + lane]

@@ -32,7 +32,7 @@ class Everything:
 
     def summarise(self, queries: Any, asked: Summaries) -> None:
         """What is `asked` about all rows, for each query (m, d)."""
-        if asked.spread.size or asked.left_out.size:
+        if asked.spread.size or asked.exclude_row.size:
             self._searched.summarise(queries, asked)
             return
         asked.out[:, asked.place] = moments_of_all(asked) if asked.outputs else asked.values.mean(axis=0)

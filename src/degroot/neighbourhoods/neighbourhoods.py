@@ -89,16 +89,16 @@ class Neighbourhoods:
         """The arrays that take long to make, by name; none where making them anew is quick."""
         return {} if self._large is None else self._large.kept()
 
-    def means(self, queries: Any, values: ArrayLike, left_out: Rows | None = None) -> Array:
+    def means(self, queries: Any, values: ArrayLike, exclude_row: Rows | None = None) -> Array:
         """Weighted mean of `values` (n, columns) over the neighbourhood of each of `queries` (m, d): (m, columns).
 
-        `left_out` is as in `means_into`.
+        `exclude_row` is as in `means_into`.
         """
         values = as_kernel_array(values)
         out = np.empty((queries.shape[0], 1, values.shape[1]))
 
         def block(start: int, stop: int) -> None:
-            without = None if left_out is None else left_out[start:stop]
+            without = None if exclude_row is None else exclude_row[start:stop]
             self.means_into(out[start:stop], 0, queries[start:stop], values, without)
 
         in_blocks(block, len(out), min(BLOCK, max(64, -(-len(out) // threads()))))
@@ -110,7 +110,7 @@ class Neighbourhoods:
         place: int,
         queries: Any,
         values: Array,
-        left_out: Rows | None = None,
+        exclude_row: Rows | None = None,
         spread: Array | None = None,
         effective: Array | None = None,
     ) -> None:
@@ -118,7 +118,7 @@ class Neighbourhoods:
 
         Parameters
         ----------
-        left_out : (m,) numbers of rows, one for each query
+        exclude_row : (m,) numbers of rows, one for each query
             A neighbourhood is then the `size` nearest of the other rows, or all others where there are not so many.
         spread : (m, places)
             ``spread[:, place]`` becomes the mean squared distance, :math:`\sum_n k_n d_n^2 / \sum_n k_n`, with d the
@@ -128,7 +128,7 @@ class Neighbourhoods:
 
         If the only row is left out, no row is near: `effective` is 0, `spread` infinite, and means are 0.
         """
-        self._summarise(queries, Summaries(values, 0, out, place, *_wanted(left_out, spread, effective)))
+        self._summarise(queries, Summaries(values, 0, out, place, *_wanted(exclude_row, spread, effective)))
 
     def moments_into(
         self,
@@ -136,7 +136,7 @@ class Neighbourhoods:
         place: int,
         queries: Any,
         residuals: Array,
-        left_out: Rows | None = None,
+        exclude_row: Rows | None = None,
         spread: Array | None = None,
         effective: Array | None = None,
     ) -> None:
@@ -154,12 +154,12 @@ class Neighbourhoods:
         >>> near.moments_into(moments, 0, rows[:1], residuals, spread=spread)
         >>> moments[0, 0], spread[0]
         (array([ 5.,  7., 10.]), array([0.5]))
-        >>> near.moments_into(moments, 0, rows[:1], residuals, left_out=np.array([0]), spread=spread)
+        >>> near.moments_into(moments, 0, rows[:1], residuals, exclude_row=np.array([0]), spread=spread)
         >>> moments[0, 0], spread[0]
         (array([17., 21., 26.]), array([41.]))
         """
         n, outputs, models = residuals.shape
-        wanted = _wanted(left_out, spread, effective)
+        wanted = _wanted(exclude_row, spread, effective)
         self._summarise(queries, Summaries(residuals.reshape(n, outputs * models), outputs, moments, place, *wanted))
 
     def _summarise(self, queries: Any, asked: Summaries) -> None:
@@ -229,9 +229,9 @@ def _leaves_met(index: TreeIndex) -> float:
     return met / len(asked)
 
 
-def _wanted(left_out: Rows | None, spread: Array | None, effective: Array | None) -> tuple[Rows, Array, Array]:
+def _wanted(exclude_row: Rows | None, spread: Array | None, effective: Array | None) -> tuple[Rows, Array, Array]:
     """Empty arrays for what is not wanted, so that kernels are compiled for one kind of arguments."""
-    rows = np.empty(0, np.intp) if left_out is None else np.require(left_out, np.intp, ["C", "A", "W"])
+    rows = np.empty(0, np.intp) if exclude_row is None else np.require(exclude_row, np.intp, ["C", "A", "W"])
     nothing = np.empty((0, 0))
     return rows, nothing if spread is None else spread, nothing if effective is None else effective
 

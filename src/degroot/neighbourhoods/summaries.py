@@ -23,7 +23,7 @@ class Summaries(NamedTuple):
     outputs: int  # 0: means of the values; else second moments of the residuals, summed over so many outputs
     out: Array  # (m, places, columns), or packed moments (m, places, models (models + 1) / 2)
     place: int  # everything goes to [:, place]
-    left_out: NDArray[np.intp]  # (m,) a row for each query that does not belong to its neighbourhood
+    exclude_row: NDArray[np.intp]  # (m,) a row for each query that does not belong to its neighbourhood
     spread: Array  # (m, places) mean squared distance
     effective: Array  # (m, places) effective number of rows
 
@@ -52,7 +52,7 @@ class SummaryBuffers(NamedTuple):
 @compiled
 def reach(size: int, n: int, asked: Summaries) -> int:
     """How many of the n rows have to be found: one more than there are in a neighbourhood if a row may be left out."""
-    return min(size + 1, n) if asked.left_out.size else size
+    return min(size + 1, n) if asked.exclude_row.size else size
 
 
 @compiled
@@ -69,7 +69,7 @@ def room_for(size: int, asked: Summaries) -> SummaryBuffers:
 @compiled
 def must_measure(kernel: int, asked: Summaries) -> bool:
     """Whether `summarise` looks at the gaps."""
-    return kernel != UNIFORM or asked.left_out.size > 0 or asked.spread.size > 0
+    return kernel != UNIFORM or asked.exclude_row.size > 0 or asked.spread.size > 0
 
 
 @compiled
@@ -120,7 +120,7 @@ def _tell_nothing(m: int, asked: Summaries) -> None:
 @_inlined  # type: ignore[untyped-decorator]
 def summarise(chosen: Any, m: int, metric: int, kernel: int, asked: Summaries, room: SummaryBuffers) -> None:
     """Write what is asked about the neighbourhood of query m, the `chosen` rows, whose gaps are in `room`."""
-    count = _leave_out(chosen, room.gaps, asked.left_out[m]) if asked.left_out.size else chosen.size
+    count = _leave_out(chosen, room.gaps, asked.exclude_row[m]) if asked.exclude_row.size else chosen.size
     if count == 0:
         _tell_nothing(m, asked)
         return

@@ -128,7 +128,7 @@ class RuleSettings:
     ridge: float | None = None  # of stacking
 
     @property
-    def made(self) -> Rule:
+    def definition(self) -> Rule:
         """The rule itself."""
         return _stacking(self.ridge) if self.ridge is not None else RULES[self.rule]
 

@@ -45,8 +45,8 @@ class StoredScores:
     kept: Mapping[str, NDArray[Any]]
     source: Callable[[], Any]
 
-    def judge(self, agent: Agent) -> Scorer:
-        """The judge that found it."""
+    def score_models(self, agent: Agent) -> Scorer:
+        """The scorer that found it."""
         return Scorer(
             agent, self.space, self.rows, self.metric, self.residuals, self.errors,
             kept=dict(self.kept), source=self.source,
@@ -76,9 +76,9 @@ class ScoredAgent(FiledAgent):
         self.met: Sequence[Agent] = ()  # whose models it has scored
         self.shared_space: Any = None  # of the collective
 
-    def judge(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
-        """This agent as the judge of all `predictors`: those with which it was saved need not be asked again."""
+    def score_models(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
+        """This agent as the scorer of all `predictors`: those with which it was saved need not be asked again."""
         same = len(predictors) == len(self.met) and all(a is b for a, b in zip(predictors, self.met, strict=True))
         if same and metric == self.scores.metric and (self.space is not None or space is self.shared_space):
-            return self.scores.judge(self)
-        return super().judge(predictors, metric, space)
+            return self.scores.score_models(self)
+        return super().score_models(predictors, metric, space)

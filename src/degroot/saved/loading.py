@@ -46,14 +46,14 @@ def load(path: str | Path, *, unsafe_pickle: bool = False) -> Saved:
 
 
 def member(path: str | Path, place: int, told: str, unsafe_pickle: bool = False) -> tuple[Agent, Scorer]:
-    """One agent of a saved collective and its judge, and nothing of the others; `told` is the digest of the file."""
+    """One agent of a saved collective and its scorer, and nothing of the others; `told` is the digest of the file."""
     document = Document.read(Path(path), unsafe_pickle)
     if document.digest != told:
         raise _replaced(path)
     agent = _member(document, place)
     if not document.is_current:
         raise _replaced(path)
-    return agent, agent.scores.judge(agent)
+    return agent, agent.scores.score_models(agent)
 
 
 def digest(path: str | Path) -> str:

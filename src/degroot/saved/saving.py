@@ -33,7 +33,7 @@ TRIED = 100  # rows about which a model is asked before it is saved, and when it
 def save(
     folder: str | Path,
     agents: Sequence[Agent],
-    judges: Sequence[Scorer],
+    scorers: Sequence[Scorer],
     settings: Mapping[str, Any],
     peers: PeerIndices | None = None,
 ) -> Path:
@@ -45,12 +45,12 @@ def save(
     folder = Path(folder).absolute()
     check_place(folder)
     names = [f"agent-{number}" for number in range(1, len(agents) + 1)]
-    members = list(zip(names, agents, judges, _scored(judges, settings.get("degree"), peers), strict=True))
+    members = list(zip(names, agents, scorers, _scored(scorers, settings.get("degree"), peers), strict=True))
     with replacing(folder) as kept:
-        opened = [_models(kept, name, agent, judge) for name, agent, judge, _ in members]  # may yet be refused
+        opened = [_models(kept, name, agent, scorer) for name, agent, scorer, _ in members]  # may yet be refused
         entries = [
-            told | _arrays(kept, name, agent, judge) | {"scored": scored}
-            for told, (name, agent, judge, scored) in zip(opened, members, strict=True)
+            told | _arrays(kept, name, agent, scorer) | {"scored": scored}
+            for told, (name, agent, scorer, scored) in zip(opened, members, strict=True)
         ]
         top = _top(kept, agents, settings)
         kept.file(FILE, (HEAD + toml_text(top | {"agents": entries, "digests": dict(kept.digests)})).encode())
@@ -85,23 +85,23 @@ def _top(kept: Kept, agents: Sequence[Agent], settings: Mapping[str, Any]) -> di
     return top | {"features": width if unnamed else names, "classes": None if classes is None else classes.tolist()}
 
 
-def _scored(judges: Sequence[Scorer], degree: int | None, peers: PeerIndices | None) -> list[list[int] | None]:
-    """Whose models each judge has scored; None: everybody's."""
+def _scored(scorers: Sequence[Scorer], degree: int | None, peers: PeerIndices | None) -> list[list[int] | None]:
+    """Whose models each scorer has scored; None: everybody's."""
     if degree is None:
-        return [None] * len(judges)
-    return [each.tolist() for each in (sample_peers(len(judges), degree) if peers is None else peers)]
+        return [None] * len(scorers)
+    return [each.tolist() for each in (sample_peers(len(scorers), degree) if peers is None else peers)]
 
 
-def _models(kept: Kept, name: str, agent: Agent, judge: Scorer) -> dict[str, Any]:
+def _models(kept: Kept, name: str, agent: Agent, scorer: Scorer) -> dict[str, Any]:
     """The agent's model and its space, as files."""
-    if type(agent) not in (Agent, FiledAgent, ScoredAgent) or type(judge) is not Scorer:
+    if type(agent) not in (Agent, FiledAgent, ScoredAgent) or type(scorer) is not Scorer:
         raise agent.error(f"it must be an Agent of this process, to be saved; it is a {type(agent).__name__}.")
     tried, told = take(agent.X, slice(TRIED)), dict[str, Any](name=agent.name)
     try:
         told["model"] = _model(kept, name, agent.model, tried)
-        if judge.space is not None:
+        if scorer.space is not None:
             key = "space" if agent.space is not None else "shared_space"
-            told[key] = kept.file(f"{name}/space.skops", transformer_file(judge.space, tried))
+            told[key] = kept.file(f"{name}/space.skops", transformer_file(scorer.space, tried))
     except InvalidInput as error:
         raise agent.error(str(error)) from error
     except ImportError as error:
@@ -119,7 +119,7 @@ def _model(kept: Kept, name: str, model: Any, tried: Any) -> str | dict[str, Any
     return {"address": SCHEME + model.address, "name": model.name, "version": model.version} | files
 
 
-def _arrays(kept: Kept, name: str, agent: Agent, judge: Scorer) -> dict[str, Any]:
+def _arrays(kept: Kept, name: str, agent: Agent, scorer: Scorer) -> dict[str, Any]:
     """The agent's rows and labels and what it has scored, as files."""
     X, own = _rows(agent), agent.own_predictions
     told: dict[str, Any] = {
@@ -129,13 +129,13 @@ def _arrays(kept: Kept, name: str, agent: Agent, judge: Scorer) -> dict[str, Any
     }
     if own is not None:
         told["own_predictions"] = kept.array(f"{name}/own_predictions.npy", own)
-    if judge.space is not None or X.dtype not in (np.float32, np.float64):
-        told["located"] = kept.table(f"{name}/located", judge.rows)
-        told["located_features"] = judge.rows.shape[1]
+    if scorer.space is not None or X.dtype not in (np.float32, np.float64):
+        told["transformed"] = kept.table(f"{name}/transformed", scorer.rows)
+        told["located_features"] = scorer.rows.shape[1]
     return told | {
-        "residuals": kept.array(f"{name}/residuals.npy", judge.residuals),
-        "errors": kept.array(f"{name}/errors.npy", judge.errors),
-        "kept": {part: kept.array(f"{name}/kept-{part}.npy", array) for part, array in judge.kept.items()} or None,
+        "residuals": kept.array(f"{name}/residuals.npy", scorer.residuals),
+        "errors": kept.array(f"{name}/errors.npy", scorer.errors),
+        "kept": {part: kept.array(f"{name}/kept-{part}.npy", array) for part, array in scorer.kept.items()} or None,
     }
 
 

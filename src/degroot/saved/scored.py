@@ -21,7 +21,7 @@ METRIC = "euclidean"  # where the file names none
 
 
 def scored_agent(document: Document, place: int, source: Callable[[], Any]) -> ScoredAgent:
-    """The agent at this place as it was saved; `source` gives it again, with its judge, in another process."""
+    """The agent at this place as it was saved; `source` gives it again, with its scorer, in another process."""
     entry, features = document.agents[place], document.features
     if features is None:
         raise document.top.refusal("features", "be there, where agents have scored models")
@@ -65,8 +65,8 @@ def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[
     check_shape(entry.file("residuals"), residuals, (n, outputs, scored))
     check_shape(entry.file("errors"), errors, (n, scored))
     rows = X
-    if "located" in entry.entries:
-        rows = _table(entry, "located", entry.whole("located_features"), FLOATS, n)
+    if "transformed" in entry.entries:
+        rows = _table(entry, "transformed", entry.whole("located_features"), FLOATS, n)
     shared = document.space(entry, "shared_space")
     metric = document.top.entries.get("metric", METRIC)
     return StoredScores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source)

@@ -265,15 +265,15 @@ def _cover(spread: Array, shares: Array) -> None:
 
 
 @compiled
-def _share_out(shares: Array, left_out: int, others: Array) -> float:
+def _share_out(shares: Array, exclude_row: int, others: Array) -> float:
     """Shares of all but one agent that sum to 1, equal ones if nobody has any; what their sum was."""
     total = 0.0
     for i in range(len(shares)):
-        total += shares[i] if i != left_out else 0.0
+        total += shares[i] if i != exclude_row else 0.0
     inverse = 1.0 / total
     for i in range(len(shares)):
-        share = shares[i] * inverse if total > 0.0 else 1.0 / (len(shares) - (left_out >= 0))
-        others[i] = share if i != left_out else 0.0
+        share = shares[i] * inverse if total > 0.0 else 1.0 / (len(shares) - (exclude_row >= 0))
+        others[i] = share if i != exclude_row else 0.0
     return total
 
 

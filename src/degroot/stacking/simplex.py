@@ -78,7 +78,7 @@ def rooms(K: int) -> tuple[Array, Places]:
 
 @compiled
 def minimise(
-    gram: Array, shrinkage: float, left_out: int, guess: int, room: Array, support: Places, weights: Array
+    gram: Array, shrinkage: float, exclude_row: int, guess: int, room: Array, support: Places, weights: Array
 ) -> int:
     r"""The weights for :math:`A = G + s\, g\, I`, with g the least of the diagonal; the size of the support.
 
@@ -86,26 +86,26 @@ def minimise(
     the first `guess` models of the support. Where G does not tell models apart, for lack of any error or of any limit
     to the shrinkage, all weights are equal.
     """
-    scale = _find_units(gram, shrinkage, left_out, room)
+    scale = _find_units(gram, shrinkage, exclude_row, room)
     if scale > 0.0:
         size = _search(gram, scale, guess, room, support)
         _to_weights(size, room, support, weights)
         return size
     for j in range(len(weights)):
-        weights[j] = 0.0 if j == left_out else 1.0 / (len(weights) - (left_out >= 0))
+        weights[j] = 0.0 if j == exclude_row else 1.0 / (len(weights) - (exclude_row >= 0))
     return 0
 
 
 @compiled
-def _find_units(gram: Array, shrinkage: float, left_out: int, room: Array) -> float:
+def _find_units(gram: Array, shrinkage: float, exclude_row: int, room: Array) -> float:
     """Fill in the units; one over the mean diagonal, or 0 where G does not tell models apart.
 
     Models that err alike would leave their weights undetermined, so every diagonal grows by what rounding may do to it.
     """
     K, mean, least = len(gram), 0.0, np.inf
-    part = 1.0 / (K - (left_out >= 0))
+    part = 1.0 / (K - (exclude_row >= 0))
     for j in range(K):
-        if j != left_out:
+        if j != exclude_row:
             mean += part * gram[j, j]
             least = min(least, gram[j, j])
     if not TINY <= mean < np.inf or not shrinkage < np.inf:
@@ -114,8 +114,8 @@ def _find_units(gram: Array, shrinkage: float, left_out: int, room: Array) -> fl
     more = shrinkage * (least * scale)
     for j in range(K):
         room[UNIT, j] = 1.0 / np.sqrt(max(gram[j, j] * scale * grown + more, LEAST))
-    if left_out >= 0:
-        room[UNIT, left_out] = 0.0
+    if exclude_row >= 0:
+        room[UNIT, exclude_row] = 0.0
     return scale
 
 

@@ -92,10 +92,10 @@ def large_set(rows: Any, metric: int, kept: Kept) -> LargeSet | None:
 def _fits(kept: Kept, rows: Array, metric: int) -> bool:
     """Whether what was kept can be of these rows."""
     n, d = rows.shape
-    located = d + 1 if metric == COSINE else d
+    transformed = d + 1 if metric == COSINE else d
     if "extremes" not in kept or "sample" not in kept or kept["extremes"].shape != (2, d):
         return False
-    return kept["sample"].shape[1] == located and ("order" not in kept or len(kept["order"]) in (0, n))
+    return kept["sample"].shape[1] == transformed and ("order" not in kept or len(kept["order"]) in (0, n))
 
 
 def _ready(array: NDArray[Any]) -> NDArray[Any]:

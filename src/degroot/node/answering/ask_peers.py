@@ -109,7 +109,7 @@ async def heard(link: Link, question: v1.Question, rows: int, seat: ScoredAgent)
         return error
     except Malformed as error:
         return BadReply(link.name, f"its opinion makes no sense: {error}")
-    wanted = ["moments" if seat.option.made.uses == MOMENTS else "errors"]
+    wanted = ["moments" if seat.option.definition.uses == MOMENTS else "errors"]
     wanted += [*(["spread", "effective"] if question.spread else []), *(["expectation"] if question.guard else [])]
     lacking = [name for name in wanted if getattr(opinion, name) is None]
     return BadReply(link.name, f"its opinion lacks {', '.join(lacking)}") if lacking else opinion

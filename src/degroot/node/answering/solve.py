@@ -64,7 +64,7 @@ def solve(
         evidence = peers_scored(evidence, who.members, aside)
     names = list(fields)
     found = blank(names, len(beliefs), len(told), beliefs.shape[-1])
-    conclude(option.made, evidence, beliefs, found, kept)
+    conclude(option.definition, evidence, beliefs, found, kept)
     return NodeAnswer(tuple(roster), expand_to_roster(found, roster, who.members), tuple(notes))
 
 
@@ -135,9 +135,9 @@ def absent(who: Membership, M: int) -> Iterable[Flag]:
 
 def stale(members: Sequence[str], opinions: Mapping[str, Opinion], M: int) -> Iterable[Flag]:
     """Whose model is another by now than the one that was scored."""
-    known = {judge: dict(opinions[judge].scored) for judge in members}
+    known = {scorer: dict(opinions[scorer].scored) for scorer in members}
     for name in members:
-        by = [judge for judge in members if known[judge][name] != opinions[name].version]
+        by = [scorer for scorer in members if known[scorer][name] != opinions[name].version]
         if by:
             yield Flag(name, f"{STALE} {', '.join(by)}", np.arange(M))
 

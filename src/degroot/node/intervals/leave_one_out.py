@@ -37,9 +37,9 @@ class Rehearsed:
     @classmethod
     def of(cls, seat: ScoredAgent, models: tuple[Model, ...], errors: Array) -> "Rehearsed":
         """The sampled rows with what the collective, made of these models, was off by."""
-        rows, judge = sampled(seat.agent), seat.judge
+        rows, scorer = sampled(seat.agent), seat.scorer
         size = neighbourhood_size(STACKING_NEIGHBOURHOOD, len(rows), seat.agent.error)
-        near = Neighbourhoods(judge.rows[rows], size, judge.metric, STACKING_NEIGHBOURHOOD.kernel)
+        near = Neighbourhoods(scorer.rows[rows], size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel)
         return cls(seat, models, rows, errors, np.ascontiguousarray(errors**2), near)
 
     def told(self, points: Array) -> CalibrationSummary:
@@ -50,12 +50,12 @@ class Rehearsed:
         """What others are told of it in all, with what was found near some points."""
         return CalibrationSummary("", self.models, len(self.rows), self.squares.sum(axis=0), near, self.summary)
 
-    def found(self, points: Array, left_out: NDArray[np.intp] | None = None) -> Near:
-        """The collective's errors near `points`; `left_out`: one of the rehearsed rows for each point."""
+    def found(self, points: Array, exclude_row: NDArray[np.intp] | None = None) -> Near:
+        """The collective's errors near `points`; `exclude_row`: one of the rehearsed rows for each point."""
         M, Q = len(points), self.squares.shape[1]
         errors, spread, effective = np.empty((M, 1, Q)), np.empty((M, 1)), np.empty((M, 1))
-        located = self.seat.judge.locate(points)
-        self.near.means_into(errors, 0, located, self.squares, left_out, spread, effective)
+        transformed = self.seat.scorer.transform(points)
+        self.near.means_into(errors, 0, transformed, self.squares, exclude_row, spread, effective)
         return Near(errors[:, 0], spread[:, 0], effective[:, 0])
 
     def calibrated(self, scores: Array) -> "Rehearsed":
@@ -81,8 +81,8 @@ def errors_at(
     if len(counting) < len(members):
         evidence = evidence.among(np.arange(len(rows)), counting)
     columns = [seat.scored.index(models[k]) for k in counting]
-    residuals = seat.judge.residuals[rows][:, :, columns]
-    off: Array = np.einsum("mk,mqk->mq", seat.option.made.weights(evidence), residuals)
+    residuals = seat.scorer.residuals[rows][:, :, columns]
+    off: Array = np.einsum("mk,mqk->mq", seat.option.definition.weights(evidence), residuals)
     return off
 
 
@@ -94,7 +94,7 @@ def _evidence(
     aside: Sequence[str],
 ) -> Evidence:
     """What all members find near the node's own rows, each left out by the node itself."""
-    if seat.option.made.uses == NOTHING:
+    if seat.option.definition.uses == NOTHING:
         return unknown(len(rows), len(members))
     own = _own(seat, rows, bool(aside))
     evidence = gathered(members, [own if name == seat.agent.name else opinions[name] for name in members])
@@ -104,9 +104,9 @@ def _evidence(
 
 def _own(seat: ScoredAgent, rows: NDArray[np.intp], spread: bool) -> Opinion:
     """What the node says of its own rows, each left out; what it believes is not needed."""
-    M, moments = len(rows), seat.option.made.uses == MOMENTS
+    M, moments = len(rows), seat.option.definition.uses == MOMENTS
     found = Evidence.blank(M, 1, len(seat.scored), moments=moments, spread=spread)
-    seat.judge.testify(found, 0, seat.judge.locate(seat.agent.X[rows]), seat.option.reach, rows)
+    seat.scorer.measure(found, 0, seat.scorer.transform(seat.agent.X[rows]), seat.option.reach, rows)
     told: dict[str, Any] = {"moments": np.asarray(found.moments)[:, 0]} if moments else {"errors": found.errors[:, 0]}
     if found.spread is not None and found.effective is not None:
         told |= {"spread": found.spread[:, 0], "effective": found.effective[:, 0]}

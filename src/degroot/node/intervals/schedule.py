@@ -122,7 +122,7 @@ class Rehearsals:
 
     async def _rehearsed(self, seat: ScoredAgent, models: tuple[Model, ...]) -> Rehearsed:
         rows, aside = sampled(seat.agent), self._circle.set_aside()
-        names = [] if seat.option.made.uses == NOTHING else [name for name, _ in models]
+        names = [] if seat.option.definition.uses == NOTHING else [name for name, _ in models]
         errors = np.empty((len(rows), seat.outputs))
 
         def learn(part: NDArray[np.intp], opinions: dict[str, Opinion]) -> None:
@@ -184,7 +184,9 @@ def taking_part(circle: Peers, away: Mapping[str, str]) -> tuple[Model, ...]:
     now = {me: seat.version} | {name: link.version for name, link in links.items()}
     told: dict[str, Sequence[Any]] = {me: seat.scored}
     told |= {name: link.description.scored for name, link in links.items() if link.description is not None}
-    scored = {judge: [each.name for each in seen if now.get(each.name) == each.version] for judge, seen in told.items()}
+    scored = {
+        scorer: [each.name for each in seen if now.get(each.name) == each.version] for scorer, seen in told.items()
+    }
     who = circle.membership(scored, away)
     return tuple(Model(name, now[name]) for name in who.members)
 

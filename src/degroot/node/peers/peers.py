@@ -103,7 +103,7 @@ class Peers:
     @property
     def spread(self) -> bool:
         """Whether it has to be known how near rows are, to weigh opinions."""
-        return bool(self.set_aside()) or self.scores.seat.option.made.uses == MOMENTS
+        return bool(self.set_aside()) or self.scores.seat.option.definition.uses == MOMENTS
 
     def state(self, link: Link) -> str:
         """How it stands with a peer."""

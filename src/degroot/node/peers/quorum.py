@@ -55,7 +55,7 @@ def settle(
     cut = {pair for one, other in apart for pair in ((one, other), (other, one))}
     while True:
         holes = {
-            (judge, model) for judge in left for model in left if model not in known[judge] or (judge, model) in cut
+            (scorer, model) for scorer in left for model in left if model not in known[scorer] or (scorer, model) in cut
         }
         if not holes:
             return Membership(tuple(left), reasons)
@@ -68,10 +68,10 @@ def settle(
 
 
 def _reason(name: str, holes: set[tuple[str, str]], cut: set[tuple[str, str]]) -> str:
-    unheard = sorted(other for judge, other in holes & cut if judge == name)
+    unheard = sorted(other for scorer, other in holes & cut if scorer == name)
     if unheard:
         return f"cannot be heard by: {', '.join(unheard)}"
-    by = sorted(judge for judge, model in holes if model == name and judge != name)
+    by = sorted(scorer for scorer, model in holes if model == name and scorer != name)
     if by:
         return f"not scored yet by: {', '.join(by)}"
-    return f"has not scored yet: {', '.join(sorted(model for judge, model in holes if judge == name))}"
+    return f"has not scored yet: {', '.join(sorted(model for scorer, model in holes if scorer == name))}"

@@ -28,10 +28,10 @@ def seated_with(configuration: Configuration, rows: files.Rows, *, unsafe_pickle
     models.check_features(model, rows.names)
     agent, settings = _agent(configuration, rows, model), configuration.collective
     option = RuleSettings(settings.rule, RULES[settings.rule].reach)
-    judge = Scorer.appoint(agent, [agent], settings.metric)
+    scorer = Scorer.build(agent, [agent], settings.metric)
     first = ScoredAgent(
         agent, version, option.as_set(settings.neighbours, settings.kernel, settings.ridge),
-        (Model(configuration.name, version),), judge, settings.guard, rows.names, is_near_by(configuration, agent),
+        (Model(configuration.name, version),), scorer, settings.guard, rows.names, is_near_by(configuration, agent),
     )  # fmt: skip
     return ScoredAgent.taken(first, {first.scored[0]: own_residuals(first)})
 
@@ -80,7 +80,7 @@ def warmed(seat: ScoredAgent) -> None:
     agents = [Agent(lambda X: X[:, 0], each, random.normal(size=40), f"agent{k}") for k, each in enumerate(rows)]
     option = seat.option
     collective = Collective(
-        agents, 5, option.rule, metric=seat.judge.metric, kernel=option.reach.kernel, ridge=option.ridge,
+        agents, 5, option.rule, metric=seat.scorer.metric, kernel=option.reach.kernel, ridge=option.ridge,
         guard=seat.guarded,
     )  # fmt: skip
     collective.calibrate().consult(rows[0], coverage=0.5)

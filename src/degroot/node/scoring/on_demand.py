@@ -27,15 +27,15 @@ SLACK = 1e-9  # rounding: a row more does no harm, a row less would
 DISTANCES = 2**22  # at once
 
 
-def rows_near(judge: Scorer, located: Array, reach: NeighbourhoodSpec) -> NDArray[np.intp]:
-    """All rows that are neighbours of any of the `located` points, in ascending order."""
-    size = neighbourhood_size(reach, judge.agent.n_rows, judge.agent.error)
-    near = np.zeros(judge.agent.n_rows, bool)
-    rows: Any = judge.rows.toarray() if issparse(judge.rows) else judge.rows
+def rows_near(scorer: Scorer, transformed: Array, reach: NeighbourhoodSpec) -> NDArray[np.intp]:
+    """All rows that are neighbours of any of the `transformed` points, in ascending order."""
+    size = neighbourhood_size(reach, scorer.agent.n_rows, scorer.agent.error)
+    near = np.zeros(scorer.agent.n_rows, bool)
+    rows: Any = scorer.rows.toarray() if issparse(scorer.rows) else scorer.rows
     block = max(1, DISTANCES // len(near))
-    for start in range(0, len(located), block):
+    for start in range(0, len(transformed), block):
         with np.errstate(invalid="ignore"):  # a row of zeros has no direction
-            distances = np.nan_to_num(cdist(located[start : start + block], rows, NAMES[judge.metric]), nan=1.0)
+            distances = np.nan_to_num(cdist(transformed[start : start + block], rows, NAMES[scorer.metric]), nan=1.0)
         farthest = np.partition(distances, size - 1, axis=1)[:, size - 1 : size]
         near |= (distances <= farthest * (1.0 + SLACK) + SLACK * distances.max(initial=0.0)).any(axis=0)
     return np.flatnonzero(near)
@@ -112,4 +112,4 @@ class OnDemand:
 
 
 def _rows_near(seat: ScoredAgent, points: Array) -> NDArray[np.intp]:
-    return rows_near(seat.judge, seat.judge.locate(points), seat.option.reach)
+    return rows_near(seat.scorer, seat.scorer.transform(points), seat.option.reach)

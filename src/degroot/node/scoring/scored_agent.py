@@ -29,7 +29,7 @@ class ScoredAgent:
     version: str  # of its own model
     option: RuleSettings
     scored: tuple[Model, ...]
-    judge: Scorer
+    scorer: Scorer
     guarded: bool
     feature_names: tuple[str, ...] = ()
     near_by: bool = True  # whether its model answers in this process, and a few points at once
@@ -39,9 +39,9 @@ class ScoredAgent:
         """A seat with other models scored: their residuals, (n, Q) each, in the order of their names."""
         scored = tuple(sorted(residuals))
         stacked = np.stack([residuals[model] for model in scored], axis=-1)
-        judge = first.judge.with_residuals(stacked)
-        judge.ready(first.option.reach)
-        seat = replace(first, scored=scored, judge=judge)
+        scorer = first.scorer.with_residuals(stacked)
+        scorer.ready(first.option.reach)
+        seat = replace(first, scored=scored, scorer=scorer)
         if seat.guarded:
             _ = seat.expectations, seat.labels  # made here, not when the first question comes
         return seat
@@ -49,12 +49,12 @@ class ScoredAgent:
     @cached_property
     def expectations(self) -> AnswerForecaster:
         """What it expects of every model near its rows."""
-        return self.judge.expectations()
+        return self.scorer.expectations()
 
     @cached_property
     def labels(self) -> tuple[Array, Array]:
         """Where its labels lie."""
-        return self.judge.label_range()
+        return self.scorer.label_range()
 
     @property
     def outputs(self) -> int:
@@ -69,18 +69,18 @@ class ScoredAgent:
         """What this node says of `points`, (M, d)."""
         M, K = len(points), len(self.scored)
         beliefs = self.agent.predict(points).reshape(M, self.outputs) if M else np.empty((0, self.outputs))
-        if self.option.made.uses == NOTHING and not guard:
+        if self.option.definition.uses == NOTHING and not guard:
             return Opinion(self.version, beliefs, self.scored, np.ones((M, K)))
-        moments = self.option.made.uses == MOMENTS
-        located = self.judge.locate(points)
+        moments = self.option.definition.uses == MOMENTS
+        transformed = self.scorer.transform(points)
         found = Evidence.blank(M, 1, K, moments=moments, spread=spread)
         said = _expected(M, K, self.outputs) if guard else None
 
         def block(start: int, stop: int) -> None:
             part = slice(start, stop)
-            self.judge.testify(found.part(part), 0, located[part], self.option.reach)
+            self.scorer.measure(found.part(part), 0, transformed[part], self.option.reach)
             if said is not None:
-                _copy(self.expectations.at(located[part]), said, part)
+                _copy(self.expectations.at(transformed[part]), said, part)
 
         if M <= FEW:
             block(0, M)

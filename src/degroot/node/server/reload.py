@@ -73,7 +73,7 @@ def _with_model(seat: ScoredAgent, configuration: Configuration, unsafe_pickle: 
     agent.model = model
     agent.predict(agent.X[:1])
     near_by = is_near_by(configuration, agent)
-    return replace(seat, agent=agent, version=version, judge=replace(seat.judge, agent=agent), near_by=near_by)
+    return replace(seat, agent=agent, version=version, scorer=replace(seat.scorer, agent=agent), near_by=near_by)
 
 
 def _stamp(path: Path | None) -> Stamp:
