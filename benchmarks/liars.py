@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -110,8 +111,10 @@ class Bent(Scorer):
         if self.attack.covers and into.spread is not None:
             into.spread[:, place] = 0.0
 
-    def expectations(self) -> AnswerForecaster:
-        return Slander(super().expectations(), self)  # type: ignore[return-value]
+    @cached_property
+    def forecaster(self) -> AnswerForecaster:
+        plain = Scorer(**{each.name: getattr(self, each.name) for each in fields(Scorer)})
+        return Slander(plain.forecaster, self)  # type: ignore[return-value]
 
     def label_range(self) -> tuple[np.ndarray, np.ndarray]:
         low, high = super().label_range()
@@ -126,11 +129,11 @@ class Slander:
     scorer: Bent
 
     @property
-    def reach(self) -> float:
-        return self.honest.reach
+    def usual_distance(self) -> float:
+        return self.honest.usual_distance
 
-    def at(self, transformed: Any) -> AnswerForecast:
-        said, praised = self.honest.at(transformed), self.scorer.praised
+    def forecast(self, transformed: Any) -> AnswerForecast:
+        said, praised = self.honest.forecast(transformed), self.scorer.praised
         said = replace(said, errors=said.errors * self.scorer.factor**2)
         if self.scorer.attack.covers:
             said = replace(said, spread=np.zeros_like(said.spread))

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from degroot.agents.agent import Agent, Scorer, squared_errors
 from degroot.answers.answer import FIELDS as ALL_FIELDS
-from degroot.answers.answer import Consensus, asked
+from degroot.answers.answer import Consensus, check_fields
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
 from degroot.compute.tables import as_table, row_labels, same_columns
-from degroot.consultation.conclude import concluded, single
-from degroot.rules.evidence import NeighbourhoodSpec
+from degroot.consultation.consult import compute_fields, drop_output_axis
+from degroot.rules.evidence import Evidence, NeighbourhoodSpec, Rule
 from degroot.rules.rules import leaving_out
 from degroot.trust import from_errors
 
@@ -185,15 +185,12 @@ class HeldOut:
         >>> cv_static(agents, rows, 1.4 * rows[:, 0]).consult([[3.0]]).weights.round(3)
         array([[0.664, 0.295, 0.041]])
         """
-        names, X = asked(fields, FIELDS), as_table(X)
+        names, X = check_fields(fields, FIELDS), as_table(X)
         beliefs = np.asarray(self._models.consult(X, fields="beliefs").beliefs)
-        errors, several = self._near(X), beliefs.ndim == 3
-        known = concluded(
-            names, self._rule(errors), beliefs if several else beliefs[..., None],
-            lambda apart: self._values_without(errors, apart),
-        )  # fmt: skip
-        answer: dict[str, Any] = {name: known[name] for name in names}
-        told = answer if several else single(answer)
+        several, evidence = beliefs.ndim == 3, Evidence(self._near(X)[:, None])
+        rule = Rule(lambda near: self._rule(near.errors[:, 0]), self._values_without)
+        known = compute_fields(names, rule, evidence, beliefs if several else beliefs[..., None])
+        told = known if several else drop_output_axis(known)
         return Consensus(self.names, **told, classes=self._models.classes, index=row_labels(X))
 
     def _near(self, X: Any) -> Array:
@@ -202,7 +199,9 @@ class HeldOut:
             return np.tile(self._errors, (X.shape[0], 1))
         return self._scorer.near[self._reach].means(self._scorer.transform(X), self._scorer.errors)
 
-    def _values_without(self, errors: Array, beliefs: Array) -> Array:
+    def _values_without(self, evidence: Evidence, beliefs: Array) -> Array:
+        errors = evidence.errors[:, 0]
+
         def value_of(others: NDArray[np.intp]) -> Array:
             value: Array = (self._rule(errors[:, others]) * beliefs[:, others]).sum(axis=-1)
             return value

@@ -3,34 +3,42 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from degroot.agents.agent import Agent, Scorer
 from degroot.agents.scoring import Scoring, checked, prepared
-from degroot.answers.answer import FIELDS, Consensus, asked
+from degroot.answers.answer import FIELDS, Consensus, check_fields
 from degroot.answers.choice import Choice
 from degroot.answers.display import View, Viewed, counted, one_line
-from degroot.audit import Audit, audit
 from degroot.compute.compiled import Array
 from degroot.compute.tables import as_table, column_names, row_labels, same_columns
-from degroot.consensus.sparse.sample_peers import sample_peers
 from degroot.consultation.calibration import Calibration, calibrate
-from degroot.consultation.engine import LOCAL, RAY, Engine, RemoteEngine
-from degroot.consultation.guarding import Checks
-from degroot.consultation.local import LocalEngine, question
-from degroot.consultation.roster import SHOWN, an_agent, check_compatible, check_peers, feature_names, listed, roster
+from degroot.consultation.consult import Engine, LocalEngine, Panel, consult
+from degroot.consultation.roster import SHOWN, Roster, listed, scored_by_peers_indices, tabulate
 from degroot.consultation.rule_selection import OPTIONS, choose
-from degroot.consultation.settings import AUTO, check_choice, check_degree, check_guard, check_ridge, check_settings
+from degroot.consultation.settings import (
+    AUTO,
+    LOCAL,
+    RAY,
+    check_choice,
+    check_degree,
+    check_guard,
+    check_ridge,
+    check_settings,
+)
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.rules.evidence import PeerIndices
-from degroot.rules.rules import NOTHING, RULES, RuleSettings
+from degroot.rules.evidence import NOTHING, PeerIndices
+from degroot.rules.rules import RULES, RuleSettings
+
+if TYPE_CHECKING:
+    from degroot.audit import Audit
 
 
-def engine_of(given: Any) -> Engine | None:
-    """An engine by its name, or itself; None: this process."""
+def find_engine(given: Any) -> Any:
+    """Whatever starts engines elsewhere, by its name or itself; None: this process."""
     if isinstance(given, str):
         check_choice("engine", given, (LOCAL, RAY))
         if given == LOCAL:
@@ -38,195 +46,12 @@ def engine_of(given: Any) -> Engine | None:
         from degroot.cluster import Ray
 
         return Ray()
-    if not hasattr(given, "panel"):
+    if not hasattr(given, "start"):
         raise InvalidInput(f"`engine` must be {LOCAL!r}, {RAY!r} or an engine; got {given!r}.")
-    engine: Engine = given
-    return engine
+    return given
 
 
-class Gathering:
-    """Agents with distinct names, the settings by which they answer, and their scores of each other's models."""
-
-    def __init__(
-        self,
-        agents: Iterable[Agent],
-        neighbours: float | None = None,
-        rule: str | Choice = "degroot",
-        *,
-        metric: str = "euclidean",
-        kernel: str | None = None,
-        space: Any = None,
-        ridge: float | None = None,
-        guard: bool | None = None,
-        n_jobs: int | None = None,
-        degree: int | None = None,
-        engine: Any = LOCAL,
-    ) -> None:
-        check_settings(neighbours, metric, kernel, n_jobs)
-        made, rule = (rule, AUTO) if isinstance(rule, Choice) else (None, rule)
-        check_choice("rule", rule, [*RULES, AUTO])
-        check_ridge(ridge)
-        check_degree(degree, rule, guard)
-        check_guard(guard)
-        self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
-        self.ridge, self.guard, self.n_jobs, self.degree = ridge, guard, n_jobs, degree
-        self.engine = engine_of(engine)
-        self.agents: tuple[Agent, ...] = ()
-        self.peers: PeerIndices | None = None  # (K, q) with a degree: whose models each agent scores
-        self._scorers: tuple[Scorer, ...] | None = None
-        self.choice: Choice | None = None  # what the rule "auto" came to
-        self._settle(check_compatible(agents), None, made)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The agents' names, in order."""
-        return tuple(agent.name for agent in self.agents)
-
-    @property
-    def feature_names(self) -> list[str] | None:
-        """The names of the features, if the rows of any agent have them."""
-        return feature_names(self.agents)
-
-    @property
-    def outputs(self) -> int | None:
-        """How many numbers a prediction is; None: one, as (M,)."""
-        return self.agents[0].outputs
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The classes whose probabilities are the outputs, as Python writes them; none where there are no classes."""
-        classes = self.agents[0].classes
-        return () if classes is None else tuple(repr(each) for each in classes.tolist())
-
-    @property
-    def scorers(self) -> tuple[Scorer, ...]:
-        """Each agent's view of all models: their errors on its rows, and its neighbourhoods."""
-        if self._scorers is None:
-            self._scorers = self._scoring(self.peers).everybody(self.agents)
-        return self._scorers
-
-    @property
-    def option(self) -> RuleSettings:
-        """The rule with its settings, chosen or given."""
-        return self.choice.option if self.choice is not None else self._options[0]
-
-    @property
-    def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
-        """Each agent's neighbourhoods, as far as the rule looks."""
-        reach = self.option.reach
-        return tuple(scorer.near[reach] for scorer in prepared(self.scorers, reach))
-
-    @property
-    def guarded(self) -> bool:
-        """Whether what agents say is checked."""
-        return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
-
-    def replace(self, agent: Agent) -> Self:
-        """Put `agent` in the place of the one with its name, and score anew only what it changes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from degroot import Agent, Collective
-        >>> rows = np.arange(10.0)[:, None]
-        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
-        >>> better = Agent(lambda X: 1.5 * X[:, 0], rows, 1.4 * rows[:, 0], "times 3")
-        >>> Collective(agents).replace(better).predict([[5.0]]).round(3)
-        array([7.42])
-        """
-        place = self._place(an_agent(agent).name)
-        agents = check_compatible([*self.agents[:place], agent, *self.agents[place + 1 :]])
-        scored = self._scorers
-        return self._settle(agents, scored and self._scoring(self.peers).replaced(scored, place, agents))
-
-    def join(self, agent: Agent) -> Self:
-        """Add `agent`, and score only its model on others' rows and all models on its rows.
-
-        With a degree, who scores whom is drawn anew, and so are all scores.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from degroot import Agent, Collective
-        >>> rows = np.arange(10.0)[:, None]
-        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
-        >>> Collective(agents[:2]).join(agents[2])
-        Collective(times 1, times 2, times 3; neighbours=0.01, rule='degroot')
-        """
-        agents = check_compatible([*self.agents, agent])
-        scorers = None
-        if self._scorers is not None and self.degree is None:
-            scorers = self._scoring(None).joined(self._scorers, agents)
-        return self._settle(agents, scorers)
-
-    def leave(self, name: str) -> Self:
-        """Remove the agent called `name`; nothing has to be scored, but with a degree, as for `join`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from degroot import Agent, Collective
-        >>> rows = np.arange(10.0)[:, None]
-        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
-        >>> Collective(agents).leave("times 2")
-        Collective(times 1, times 3; neighbours=0.01, rule='degroot')
-        """
-        place = self._place(name)
-        agents = check_compatible([*self.agents[:place], *self.agents[place + 1 :]])
-        scorers = None
-        if self._scorers is not None and self.degree is None:
-            scorers = self._scoring(None).left(self._scorers, place)
-        return self._settle(agents, scorers)
-
-    def _settle(
-        self, agents: tuple[Agent, ...], scorers: tuple[Scorer, ...] | None, choice: Choice | None = None
-    ) -> Self:
-        """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
-        check_peers(agents)
-        options = self._options if choice is None else [choice.option]
-        peers = None if self.degree is None else sample_peers(len(agents), self._degree_among(agents))
-        if self.rule == AUTO or options[0].definition.uses != NOTHING:
-            scorers = scorers or self._scoring(peers).everybody(agents)
-            reaches = [option.reach for option in options]
-            checked(scorers, *reaches)
-            open_ = self.rule == AUTO and choice is None
-            if open_ or (self.engine is None and all(scorer.source is None for scorer in scorers)):
-                prepared(scorers, *reaches)  # others get ready where and when they are asked
-            if open_:
-                choice = choose(agents, scorers, options, self.n_jobs)
-        self.agents, self._scorers, self.choice, self.peers = agents, scorers, choice, peers
-        self._forget()
-        return self
-
-    def _forget(self) -> None:
-        """Let go of what was made for the agents as they were."""
-
-    @property
-    def _options(self) -> list[RuleSettings]:
-        """What can be chosen, after the settings that were given."""
-        named = OPTIONS if self.rule == AUTO else [RuleSettings(self.rule, RULES[self.rule].reach)]
-        return list(dict.fromkeys(option.as_set(self.neighbours, self.kernel, self.ridge) for option in named))
-
-    def _degree_among(self, agents: Sequence[Agent]) -> int:
-        """The degree; once so many have left that there are fewer agents, everybody scores everybody."""
-        degree = int(self.degree or 0)
-        return min(degree, len(agents)) if self.agents else degree
-
-    def _place(self, name: str) -> int:
-        if name not in self.names:
-            raise InvalidInput(f"An agent's name must be one of {listed(map(repr, self.names))}; got {name!r}.")
-        return self.names.index(name)
-
-    def _scoring(self, peers: PeerIndices | None) -> Scoring:
-        return Scoring(self.metric, self.space, peers)
-
-    @property
-    def _bare(self) -> bool:
-        """Whether some agent takes distances on the features as they are."""
-        return self.space is None and any(agent.space is None for agent in self.agents)
-
-
-class Collective(Gathering, Viewed):
+class Collective(Viewed):
     """Agents that pool their predictions, each trusting the models that do well on its own rows near the point.
 
     Parameters
@@ -279,9 +104,35 @@ class Collective(Gathering, Viewed):
     array([0., 1.])
     """
 
-    _calibration: Calibration | None = None
-    _checks: Checks | None = None
-    _elsewhere: RemoteEngine | None = None  # the agents, where an engine has put them
+    def __init__(
+        self,
+        agents: Iterable[Agent],
+        neighbours: float | None = None,
+        rule: str | Choice = "degroot",
+        *,
+        metric: str = "euclidean",
+        kernel: str | None = None,
+        space: Any = None,
+        ridge: float | None = None,
+        guard: bool | None = None,
+        n_jobs: int | None = None,
+        degree: int | None = None,
+        engine: Any = LOCAL,
+    ) -> None:
+        check_settings(neighbours, metric, kernel, n_jobs)
+        made, rule = (rule, AUTO) if isinstance(rule, Choice) else (None, rule)
+        check_choice("rule", rule, [*RULES, AUTO])
+        check_ridge(ridge)
+        check_degree(degree, rule, guard)
+        check_guard(guard)
+        self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
+        self.ridge, self.guard, self.n_jobs, self.degree = ridge, guard, n_jobs, degree
+        self.engine = find_engine(engine)
+        self.choice: Choice | None = None  # what the rule "auto" came to
+        self._calibration: Calibration | None = None
+        self._engine: Engine | None = None  # where the agents answer, once they have been asked
+        self._engine_scored = self._engine_checked = False  # whether it has scores, and whether they may be malformed
+        self._take(Roster.of(agents, Scoring(metric, space), degree), made)
 
     @classmethod
     def load(
@@ -327,9 +178,8 @@ class Collective(Gathering, Viewed):
 
         names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
-        return saved.save(
-            Path(folder), self.agents, prepared(self.scorers, self.option.reach), settings, peers=self.peers
-        )
+        scorers = prepared(self.scorers, self.option.reach)
+        return saved.save(Path(folder), self.agents, scorers, settings, peers=self.peers)
 
     def __repr__(self) -> str:
         degree = "" if self.degree is None else f", degree={self.degree}"
@@ -347,7 +197,58 @@ class Collective(Gathering, Viewed):
             f"guard: {'on' if self.guarded else 'off'}; intervals: {'' if self._calibration else 'not '}calibrated",
         )
         left = (f"and {len(agents) - SHOWN} more",) if len(agents) > SHOWN else ()
-        return View(f"Collective of {counted(len(agents), 'agent')}", lines, roster(agents), left)
+        return View(f"Collective of {counted(len(agents), 'agent')}", lines, tabulate(agents), left)
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """The agents, in order."""
+        return self._roster.agents
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The agents' names, in order."""
+        return self._roster.names
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The names of the features, if the rows of any agent have them."""
+        return self._roster.feature_names
+
+    @property
+    def outputs(self) -> int | None:
+        """How many numbers a prediction is; None: one, as (M,)."""
+        return self._roster.outputs
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes whose probabilities are the outputs, as Python writes them; none where there are no classes."""
+        return self._roster.classes
+
+    @property
+    def peers(self) -> PeerIndices | None:
+        """With a degree, whose models each agent has scored, (K, q)."""
+        return self._roster.peers
+
+    @property
+    def scorers(self) -> tuple[Scorer, ...]:
+        """Each agent's view of all models: their errors on its rows, and its neighbourhoods."""
+        return self._roster.scorers
+
+    @property
+    def option(self) -> RuleSettings:
+        """The rule with its settings, chosen or given."""
+        return self.choice.option if self.choice is not None else self._options[0]
+
+    @property
+    def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
+        """Each agent's neighbourhoods, as far as the rule looks."""
+        reach = self.option.reach
+        return tuple(scorer.near[reach] for scorer in prepared(self.scorers, reach))
+
+    @property
+    def guarded(self) -> bool:
+        """Whether what agents say is checked."""
+        return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
 
     @property
     def takes_gaps(self) -> bool:
@@ -372,7 +273,7 @@ class Collective(Gathering, Viewed):
         >>> Collective(agents).predict([[3.0], [5.0]])
         array([4.13364055, 6.88940092])
         """
-        return np.asarray(self._answer(self._checked(X), ["value"])["value"])
+        return np.asarray(self._answer(self._check_points(X), ["value"])["value"])
 
     def calibrate(self) -> "Collective":
         """Get ready for intervals: put the agents' own rows to the collective, each left out of its own neighbourhood.
@@ -418,7 +319,7 @@ class Collective(Gathering, Viewed):
         >>> answer.trust is None  # not asked for
         True
         """
-        names, X = asked(fields, FIELDS), self._checked(X)
+        names, X = check_fields(fields, FIELDS), self._check_points(X)
         about: dict[str, Any] = {"choice": self.choice, "classes": self.classes, "index": row_labels(X)}
         if coverage is None:
             return Consensus(self.names, **self._answer(X, names), **about, peers=self.peers)
@@ -429,13 +330,13 @@ class Collective(Gathering, Viewed):
         if self.agents[0].classes is not None:
             known["sets"] = self._calibration.sets(value, coverage)
         else:
-            half = self._panel(["trust"]).half_width(X, self._calibration, coverage)
+            half = self._calibration.half_width_at(X, self._local_engine(), coverage)
             known |= {"lower": value - half, "upper": value + half}
         if "value" not in names:
             del known["value"]
         return Consensus(self.names, **known, **about, coverage=float(coverage))
 
-    def audit(self, X: Any) -> Audit:
+    def audit(self, X: Any) -> "Audit":
         """Who carries the answers for the points `X`, who could be dropped, and where they depend on one agent.
 
         Examples
@@ -455,13 +356,104 @@ class Collective(Gathering, Viewed):
         None of the points depend on a single agent, with a weight of at least 0.9.
         """
         self._needs_all("audit")
+        from degroot.audit import audit  # which stands on consultations, as this class does
+
         return audit(self, X)
 
-    def _forget(self) -> None:
-        self._calibration = self._checks = None
-        if self._elsewhere is not None:
-            self._elsewhere.close()
-            self._elsewhere = None
+    def replace(self, agent: Agent) -> Self:
+        """Put `agent` in the place of the one with its name, and score anew only what it changes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> better = Agent(lambda X: 1.5 * X[:, 0], rows, 1.4 * rows[:, 0], "times 3")
+        >>> Collective(agents).replace(better).predict([[5.0]]).round(3)
+        array([7.42])
+        """
+        return self._take(self._roster.replace(agent))
+
+    def join(self, agent: Agent) -> Self:
+        """Add `agent`, and score only its model on others' rows and all models on its rows.
+
+        With a degree, who scores whom is drawn anew, and so are all scores.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> Collective(agents[:2]).join(agents[2])
+        Collective(times 1, times 2, times 3; neighbours=0.01, rule='degroot')
+        """
+        return self._take(self._roster.join(agent))
+
+    def leave(self, name: str) -> Self:
+        """Remove the agent called `name`; nothing has to be scored, but with a degree, as for `join`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from degroot import Agent, Collective
+        >>> rows = np.arange(10.0)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2, 3)]
+        >>> Collective(agents).leave("times 2")
+        Collective(times 1, times 3; neighbours=0.01, rule='degroot')
+        """
+        return self._take(self._roster.leave(name))
+
+    def _take(self, roster: Roster, choice: Choice | None = None) -> Self:
+        """Take these agents, once all is ready for questions: models scored if need be, a rule chosen if it is open."""
+        options = self._options if choice is None else [choice.option]
+        if self.rule == AUTO or options[0].definition.uses != NOTHING:
+            scorers, reaches = roster.scorers, [option.reach for option in options]
+            checked(scorers, *reaches)
+            is_open = self.rule == AUTO and choice is None
+            if is_open or (self.engine is None and all(scorer.source is None for scorer in scorers)):
+                prepared(scorers, *reaches)  # others get ready where and when they are asked
+            if is_open:
+                choice = choose(roster.agents, scorers, options, self.n_jobs)
+        if self._engine is not None:
+            self._engine.close()
+        self._roster, self.choice, self._engine, self._calibration = roster, choice, None, None
+        self.panel = Panel(
+            roster.names, roster.outputs, self.option, self.guarded,
+            scored_by_peers_indices(roster.agents), roster.peers,
+        )  # fmt: skip
+        return self
+
+    def _answer(self, X: Any, names: Sequence[str]) -> dict[str, Any]:
+        return consult(self._engine_for(names), self.panel, X, names, check=self._engine_checked)
+
+    def _engine_for(self, names: Iterable[str]) -> Engine:
+        """Where the agents answer: with their scores of each other's models once a question needs them."""
+        scored = self.panel.ask(names).neighbourhood is not None
+        if self._engine is None or (scored and not self._engine_scored):
+            if self._engine is not None:
+                self._engine.close()
+            self._engine, self._engine_scored = self._start(scored), scored
+        return self._engine
+
+    def _local_engine(self) -> LocalEngine:
+        engine = self._engine_for(["trust"])
+        if not isinstance(engine, LocalEngine):
+            raise InvalidInput(f"Intervals must have the agents in this process; got engine={self.engine!r}.")
+        return engine
+
+    def _start(self, scored: bool) -> Engine:
+        scorers = self.scorers if scored else ()
+        self._engine_checked = self.engine is not None or any(type(scorer) is not Scorer for scorer in scorers)
+        if self.engine is not None:
+            engine: Engine = self.engine.start(self.agents, scorers, self.panel, self.n_jobs)
+            return engine
+        prepared(scorers, self.option.reach)
+        if self.guarded:
+            for scorer in scorers:
+                _ = scorer.standards  # made here, not on several threads at once
+        return LocalEngine(self.agents, scorers, self.panel.n_scored, self._bare, self.n_jobs)
 
     def _needs_all(self, what: str) -> None:
         """Refuse what takes every agent's view of every model, in this process."""
@@ -470,35 +462,20 @@ class Collective(Gathering, Viewed):
         if self.engine is not None:
             raise InvalidInput(f"{what}() must have the agents in this process; got engine={self.engine!r}.")
 
-    def _checked(self, X: Any) -> Any:
-        X, expected = as_table(X), self.agents[0].n_features
+    def _check_points(self, X: Any) -> Any:
+        X, expected = as_table(X), self._roster.n_features
         if X.shape[1] != expected:
             raise InvalidInput(f"`X` must have {expected} features, as the agents' rows do; got {X.shape[1]}.")
         same_columns(column_names(X), self.feature_names)
         return X
 
-    def _answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
-        if self.engine is None:
-            return self._panel(names).answer(X, names)
-        needed = self._needs_judges(names)
-        if self._elsewhere is not None and needed and not self._elsewhere.judged:
-            self._elsewhere.close()
-            self._elsewhere = None
-        if self._elsewhere is None:
-            scorers = self.scorers if needed else ()
-            self._elsewhere = self.engine.panel(
-                self.agents, scorers, self.option, self.peers, self.n_jobs, guarded=self.guarded
-            )
-        return self._elsewhere.answer(X, names)
+    @property
+    def _options(self) -> list[RuleSettings]:
+        """What can be chosen, after the settings that were given."""
+        named = OPTIONS if self.rule == AUTO else [RuleSettings(self.rule, RULES[self.rule].reach)]
+        return list(dict.fromkeys(option.as_set(self.neighbours, self.kernel, self.ridge) for option in named))
 
-    def _needs_judges(self, fields: Iterable[str]) -> bool:
-        return question(self.option, set(fields), spread=False, guarded=self.guarded).reach is not None
-
-    def _panel(self, fields: Iterable[str]) -> LocalEngine:
-        """Agents, and scorers where these fields take any."""
-        option = self.option
-        scorers = prepared(self.scorers, option.reach) if self._needs_judges(fields) else ()
-        if self.guarded and self._checks is None:
-            self._checks = Checks.prepare(scorers)
-        checks = self._checks if self.guarded else None
-        return LocalEngine(self.agents, scorers, option, checks, self._bare, self.n_jobs, self.peers)
+    @property
+    def _bare(self) -> bool:
+        """Whether some agent takes distances on the features as they are."""
+        return self.space is None and any(agent.space is None for agent in self.agents)

@@ -51,6 +51,14 @@ def inverse_error_weights(table: Array) -> Array:
 
 
 @compiled
+def trust_from_errors(errors: Array) -> Array:
+    """As `inverse_error_weights`, for errors (M, J, K) in one block of memory, on one thread."""
+    K, trust = errors.shape[2], np.empty_like(errors)
+    _from_errors(errors.reshape(-1, K), trust.reshape(-1, K))
+    return trust
+
+
+@compiled
 def _from_errors(errors: Array, trust: Array) -> None:
     K = errors.shape[1]
     for m in range(errors.shape[0]):

@@ -24,12 +24,10 @@ from degroot import Agent, Collective, batch
 from degroot.answers.answer import FIELDS
 from degroot.batch.ray import on_ray
 from degroot.cluster import Ray
-from degroot.cluster.actor import Member
-from degroot.cluster.hearing import Hearing, Standards
-from degroot.cluster.witness import Witness
-from degroot.consultation.roster import scored_by_peers_indices
+from degroot.cluster.actor import _with_writable_arrays
+from degroot.consultation.consult import Question, consult, give_whole_opinion
 from degroot.exceptions import AgentError, InvalidInput
-from degroot.rules.evidence import Question
+from degroot.rules.rules import RULES
 
 ray = pytest.importorskip("ray")
 
@@ -92,29 +90,26 @@ def framed():
 POINTS = np.random.default_rng(7).normal(size=(150, 3)) + 1.0
 
 
+class Sent:
+    """An engine that has all agents give whole opinions, as actors do, without any Ray."""
+
+    def __init__(self, collective, n_jobs):
+        self.agents, self.scorers, self.n_jobs = collective.agents, collective.scorers, n_jobs
+
+    def collect(self, X, question, conclude):
+        pairs = zip(self.agents, self.scorers, strict=True)
+        conclude(slice(0, len(X)), [give_whole_opinion(*pair, X, question, self.n_jobs) for pair in pairs])
+
+
 def heard(collective, X, names, n_jobs=1):
-    """What is concluded from the members' opinions, without any Ray."""
-    pairs = zip(collective.agents, collective.scorers, strict=True)
-    members = [Member(agent, Witness(scorer, n_jobs)) for agent, scorer in pairs]
-    standards = None
-    if collective.guarded:
-        standards = Standards.of([member.witness.standards() for member in members])
-    hearing = Hearing(
-        collective.option, scored_by_peers_indices(collective.agents), collective.peers, standards, n_jobs
-    )
-    draft = hearing.blank(names, X.shape[0], len(members), collective.outputs or 1)
-    question = hearing.question(draft.fields)
-    hearing.conclude([member.opinion(X, question) for member in members], draft)
-    told = draft.told(collective.names, collective.outputs)
+    """What is concluded from opinions that were sent whole."""
+    told = consult(Sent(collective, n_jobs), collective.panel, X, names)
     return told, told.pop("flags", ())
 
 
 def same(found, expected, names):
     for name in names:
         np.testing.assert_allclose(found[name], getattr(expected, name), rtol=1e-12, atol=1e-13, err_msg=name)
-
-
-RULES = ["degroot", "stacking", "average", "trust-average", "error-average"]
 
 
 @pytest.mark.parametrize("names", [FIELDS, ("value",), ("beliefs",), ("weights", "influence")])
@@ -168,12 +163,12 @@ def test_arrays_that_cannot_be_written_are_read_where_they_are():
     for scorer in collective.scorers:
         for array in (scorer.rows, scorer.residuals, scorer.errors):
             array.flags.writeable = False
-        witness = Witness.of(replace(scorer, near={}), 1)
+        writable = _with_writable_arrays(replace(scorer, near={}))
         for name in ("rows", "residuals", "errors"):
-            assert np.shares_memory(getattr(witness.scorer, name), getattr(scorer, name))
-            assert getattr(witness.scorer, name).flags.writeable
-        found, plain = (each.testimony(POINTS, question, question.reach)[0] for each in (witness, Witness(scorer, 1)))
-        np.testing.assert_array_equal(found.moments, plain.moments)
+            assert np.shares_memory(getattr(writable, name), getattr(scorer, name))
+            assert getattr(writable, name).flags.writeable
+        found, plain = (give_whole_opinion(scorer.agent, each, POINTS, question) for each in (writable, scorer))
+        np.testing.assert_array_equal(found.measured.moments, plain.measured.moments)
 
 
 def test_an_opinion_that_no_rows_could_give_is_refused():
@@ -189,22 +184,22 @@ def test_actors_answer_as_the_collective_does(engine):
     found = collective.consult(POINTS)
     same({name: getattr(found, name) for name in FIELDS}, expected, FIELDS)
     np.testing.assert_array_equal(collective.predict(POINTS), found.value)
-    pids = [pid_of(actor) for actor in collective._elsewhere.actors]
+    pids = [pid_of(actor) for actor in collective._engine.actors]
     assert len({os.getpid(), *pids}) == 4
     collective.leave("agent 2")
     same({"value": collective.predict(POINTS)}, Collective(agents[:2]).consult(POINTS), ["value"])
     wait_for(lambda: not any(alive(pid) for pid in pids))  # nobody asks them any more
 
 
-def test_agents_without_judges_say_what_they_believe(engine):
+def test_agents_without_scorers_say_what_they_predict(engine):
     collective = Collective(linear(2), rule="average")
-    assembly = engine.panel(collective.agents, (), collective.option)
+    assembly = engine.start(collective.agents, (), collective.panel)
     fields = ["value", "weights", "beliefs", "influence"]
     try:
-        found, expected = assembly.answer(POINTS, fields), collective.consult(POINTS, fields)
-        same(found, expected, fields)
+        found, expected = assembly.consult(POINTS, fields), collective.consult(POINTS, fields)
+        same({name: getattr(found, name) for name in fields}, expected, fields)
         with pytest.raises(InvalidInput, match=r"^Agents must have scored each other's models for these fields"):
-            assembly.answer(POINTS, ["trust"])
+            assembly.consult(POINTS, ["trust"])
     finally:
         assembly.close()
 

@@ -69,7 +69,7 @@ def error(collective, X, y):
 def stubborn(evidence, place, own):
     """No error of its own, a thousand of others'."""
     if evidence.moments is not None:
-        row, column = np.tril_indices(evidence.errors.shape[1])
+        row, column = np.tril_indices(evidence.errors.shape[-1])
         evidence.moments[:, place] = np.where(row == column, 1000.0, 0.0)
         evidence.moments[:, place, own * (own + 3) // 2] = 1e-12
     else:
@@ -134,9 +134,7 @@ def test_opinions_that_are_none_are_refused(rule, wrong):
         (evidence.errors if evidence.moments is None else evidence.moments)[3:5, place] = wrong
 
     liars = with_liar(agents, bend=bend)
-    with pytest.raises(
-        AgentError, match="Agent 'agent 4': its errors and distances must be numbers that are not negative"
-    ):
+    with pytest.raises(AgentError, match="Agent 'agent 4': its reported errors must be finite, not negative"):
         Collective(liars, rule=rule).predict(X)
     answer = Collective(liars, rule=rule, guard=True).consult(X)
     refused = [flag for flag in answer.flags if flag.reason.startswith("malformed")]

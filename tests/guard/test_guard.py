@@ -403,7 +403,7 @@ def test_expectations_are_those_of_the_literal_version(seed):
     errors = random.exponential(size=(60, 3))
     expectations = AnswerForecaster(rows, answers[:, None], errors, Neighbourhoods(rows, 15, kernel="tricube"))
     points = np.vstack([random.normal(size=(6, 3)), 5.0 * random.normal(size=(4, 3))])
-    found = expectations.at(points)
+    found = expectations.forecast(points)
     for x, said, tolerance in zip(points, found.answers[..., 0], found.tolerance, strict=True):
         expected = literally_expected(rows, answers, errors, 15, x)
         np.testing.assert_allclose(said, expected[0], rtol=1e-4, atol=1e-4)  # but for the ridge
@@ -414,9 +414,9 @@ def test_expectations_are_those_of_the_literal_version(seed):
 def test_answers_of_linear_models_are_foretold_anywhere(seed, outputs):
     _rows, slopes, _answers, errors, expectations = judged(60, 3, seed, outputs=outputs)
     points = 3.0 * np.random.default_rng(seed + 1).normal(size=(10, 3))
-    found = expectations.at(points)
+    found = expectations.forecast(points)
     np.testing.assert_allclose(found.answers[:, 0], points @ slopes + 1.0, rtol=1e-4, atol=1e-3)
-    growth = np.sqrt(guard.relative_distance(found.spread, expectations.reach))
+    growth = np.sqrt(guard.relative_distance(found.spread, expectations.usual_distance))
     allowed = ERRORS * np.sqrt(found.errors[:, 0]) * growth
     np.testing.assert_allclose(found.tolerance[:, 0], allowed, rtol=1e-2, atol=1e-2)
     assert errors.shape == (60, 2)
@@ -424,9 +424,9 @@ def test_answers_of_linear_models_are_foretold_anywhere(seed, outputs):
 
 def test_nearly_all_of_the_agents_own_rows_are_near():
     rows, *_, expectations = judged(300, 3, 0)
-    near = expectations.at(rows).spread <= expectations.reach
+    near = expectations.forecast(rows).spread <= expectations.usual_distance
     assert near.mean() >= 0.99
-    assert not (expectations.at(rows + 30.0).spread <= expectations.reach).any()
+    assert not (expectations.forecast(rows + 30.0).spread <= expectations.usual_distance).any()
 
 
 def test_honest_answers_are_within_tolerance_and_large_lies_are_not():
@@ -438,29 +438,29 @@ def test_honest_answers_are_within_tolerance_and_large_lies_are_not():
 
     errors = 0.04 * np.ones((400, 2))
     expectations = AnswerForecaster(rows, answer(rows)[:, None], errors, Neighbourhoods(rows, 20, kernel="tricube"))
-    found = expectations.at(points)
+    found = expectations.forecast(points)
     apart = np.abs(answer(points) - found.answers[..., 0])
     assert (apart <= found.tolerance).mean() >= 0.99
-    near = found.spread <= expectations.reach
+    near = found.spread <= expectations.usual_distance
     assert (np.abs(answer(points) + 10.0 - found.answers[..., 0]) > found.tolerance)[near].all()
 
 
 def test_tolerance_grows_with_the_distance():
     _rows, *_, expectations = judged(200, 2, 3)
     direction = np.array([[1.0, 0.5]])
-    tolerance = np.array([expectations.at(s * direction).tolerance[0] for s in (10.0, 20.0, 40.0, 80.0)])
+    tolerance = np.array([expectations.forecast(s * direction).tolerance[0] for s in (10.0, 20.0, 40.0, 80.0)])
     assert (np.diff(tolerance, axis=0) > 0).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_few_rows_have_no_trend_and_a_single_one_no_opinion(n):
     rows, _slopes, answers, _errors, expectations = judged(n, 4, 0)
-    found = expectations.at(rows)
+    found = expectations.forecast(rows)
     assert expectations.trend is None
     assert np.isfinite(found.answers).all()
     if n == 1:
         assert (found.tolerance == np.inf).all()
-        assert expectations.reach == 0.0
+        assert expectations.usual_distance == 0.0
         np.testing.assert_array_equal(found.answers[..., 0], answers[:, 0])
     else:
         assert np.isfinite(found.tolerance).all()
@@ -468,7 +468,7 @@ def test_few_rows_have_no_trend_and_a_single_one_no_opinion(n):
 
 def test_sparse_rows_single_precision_and_other_units_give_the_same():
     rows, _slopes, answers, errors, expectations = judged(80, 3, 5)
-    expected = expectations.at(rows[:9] + 0.1)
+    expected = expectations.forecast(rows[:9] + 0.1)
     wide = np.hstack([rows, np.zeros((80, 20))])
     sparse = AnswerForecaster(csr_array(wide), answers, errors, Neighbourhoods(csr_array(wide), 12, kernel="tricube"))
     found = sparse.at(csr_array(np.hstack([rows[:9] + 0.1, np.zeros((9, 20))])))
@@ -478,7 +478,7 @@ def test_sparse_rows_single_precision_and_other_units_give_the_same():
         found = AnswerForecaster(rows * unit, answers, errors, near).at((rows[:9] + 0.1) * unit)
         np.testing.assert_allclose(found.answers, expected.answers, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(found.tolerance, expected.tolerance, rtol=1e-4)
-    single = judged(80, 3, 5, kind=np.float32)[-1].at(rows[:9].astype(np.float32) + np.float32(0.1))
+    single = judged(80, 3, 5, kind=np.float32)[-1].forecast(rows[:9].astype(np.float32) + np.float32(0.1))
     np.testing.assert_allclose(single.answers, expected.answers, rtol=1e-3, atol=1e-3)
 
 
@@ -487,7 +487,7 @@ def test_features_that_never_change_do_no_harm():
     constant = np.hstack([rows, np.full((80, 1), 1e6)])
     near = Neighbourhoods(constant, 12, kernel="tricube")
     found = AnswerForecaster(constant, answers, errors, near).at(constant[:9])
-    np.testing.assert_allclose(found.answers, expectations.at(rows[:9]).answers, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found.answers, expectations.forecast(rows[:9]).answers, rtol=1e-5, atol=1e-5)
 
 
 # what cannot be

@@ -25,7 +25,7 @@ from degroot.node.config import IdentityFiles
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.state import PoolingState
 from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import encode, encode_expectation
+from degroot.node.protocol.opinion import encode_forecast, encode_opinion
 from degroot.node.protocol.tensors import PROTOCOL, array, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
@@ -721,8 +721,8 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
     def Opinion(self, questions, context):  # noqa: N802
         for question in questions:
             points = array(question.points, (None, 3), "points")
-            said = self.seat.opinion(points, spread=question.spread, guard=question.guard)
-            yield encode(self.opinion_lie(said), question.id)
+            said = self.seat.give_opinion(points, distances=question.spread, guard=question.guard)
+            yield encode_opinion(self.opinion_lie(said), question.id)
 
     def Pool(self, messages, context):  # noqa: N802
         message = next(messages)
@@ -737,17 +737,17 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
 
     def _member(self, begin, messages):
         points, terms = array(begin.points, (None, 3), "points"), PoolingTerms.told(begin, self.name, self.nodes.names)
-        opinion = self.seat.opinion(points, guard=terms.guard)
-        ready = v1.Ready(model_version=opinion.version, beliefs=tensor(opinion.beliefs))
-        ready.scored.extend(v1.Model(name=name, version=version) for name, version in opinion.scored)
+        said = self.seat.give_opinion(points, guard=terms.guard)
+        opinion = said.select(terms.members)
+        ready = v1.Ready(model_version=said.version, beliefs=tensor(opinion.beliefs))
+        ready.scored.extend(v1.Model(name=name, version=version) for name, version in said.scored)
         if terms.guard:
-            ready.expectation.CopyFrom(encode_expectation(opinion.expectation))
+            ready.expectation.CopyFrom(encode_forecast(said.opinion))
         yield v1.PoolReply(ready=ready)
         held = GuardBounds.decode(next(messages).bounds, len(points), len(terms.members)) if terms.guard else None
         place, others = terms.members.index(self.name), [each for each in terms.members if each != self.name]
-        columns = [[model.name for model in opinion.scored].index(name) for name in terms.members]
-        kept = np.ones((len(points), len(columns)), bool) if held is None else held.kept
-        errors = opinion.errors[:, columns]
+        errors = opinion.measured.errors[:, 0]
+        kept = np.ones(errors.shape, bool) if held is None else held.kept
         if held is not None:
             own = np.zeros_like(errors)
             own[:, place] = held.own
@@ -872,7 +872,7 @@ def test_without_lies_the_liar_is_like_others(deceived, liar, points, way):
 
 def test_absurd_beliefs_by_solving(deceived, liar, points):
     nodes, _ = deceived
-    liar.opinion_lie = lambda told: replace(told, beliefs=told.beliefs + 1e6)
+    liar.opinion_lie = lambda told: _said(told, beliefs=told.opinion.beliefs + 1e6)
     with nodes.connect(TARGET) as asked:
         found = asked.consult(points)
     assert exclude_row(found) == {LIAR}
@@ -887,7 +887,7 @@ def test_absurd_beliefs_by_solving(deceived, liar, points):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
 def test_errors_that_are_none(deceived, liar, points, bad):
     nodes, _ = deceived
-    liar.opinion_lie = lambda told: replace(told, errors=np.full_like(told.errors, bad))
+    liar.opinion_lie = lambda told: _measured(told, errors=np.full_like(_errors(told), bad))
     with nodes.connect(TARGET) as asked:
         found = asked.consult(points)
     assert {flag.agent for flag in found.flags if flag.reason.startswith("malformed")} == {LIAR}
@@ -906,9 +906,9 @@ def test_self_praise_is_held_within_what_the_peers_measured(deceived, liar, poin
     place = [model.name for model in liar.seat.scored].index(LIAR)
 
     def praise(told):
-        errors = np.full_like(told.errors, 1e6)
-        errors[:, place] = 0.0
-        return replace(told, errors=errors)
+        errors = np.full_like(told.opinion.measured.errors, 1e6)
+        errors[:, 0, place] = 0.0
+        return _measured(told, errors=errors)
 
     liar.opinion_lie = praise
     with nodes.connect(TARGET, guard=False) as asked:
@@ -920,41 +920,53 @@ def test_self_praise_is_held_within_what_the_peers_measured(deceived, liar, poin
     assert (found < believed).all()
 
 
+def _said(told, **changes):
+    return replace(told, opinion=replace(told.opinion, **changes))
+
+
+def _measured(told, **changes):
+    return _said(told, measured=replace(told.opinion.measured, **changes))
+
+
+def _errors(told):
+    return told.opinion.measured.errors
+
+
 def _more_models(told):
-    return replace(told, errors=np.c_[told.errors, told.errors[:, :1]])
+    return _measured(told, errors=np.dstack([_errors(told), _errors(told)[..., :1]]))
 
 
 def _fewer_points(told):
-    return replace(told, beliefs=told.beliefs[1:])
+    return _said(told, beliefs=told.opinion.beliefs[1:])
 
 
 def _more_outputs(told):
-    return replace(told, beliefs=np.c_[told.beliefs, told.beliefs])
+    return _said(told, beliefs=np.c_[told.opinion.beliefs, told.opinion.beliefs])
 
 
 def _not_finite(told):
-    return replace(told, beliefs=told.beliefs * np.nan)
+    return _said(told, beliefs=told.opinion.beliefs * np.nan)
 
 
 def _beyond_numbers(told):
-    return replace(told, beliefs=told.beliefs + 1e300)
+    return _said(told, beliefs=told.opinion.beliefs + 1e300)
 
 
 def _no_models(told):
-    return replace(told, scored=(), errors=told.errors[:, :0])
+    return replace(_measured(told, errors=_errors(told)[..., :0]), scored=())
 
 
 def _itself_only(told):
-    return replace(told, scored=told.scored[-1:], errors=told.errors[:, -1:], expectation=None)
+    return replace(_said(_measured(told, errors=_errors(told)[..., -1:]), forecast=None), scored=told.scored[-1:])
 
 
 def _no_expectation(told):
-    return replace(told, expectation=None)
+    return _said(told, forecast=None)
 
 
 def _moments_for_errors(told):
     K = len(told.scored)
-    return replace(told, errors=None, moments=np.ones((len(told.beliefs), K * (K + 1) // 2)))
+    return _measured(told, moments=np.ones((len(told.opinion.beliefs), 1, K * (K + 1) // 2)))
 
 
 def _strangers(told):

@@ -1,6 +1,7 @@
 """Whatever arrives, decoders either take it or say `Malformed`: nothing else comes out, and little room is taken."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,15 +11,17 @@ from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2 as v2
 
 from degroot.answers.answer import Consensus
-from degroot.guard.forecast import AnswerForecast
+from degroot.consultation.consult import Opinion
+from degroot.guard.forecast import AnswerForecast, GuardStandards
 from degroot.node.answering.merge_batches import Replies
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.session import Session
 from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import Expectation, Opinion, beliefs_of, decode, encode
+from degroot.node.protocol.opinion import PeerOpinion, beliefs_of, decode_opinion, encode_opinion
 from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.server import model_service
+from degroot.rules.evidence import Evidence
 
 M, K, Q, D = 3, 2, 2, 4  # of all valid messages here
 NAMES = ("a", "b")
@@ -53,11 +56,12 @@ def parsed(kind, raw):
 
 def an_opinion(moments=False, guard=True):
     said = AnswerForecast(np.ones((M, K, Q)), np.ones((M, K)), np.ones((M, K)), np.ones(M))
-    known = {"moments": np.ones((M, 3))} if moments else {"errors": np.ones((M, K))}
-    expectation = Expectation(said, 1.0, np.zeros(Q), np.ones(Q)) if guard else None
-    scored = tuple(Model(name, "1") for name in NAMES)
-    near = {"spread": np.ones(M), "effective": np.ones(M)}
-    return Opinion("1", np.ones((M, Q)), scored, **known, **near, expectation=expectation)
+    errors, known = (np.empty((0, 1, K)), np.ones((M, 1, 3))) if moments else (np.ones((M, 1, K)), None)
+    measured = Evidence(errors, known, np.ones((M, 1)), np.ones((M, 1)))
+    opinion = Opinion(np.ones((M, Q)), measured)
+    if guard:
+        opinion = replace(opinion, forecast=said, standards=GuardStandards(1.0, np.zeros(Q), np.ones(Q)))
+    return PeerOpinion("1", tuple(Model(name, "1") for name in NAMES), opinion)
 
 
 def a_query():
@@ -100,8 +104,11 @@ DECODERS = {
     "array": (lambda: tensor(np.ones((M, D))), lambda message: array(message, (None, D), "points")),
     "any array": (lambda: tensor(np.ones((M, D))), lambda message: array(message, (None, None), "points")),
     "beliefs": (lambda: tensor(np.ones((M, Q))), lambda message: beliefs_of(message, M, Q)),
-    "opinion": (lambda: encode(an_opinion(), 1), lambda message: decode(message, M, Q)),
-    "moments": (lambda: encode(an_opinion(moments=True, guard=False), 1), lambda message: decode(message, M, Q)),
+    "opinion": (lambda: encode_opinion(an_opinion(), 1), lambda message: decode_opinion(message, M, Q)),
+    "moments": (
+        lambda: encode_opinion(an_opinion(moments=True, guard=False), 1),
+        lambda message: decode_opinion(message, M, Q),
+    ),
     "query": (a_query, lambda message: model_service.points_in(message, D)),
     "typed query": (typed_query, lambda message: model_service.points_in(message, D)),
     "predictions": (predictions, lambda message: model_service.predictions_in(message, M, Q)),
@@ -123,7 +130,7 @@ def check(name, result):
         assert result.dtype == np.float64
         assert np.isfinite(result).all()
     if name in ("opinion", "moments"):
-        assert result.beliefs.shape == (M, Q)
+        assert result.opinion.beliefs.shape == (M, Q)
     if name == "bounds":
         assert result.kept.shape == result.low.shape == result.high.shape == (M, K)
     if name == "begin":
@@ -293,12 +300,12 @@ def test_sizes_that_are_only_claimed_take_no_room(size, place):
 
 
 def test_many_models_that_are_only_named_take_no_room():
-    reply = encode(an_opinion(), 1)
+    reply = encode_opinion(an_opinion(), 1)
     reply.scored.extend(v1.Model(name=f"m{k}") for k in range(5000))
     reply.ClearField("errors")
     reply.moments.CopyFrom(tensor(np.ones((M, 3))))
     tracemalloc.start()
-    assert told(decode, reply, M, Q) is None
+    assert told(decode_opinion, reply, M, Q) is None
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 1 << 23

@@ -18,6 +18,7 @@ from support.consortium import Consortium
 from degroot import Agent, Collective, InvalidInput
 from degroot.answers.answer import Consensus
 from degroot.cli.output import columns
+from degroot.consultation.consult import Opinion
 from degroot.consultation.leave_one_out import ROWS
 from degroot.exceptions import DeGrootError
 from degroot.intervals import Summary
@@ -25,10 +26,11 @@ from degroot.node.intervals.bounds import calibrated as all_calibrated
 from degroot.node.intervals.schedule import serves
 from degroot.node.protocol.calibration import CalibrationSummary, Near, decode, encode
 from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import Opinion
+from degroot.node.protocol.opinion import PeerOpinion
 from degroot.node.protocol.tensors import Malformed
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records import ledger
+from degroot.rules.evidence import Evidence
 
 NOT_YET = ("Intervals must be calibrated at all nodes that answer; not yet at node", "At least 2 agents must answer")
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
@@ -352,7 +354,8 @@ def test_the_error_says_who_is_not_ready_and_why():
     models = told().models
 
     def opinion(name, calibrated):
-        return Opinion(dict(models)[name], np.zeros((3, 1)), models, np.ones((3, 2)), calibrated=calibrated)
+        opinion = Opinion(np.zeros((3, 1)), Evidence(np.ones((3, 1, 2))))
+        return PeerOpinion(dict(models)[name], models, opinion, calibrated)
 
     def ask(**calibrated):
         return all_calibrated(calibrated, {name: opinion(name, each) for name, each in calibrated.items()})

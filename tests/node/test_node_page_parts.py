@@ -185,13 +185,13 @@ def test_the_last_answers_are_kept_and_no_others(tmp_path):
 def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path):
     with pytest.raises(InvalidInput, match="must have run with a page"):
         auth.read(tmp_path)
-    token = auth.definition(tmp_path)
-    assert auth.definition(tmp_path) == auth.read(tmp_path) == token
+    token = auth.read_or_make_token(tmp_path)
+    assert auth.read_or_make_token(tmp_path) == auth.read(tmp_path) == token
     assert len(token) >= 40
     assert (tmp_path / auth.FILE).stat().st_mode & 0o777 == 0o600
     (tmp_path / auth.FILE).write_text("")
     with pytest.raises(InvalidInput, match="must hold a token"):
-        auth.definition(tmp_path)
+        auth.read_or_make_token(tmp_path)
 
 
 EXCHANGES = st.lists(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,7 +25,7 @@ from degroot.compute.tables import (
 )
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.files.source import PEERS
-from degroot.guard.forecast import AnswerForecaster
+from degroot.guard.forecast import AnswerForecaster, GuardStandards
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import Evidence, NeighbourhoodSpec
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD
@@ -109,11 +110,17 @@ class Scorer:
                 into.moments, place, transformed, self.residuals, exclude_row, into.spread, into.effective
             )
 
-    def expectations(self) -> AnswerForecaster:
+    @cached_property
+    def forecaster(self) -> AnswerForecaster:
         """What this scorer expects every model to say near its rows."""
         self.ready(STACKING_NEIGHBOURHOOD)
         answers = self.residuals + self.agent.y.reshape(len(self.errors), -1, 1)
         return AnswerForecaster(self.rows, answers, self.errors, self.near[STACKING_NEIGHBOURHOOD])
+
+    @cached_property
+    def standards(self) -> GuardStandards:
+        """What is usual at its own rows, for the guard."""
+        return GuardStandards(self.forecaster.usual_distance, *self.label_range())
 
     def label_range(self) -> tuple[Array, Array]:
         """Where its labels lie, for each output, in round numbers, so that as a rule no single label is told.

@@ -17,7 +17,7 @@ class Scoring:
 
     metric: str
     space: Any  # of agents that have none of their own
-    peers: PeerIndices | None  # (K, q) whose models each agent scores; None: everybody's
+    peers: PeerIndices | None = None  # (K, q) whose models each agent scores; None: everybody's
 
     def everybody(self, agents: Sequence[Agent]) -> tuple[Scorer, ...]:
         """All agents as scorers."""

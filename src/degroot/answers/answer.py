@@ -147,8 +147,8 @@ _AXES = {
 FIELDS = ("value", "standard_error", "weights", "beliefs", "trust", "influence")
 
 
-def asked(fields: Sequence[str] | str, known: Sequence[str]) -> list[str]:
-    """The names of fields that were asked for, one or several, if all are known."""
+def check_fields(fields: Sequence[str] | str, known: Sequence[str]) -> list[str]:
+    """The names of the asked fields, one or several, if all are known."""
     if not isinstance(fields, Iterable):
         raise InvalidInput(f"`fields` must be names of fields; got {fields!r}.")
     names = [fields] if isinstance(fields, str) else list(fields)

@@ -10,8 +10,8 @@ from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
 from degroot.consultation.leave_one_out import ROWS, chance, rehearse, sampled, sums_over_parts
-from degroot.rules.evidence import Evidence
-from degroot.rules.rules import MOMENTS, RuleSettings
+from degroot.rules.evidence import MOMENTS, Evidence
+from degroot.rules.rules import RuleSettings
 
 FEWEST = 50  # rows of each agent, if it has so many
 WORK = 640_000  # rows of each agent times K²: leaving out each of many agents takes long

@@ -23,7 +23,6 @@ from degroot.batch.task import Consult, Task
 from degroot.cluster import Ray
 from degroot.collective import Collective
 from degroot.compute.tables import told
-from degroot.consultation.local import question
 from degroot.exceptions import DeGrootError, InvalidInput
 
 CLIENT = "ray://"  # by which Ray Data cannot be reached
@@ -50,13 +49,12 @@ def on_ray(
     given = address or os.environ.get("RAY_ADDRESS", "")
     if given.startswith(CLIENT):
         raise InvalidInput(f'Files must be read on the cluster: its address must be "host:port"; got {given!r}.')
-    option, guarded = collective.option, collective.guarded
-    asked = question(option, set(fields), spread=False, guarded=guarded)
-    scorers = () if asked.reach is None else collective.scorers
+    panel = collective.panel
+    scorers = () if panel.ask(fields).neighbourhood is None else collective.scorers
     with (
         redirect_stdout(sys.stderr),  # Ray tells there of processes that ended
         Ray(address) as ray,
-        closing(ray.panel(collective.agents, scorers, option, collective.peers, guarded=guarded)) as assembly,
+        closing(ray.start(collective.agents, scorers, panel)) as assembly,
     ):
         yield Callers(assembly.with_jobs(1).consult, min(jobs or ray.cores, ray.cores))
 

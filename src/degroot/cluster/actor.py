@@ -1,4 +1,4 @@
-"""Members: agents that give opinions, and the actors in whose processes they do."""
+"""Actors: processes of Ray, each with one agent that gives opinions."""
 
 from collections.abc import Callable
 from copy import copy
@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+
 from degroot.agents.agent import Agent, Scorer
-from degroot.cluster.opinion import Opinion
-from degroot.cluster.witness import Witness
-from degroot.compute.compiled import Array
+from degroot.compute.compiled import writable_view
 from degroot.compute.tables import take, told
-from degroot.rules.evidence import Question
+from degroot.consultation.consult import Opinion, Question, give_whole_opinion
 
 VERSION = version("degroot")
 
@@ -26,41 +26,28 @@ class Actor:
 
     def __init__(self, n_jobs: int) -> None:
         self.n_jobs = n_jobs
-        self.member: Member | None = None
+        self.agent: Agent | None = None
+        self.scorer: Scorer | None = None  # None where predictions are all that is asked for
 
-    def opinion(self, source: Source, X: Any, question: Question) -> Opinion:
+    def give_opinion(self, source: Source, X: Any, question: Question) -> Opinion:
         """What its agent says of the points `X`."""
-        return self._awake(source).opinion(X, question)
-
-    def standards(self, source: Source) -> tuple[float, Array, Array] | None:
-        """What the guard holds others' opinions against; see `Witness`."""
-        witness = self._awake(source).witness
-        return None if witness is None else witness.standards()
+        if self.agent is None:
+            self.agent, scorer = source()
+            self.scorer = None if scorer is None else _with_writable_arrays(scorer)
+        return give_whole_opinion(self.agent, self.scorer, X, question, self.n_jobs)
 
     def version(self) -> str:
         """The version of this package in its process."""
         return VERSION
 
-    def _awake(self, source: Source) -> "Member":
-        if self.member is None:
-            agent, scorer = source()
-            self.member = Member(agent, None if scorer is None else Witness.of(scorer, self.n_jobs))
-        return self.member
 
-
-@dataclass(frozen=True)
-class Member:
-    """An agent, and what it has to find evidence with."""
-
-    agent: Agent
-    witness: Witness | None  # None where all that is asked is what it believes
-
-    def opinion(self, X: Any, question: Question) -> Opinion:
-        """What it says of the points `X`."""
-        told: tuple[Any, ...] = ()
-        if self.witness is not None and question.reach is not None:  # first: it knows which points are good
-            told = self.witness.testimony(X, question, question.reach)
-        return Opinion(self.agent.predict(X).reshape(X.shape[0], -1), *told)
+def _with_writable_arrays(scorer: Scorer) -> Scorer:
+    """With arrays that the kernels take, where they are: those in Ray's object store are read-only."""
+    rows, residuals, errors = (
+        writable_view(each) if isinstance(each, np.ndarray) else each
+        for each in (scorer.rows, scorer.residuals, scorer.errors)
+    )
+    return replace(scorer, rows=rows, residuals=residuals, errors=errors)
 
 
 OF_SAVED_AGENTS = ("scores", "met")  # what they know of others

@@ -9,17 +9,14 @@ from itertools import repeat
 from typing import Any
 
 from degroot.agents.agent import Agent, Scorer
-from degroot.answers.answer import FIELDS, Consensus, asked
+from degroot.answers.answer import FIELDS, Consensus, check_fields
 from degroot.cluster.actor import VERSION, Actor, Source, source_of
 from degroot.cluster.address import check_reached, check_same, refusal
 from degroot.cluster.errors import heard
-from degroot.cluster.hearing import Hearing, Standards
-from degroot.cluster.opinion import Opinion
+from degroot.compute.compiled import block_size, in_blocks
 from degroot.compute.tables import take
-from degroot.consultation.roster import scored_by_peers_indices
+from degroot.consultation.consult import Conclude, Opinion, Panel, Question, consult
 from degroot.exceptions import InvalidInput
-from degroot.rules.evidence import PeerIndices, Question
-from degroot.rules.rules import RuleSettings
 
 SAID_BYTES = 1 << 25  # of points, and of what all agents say of them, for one part
 AHEAD = 1  # parts that agents work on while the one before is concluded
@@ -27,36 +24,43 @@ AHEAD = 1  # parts that agents work on while the one before is concluded
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Agents that answer from other processes. It can itself be sent to other processes."""
+    """Agents that answer from other processes, an `Engine`. It can itself be sent to other processes."""
 
     actors: tuple[Any, ...]
     sources: tuple[Source, ...]  # what gives each actor its agent
-    names: tuple[str, ...]  # of the agents
-    outputs: int | None  # how many numbers they predict for each row; None: one, as (n,)
-    hearing: Hearing
-    judged: bool = True  # whether they can be asked for more than what they believe
+    panel: Panel
+    scored: bool  # whether they can be asked for more than predictions
+    n_jobs: int | None
 
     def consult(self, X: Any, fields: Sequence[str] | str = FIELDS) -> Consensus:
         """The collective prediction for the points `X`, with what lies behind it."""
-        return Consensus(self.names, **self.answer(X, asked(fields, FIELDS)), peers=self.hearing.peers)
+        known = consult(self, self.panel, X, check_fields(fields, FIELDS))
+        return Consensus(self.panel.names, **known, peers=self.panel.peers)
 
-    def answer(self, X: Any, names: Iterable[str]) -> dict[str, Any]:
-        """The fields in `names` for the points `X`, and flags."""
-        draft = self.hearing.blank(names, X.shape[0], len(self.actors), self.outputs or 1)
-        question = self.hearing.question(draft.fields)
-        if question.reach is not None and not self.judged:
+    def collect(self, X: Any, question: Question, conclude: Conclude) -> None:
+        """Let the actors give their opinions part by part, and take in each part while they work on the next."""
+        if question.neighbourhood is not None and not self.scored:
             raise InvalidInput("Agents must have scored each other's models for these fields; they have not.")
         for part, opinions in self._opinions(X, question):
-            self.hearing.conclude(opinions, draft.part(part))
-        return draft.told(self.names, self.outputs)
+            self._conclude(part, opinions, question, conclude)
 
     def with_jobs(self, n_jobs: int) -> "Assembly":
         """The same agents; whoever asks them uses so many threads."""
-        return replace(self, hearing=replace(self.hearing, n_jobs=n_jobs))
+        return replace(self, n_jobs=n_jobs)
 
     def close(self) -> None:
         """End the agents' processes."""
         end(self.actors)
+
+    def _conclude(self, part: slice, opinions: Sequence[Opinion], question: Question, conclude: Conclude) -> None:
+        """Hand on the opinions of a part, block by block on several threads."""
+        M, K = part.stop - part.start, len(opinions)
+
+        def block(start: int, stop: int) -> None:
+            conclude(slice(part.start + start, part.start + stop), [each.part(slice(start, stop)) for each in opinions])
+
+        floats = K * question.floats(K, self.panel.outputs or 1, self.panel.n_scored)
+        in_blocks(block, M, block_size(M, floats, self.n_jobs), self.n_jobs)
 
     def _opinions(self, X: Any, question: Question) -> Iterator[tuple[slice, list[Opinion]]]:
         """What all agents say of one part of the points after the other."""
@@ -65,14 +69,14 @@ class Assembly:
             under_way.append((part, self._ask(take(X, part), question)))
             if len(under_way) > AHEAD:
                 done, references = under_way.popleft()
-                yield done, heard(references, self.names)
+                yield done, heard(references, self.panel.names)
         for done, references in under_way:
-            yield done, heard(references, self.names)
+            yield done, heard(references, self.panel.names)
 
     def _parts(self, X: Any, question: Question) -> list[slice]:
         """Parts of X small enough to hold what all agents say of them."""
-        K, Q = len(self.actors), self.outputs or 1
-        floats = X.shape[1] + K * question.floats(K, Q, self.hearing.scored(K))
+        K, Q = len(self.actors), self.panel.outputs or 1
+        floats = X.shape[1] + K * question.floats(K, Q, self.panel.n_scored)
         step = max(64, SAID_BYTES // (8 * floats))
         return [slice(start, min(start + step, X.shape[0])) for start in range(0, X.shape[0], step)]
 
@@ -82,7 +86,7 @@ class Assembly:
 
         points = ray.put(X)
         asked = zip(self.actors, self.sources, strict=True)
-        return [actor.opinion.remote(source, points, question) for actor, source in asked]
+        return [actor.give_opinion.remote(source, points, question) for actor, source in asked]
 
 
 def end(actors: Iterable[Any]) -> None:
@@ -124,33 +128,23 @@ class Ray:
     def __repr__(self) -> str:
         return f"Ray({'' if self.address is None else repr(self.address)})"
 
-    def panel(
-        self,
-        agents: Sequence[Agent],
-        scorers: Sequence[Scorer],
-        option: RuleSettings,
-        peers: PeerIndices | None = None,
-        n_jobs: int | None = None,
-        *,
-        guarded: bool = False,
+    def start(
+        self, agents: Sequence[Agent], scorers: Sequence[Scorer], panel: Panel, n_jobs: int | None = None
     ) -> Assembly:
-        """The agents as actors. Those that are in files are opened there again, by each actor its own; see `Judge`.
+        """The agents as actors. Those that are in files are opened there again, by each actor its own; see `Scorer`.
 
-        Without scorers, agents can be asked for what they believe, and no more.
+        Without scorers, agents can be asked for predictions, and no more.
         """
         self.connect()
-        names = tuple(agent.name for agent in agents)
         pairs = zip(agents, scorers or repeat(None, len(agents)), strict=True)
         sources = tuple(source_of(agent, scorer) for agent, scorer in pairs)
         actors = self._actors(len(sources), n_jobs)
         try:
-            _check_versions(actors, names)
-            standards = _standards(actors, sources, names) if guarded else None
+            _check_versions(actors, panel.names)
         except BaseException:
             end(actors)
             raise
-        hearing = Hearing(option, scored_by_peers_indices(agents), peers, standards, n_jobs)
-        return Assembly(actors, sources, names, agents[0].outputs, hearing, bool(scorers))
+        return Assembly(actors, sources, panel, bool(scorers), n_jobs)
 
     def connect(self) -> None:
         """Join the cluster, or start a Ray on this machine, unless that has been done.
@@ -243,8 +237,3 @@ def _check_versions(actors: Sequence[Any], names: Sequence[str]) -> None:
     for name, other in zip(names, heard([actor.version.remote() for actor in actors], names), strict=True):
         if other != VERSION:
             raise InvalidInput(f"The cluster must have version {VERSION} of degroot; {name!r} runs with {other}.")
-
-
-def _standards(actors: Sequence[Any], sources: Sequence[Source], names: Sequence[str]) -> Standards:
-    asked = [actor.standards.remote(source) for actor, source in zip(actors, sources, strict=True)]
-    return Standards.of(heard(asked, names))

@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 Number = TypeVar("Number", bound=np.generic)
 
+KERNEL_LAYOUT = ["C", "A", "W"]  # the one memory layout for which the kernels are compiled
+
 _BLOCK_BYTES = 1 << 20  # what a thread takes at least: enough to forget the cost of handing it over
 
 _HELD_BYTES = 1 << 24  # what a thread holds at once
@@ -41,7 +43,7 @@ def threads() -> int:
 
 def as_kernel_array(array: ArrayLike, dtype: type = np.float64) -> Array:
     """`array` in the one memory layout for which the kernels are compiled, copied where it has another."""
-    return np.require(array, dtype, ["C", "A", "W"])
+    return np.require(array, dtype, KERNEL_LAYOUT)
 
 
 def writable_view(array: NDArray[Number]) -> NDArray[Number]:

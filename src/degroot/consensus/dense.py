@@ -63,6 +63,14 @@ def _from_another_end(trust: Array) -> Array:
 
 
 @compiled
+def stationary_weights(trust: Array) -> Array:
+    """As `solve`, for trust (M, K, K) in one block of memory, on one thread."""
+    weights = np.empty(trust.shape[:2])
+    _solve(trust, weights)
+    return weights
+
+
+@compiled
 def _solve(trust: Array, weights: Array) -> None:
     r"""Elimination and back substitution.
 

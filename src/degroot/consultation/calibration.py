@@ -10,11 +10,12 @@ from degroot.agents.agent import Agent, Scorer, neighbourhood_size
 from degroot.compute.compiled import Array, in_blocks
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
+from degroot.consultation.consult import LocalEngine
 from degroot.consultation.leave_one_out import rehearse, sampled
 from degroot.intervals import Summary, class_scores, half_width, local_error, prediction_sets, score, summary, threshold
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.rules.evidence import Evidence
-from degroot.rules.rules import MOMENTS, STACKING_NEIGHBOURHOOD, RuleSettings
+from degroot.rules.evidence import MOMENTS, Evidence
+from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,13 @@ class Calibration:
 
         in_blocks(block, M, 1024, n_jobs)
         return local_error(found, spread, effective, self.overall)
+
+    def half_width_at(self, X: Any, engine: LocalEngine, coverage: float) -> Array:
+        """How far intervals of that coverage reach to either side of the points `X`, (M,) or (M, Q)."""
+        width = np.empty((X.shape[0], len(self.overall)))
+        for part in engine.chunks(X):
+            width[part] = self.half_width(engine.transform(take(X, part)), coverage, engine.n_jobs)
+        return width[:, 0] if engine.agents[0].outputs is None else width
 
     def half_width(self, transformed: Sequence[Any], coverage: float, n_jobs: int | None) -> Array:
         """How far intervals of that coverage reach to either side at points that each agent has transformed, (M, Q)."""

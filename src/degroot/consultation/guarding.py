@@ -2,19 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.agent import Scorer
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array
+from degroot.exceptions import InvalidInput
 from degroot.guard.bounds import Bounds, bounds, capped, within
 from degroot.guard.checks import Mask, consistent, objections, plausible, relative_distance, remaining, verified
-from degroot.guard.forecast import AnswerForecast, AnswerForecaster
+from degroot.guard.forecast import AnswerForecast, GuardStandards
 from degroot.guard.validity import malformed
-from degroot.rules.evidence import Evidence, with_errors
+from degroot.rules.evidence import Evidence, scored_by_peers, with_errors
 
 Codes = NDArray[np.uint8]  # (M, K) sums of the numbers below
 
@@ -38,9 +37,9 @@ class Verdict:
     far: Array  # (M, K) the stretch of each agent
     bounds: Bounds  # of what may be said of every model
 
-    def applied(self, evidence: Evidence) -> Evidence:
-        """Evidence that liars cannot bend far."""
-        evidence = without_opinions(evidence, self.wrong)
+    def apply(self, evidence: Evidence, peers_score: Sequence[int] = ()) -> Evidence:
+        """Evidence that liars cannot bend far. For the agents `peers_score` the peers' scores of their models count."""
+        evidence = scored_by_peers(without_opinions(evidence, self.wrong), peers_score)
         places = np.arange(evidence.errors.shape[1])
         evidence = with_errors(evidence, within(evidence.errors, self.bounds, places))
         if evidence.spread is None:
@@ -80,29 +79,24 @@ class GuardInputs:
         return Verdict(kept, np.asarray(codes, np.uint8), wrong, far, found)
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
-    """What K agents have at hand to check each other with."""
+def examine(
+    forecasts: Sequence[AnswerForecast | None],
+    standards: Sequence[GuardStandards | None],
+    beliefs: Array,
+    wrong: Mask | bool = False,
+) -> Verdict:
+    """What is to be believed of K agents' beliefs (M, K, Q), given what they forecast of each other.
 
-    expectations: tuple[AnswerForecaster, ...]
-    low: Array  # (K, Q) the least label of each agent, and
-    high: Array  # (K, Q) the largest
-
-    @classmethod
-    def prepare(cls, scorers: Sequence[Scorer]) -> "Checks":
-        """Let every scorer learn what to expect of the models."""
-        ranges = [scorer.label_range() for scorer in scorers]
-        low, high = (np.array([each[end] for each in ranges]) for end in (0, 1))
-        return cls(tuple(scorer.expectations() for scorer in scorers), low, high)
-
-    def examine(self, transformed: Sequence[Any], evidence: Evidence, beliefs: Array) -> Verdict:
-        """What is to be believed of evidence and beliefs (M, K, Q) at points, as each agent has `transformed` them."""
-        said = [each.at(points) for each, points in zip(self.expectations, transformed, strict=True)]
-        grounds = GuardInputs(said, [each.reach for each in self.expectations], self.low, self.high)
-        return grounds.verdict(beliefs, malformed(evidence))
+    `wrong`: whose opinions, (M, K), are known to be malformed.
+    """
+    said, usual = [each for each in forecasts if each is not None], [each for each in standards if each is not None]
+    if not len(said) == len(usual) == beliefs.shape[1]:
+        raise InvalidInput("Under a guard every agent must forecast the others' answers; some did not.")
+    low, high = (np.array([getattr(each, end) for each in usual]) for end in ("low", "high"))
+    return GuardInputs(said, [each.distance for each in usual], low, high).verdict(beliefs, wrong)
 
 
-def flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:
+def list_flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:
     """What there is to say of each agent, and at which points."""
     for place, some in enumerate(np.bitwise_or.reduce(codes, axis=0).tolist()):
         for code, reason in REASONS.items():

@@ -1,4 +1,4 @@
-"""Rehearsals: an agent puts its own rows to the collective, each left out of its own neighbourhood.
+"""Leave-one-out: an agent puts its own rows to the collective, each left out of its own neighbourhood.
 
 What comes out stays with the agent: only sums or quantiles of it are pooled.
 """
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import Array, block_size, in_blocks
 from degroot.compute.tables import take
-from degroot.consultation.opinion import gather
+from degroot.consultation.consult import INVALID, MalformedOpinions, Question, give_opinion
 from degroot.consultation.roster import scored_by_peers_indices
 from degroot.exceptions import InvalidInput
-from degroot.rules.evidence import Evidence, NeighbourhoodSpec, scored_by_peers
+from degroot.guard.validity import malformed
+from degroot.rules.evidence import Evidence, NeighbourhoodSpec, scored_by_peers, stack_evidence
 
 ROWS = 2000  # of each agent, at most: a sample of them settles what they are asked for
 SEED = 0
@@ -50,19 +51,43 @@ def rehearse(
     X, K = take(agents[place].X, rows), len(agents)
     residuals = scorers[place].residuals[rows].transpose(0, 2, 1)
     transformed = [_transform(scorer, X, agents[place]) for scorer in scorers]
-    alone = scored_by_peers_indices(agents)
-    members = np.array([k for k in range(K) if k != place or k not in alone])
+    peers_score = scored_by_peers_indices(agents)
+    question, nothing = Question(reach, moments, distances=True), np.empty((len(rows), 0))
+    check = any(type(scorer) is not Scorer for scorer in scorers)  # what a plain one measures comes from rows
 
     def block(start: int, stop: int) -> None:
-        points = [each[start:stop] for each in transformed]
-        evidence = gather(scorers, points, reach, moments=moments, spread=True, own=(place, rows[start:stop]))
-        evidence = scored_by_peers(evidence, alone)
-        if len(members) < K:
-            evidence = evidence.among(np.arange(stop - start), members)
-        heard(slice(start, stop), evidence, residuals[start:stop, members])
+        part = slice(start, stop)
+        opinions = (
+            give_opinion(scorer, points[part], nothing[part], question, rows[part] if k == place else None)
+            for k, (scorer, points) in enumerate(zip(scorers, transformed, strict=True))
+        )
+        measured = [each.measured for each in opinions if each.measured is not None]
+        try:
+            evidence, members = gather_left_out(measured, place, peers_score, check=check)
+        except MalformedOpinions as error:
+            raise agents[error.agents[0]].error(INVALID) from error
+        heard(part, evidence, residuals[part][:, members])
 
     held = K * (K * (K + 1) // 2 if moments else K)
     in_blocks(block, len(rows), block_size(len(rows), held, n_jobs), n_jobs)
+
+
+def gather_left_out(
+    measured: Sequence[Evidence], place: int, peers_score: Sequence[int], *, check: bool = True
+) -> tuple[Evidence, NDArray[np.intp]]:
+    """What all agents measured near rows of the agent at `place`, and who takes part, in one place for all routes.
+
+    The agent itself has left each row out. If peers score its model, there is no honest prediction of its own for these
+    rows: its model takes no part. `check`: whether opinions may be malformed.
+    """
+    evidence, K = stack_evidence(measured), len(measured)
+    if check and (wrong := malformed(evidence).any(axis=0)).any():
+        raise MalformedOpinions(np.flatnonzero(wrong).tolist())
+    evidence = scored_by_peers(evidence, peers_score)
+    members = np.array([k for k in range(K) if k != place or k not in peers_score])
+    if len(members) < K:
+        evidence = evidence.among(np.arange(evidence.errors.shape[0]), members)
+    return evidence, members
 
 
 def _transform(scorer: Scorer, X: Any, owner: Agent) -> Any:

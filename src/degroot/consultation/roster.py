@@ -1,14 +1,88 @@
-"""Members: agents that can answer together."""
+"""The roster of a collective: agents that can answer together, and their scores of each other's models."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from degroot.agents.agent import Agent
+from degroot.agents.agent import Agent, Scorer
+from degroot.agents.scoring import Scoring
 from degroot.answers.display import one_line
 from degroot.compute.tables import same_columns
+from degroot.consensus.sparse.sample_peers import sample_peers
 from degroot.exceptions import InvalidInput
 
 SHOWN = 8  # names in a message
+
+
+class Roster:
+    """Agents that answer together. It does not change: `join`, `leave` and `replace` give another one.
+
+    Attributes
+    ----------
+    agents, names : in order
+    peers : (K, q), with a degree
+        Whose models each agent scores; None: everybody's.
+    feature_names, n_features, outputs, classes
+        What all of them have in common.
+    """
+
+    def __init__(self, agents: tuple[Agent, ...], scoring: Scoring, degree: int | None, drawn: int | None) -> None:
+        check_peers(agents)
+        self.agents, self.names, self.degree = agents, tuple(agent.name for agent in agents), degree
+        self.peers = None if drawn is None else sample_peers(len(agents), drawn)
+        self.feature_names, classes = feature_names(agents), agents[0].classes
+        self.n_features, self.outputs = agents[0].n_features, agents[0].outputs
+        self.classes = () if classes is None else tuple(repr(each) for each in classes.tolist())
+        self._scoring = replace(scoring, peers=self.peers)
+
+    @classmethod
+    def of(cls, agents: Iterable[Agent], scoring: Scoring, degree: int | None) -> "Roster":
+        """These agents, if they can answer together."""
+        return cls(check_compatible(agents), scoring, degree, degree)
+
+    @cached_property
+    def scorers(self) -> tuple[Scorer, ...]:
+        """Each agent's scores of the models; made when they are first needed."""
+        return self._scoring.everybody(self.agents)
+
+    def replace(self, agent: Agent) -> "Roster":
+        """Another agent of the same name; only what it changes is scored anew."""
+        place = self._place(an_agent(agent).name)
+        changed = self._with([*self.agents[:place], agent, *self.agents[place + 1 :]])
+        if self._has_scores:
+            changed.scorers = changed._scoring.replaced(self.scorers, place, changed.agents)
+        return changed
+
+    def join(self, agent: Agent) -> "Roster":
+        """One more agent. With a degree, who scores whom is drawn anew."""
+        changed = self._with([*self.agents, agent])
+        if self._has_scores and self.degree is None:
+            changed.scorers = changed._scoring.joined(self.scorers, changed.agents)
+        return changed
+
+    def leave(self, name: str) -> "Roster":
+        """One agent less. With a degree, who scores whom is drawn anew."""
+        place = self._place(name)
+        changed = self._with([*self.agents[:place], *self.agents[place + 1 :]])
+        if self._has_scores and self.degree is None:
+            changed.scorers = changed._scoring.left(self.scorers, place)
+        return changed
+
+    @property
+    def _has_scores(self) -> bool:
+        return "scorers" in vars(self)
+
+    def _with(self, agents: Sequence[Agent]) -> "Roster":
+        """Once so many have left that there are fewer agents than the degree, everybody scores everybody."""
+        compatible = check_compatible(agents)
+        drawn = None if self.degree is None else min(self.degree, len(compatible))
+        return Roster(compatible, self._scoring, self.degree, drawn)
+
+    def _place(self, name: str) -> int:
+        if name not in self.names:
+            raise InvalidInput(f"An agent's name must be one of {listed(map(repr, self.names))}; got {name!r}.")
+        return self.names.index(name)
 
 
 def check_compatible(agents: Iterable[Agent]) -> tuple[Agent, ...]:
@@ -71,7 +145,7 @@ def scored_by_peers_indices(agents: Iterable[Agent]) -> tuple[int, ...]:
     return tuple(place for place, agent in enumerate(agents) if agent.scored_by_peers)
 
 
-def roster(agents: Sequence[Agent]) -> tuple[tuple[str, ...], ...]:
+def tabulate(agents: Sequence[Agent]) -> tuple[tuple[str, ...], ...]:
     """A table of the agents, or of the first of many."""
     lines = (
         (one_line(agent.name), type(agent.model).__name__, f"{agent.n_rows:,}", agent.own) for agent in agents[:SHOWN]

@@ -9,8 +9,8 @@ from degroot.answers.choice import Choice
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
 from degroot.consultation.leave_one_out import chance, rehearse, sampled, sums_over_parts
-from degroot.rules.evidence import Evidence, NeighbourhoodSpec
-from degroot.rules.rules import MOMENTS, PAPER_NEIGHBOURHOOD, STACKING_NEIGHBOURHOOD, RuleSettings
+from degroot.rules.evidence import MOMENTS, PAPER_NEIGHBOURHOOD, Evidence, NeighbourhoodSpec
+from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
 from degroot.stacking.local import RIDGE
 
 WIDE = NeighbourhoodSpec(0.2, "tricube", least=40, most=2000)

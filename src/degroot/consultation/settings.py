@@ -11,6 +11,7 @@ from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.rules.rules import FOR_SAMPLES
 
 AUTO = "auto"  # the rule that is chosen
+LOCAL, RAY = "local", "ray"  # engines
 
 
 def check_settings(neighbours: Any, metric: str, kernel: Any, n_jobs: Any = None) -> None:

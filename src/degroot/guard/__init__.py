@@ -1,6 +1,8 @@
 """A guard against faulty or adversarial members."""
 
 from degroot.guard.checks import (
+    FARTHEST,
+    MARGIN,
     consistent,
     objections,
     plausible,
@@ -10,4 +12,14 @@ from degroot.guard.checks import (
     verified,
 )
 
-__all__ = ["consistent", "objections", "plausible", "relative_distance", "remaining", "tolerated_liars", "verified"]
+__all__ = [
+    "FARTHEST",
+    "MARGIN",
+    "consistent",
+    "objections",
+    "plausible",
+    "relative_distance",
+    "remaining",
+    "tolerated_liars",
+    "verified",
+]

@@ -1,7 +1,7 @@
 """Expectations: what an agent can tell of every model's answer at a point, from the answers on its own rows."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,24 @@ class AnswerForecast:
     tolerance: Array  # (M, K) how far from that they may be
     errors: Array  # (M, K) mean squared error of every model near the point
     spread: Array  # (M,) mean squared distance to the neighbours
+
+    def part(self, points: slice) -> "AnswerForecast":
+        """The same for some of the points."""
+        return AnswerForecast(self.answers[points], self.tolerance[points], self.errors[points], self.spread[points])
+
+    def select_models(self, columns: NDArray[np.intp]) -> "AnswerForecast":
+        """The same of some of the models, in another order."""
+        return AnswerForecast(
+            self.answers[:, columns], self.tolerance[:, columns], self.errors[:, columns], self.spread
+        )
+
+
+class GuardStandards(NamedTuple):
+    """What is usual at one agent's own rows."""
+
+    distance: float  # mean squared distance to the neighbours that 99 % of its rows do not exceed
+    low: Array  # (Q,) where its labels begin, in round numbers, and
+    high: Array  # (Q,) end
 
 
 class AnswerForecaster:
@@ -64,7 +82,7 @@ class AnswerForecaster:
 
     Attributes
     ----------
-    reach : float
+    usual_distance : float
         The spread that 99 % of its own rows do not exceed, each left out. Of a single row, 0.
 
     Examples
@@ -72,7 +90,7 @@ class AnswerForecaster:
     >>> rows = np.arange(30.0)[:, None]
     >>> answers = np.stack([2.0 * rows, rows > 14], axis=-1)
     >>> expectations = Expectations(rows, answers, np.full((30, 2), 0.01), Neighbourhoods(rows, 10, kernel="tricube"))
-    >>> expected = expectations.at(np.array([[5.3], [14.5]]))
+    >>> expected = forecaster.forecast(np.array([[5.3], [14.5]]))
     >>> expected.answers[..., 0].round(2)
     array([[10.6,  0. ],
            [29. ,  0.5]])
@@ -94,11 +112,11 @@ class AnswerForecaster:
         misses = [self._summed(each - said) for each, said in zip(own, np.split(told, len(own), axis=1), strict=True)]
         rounding = EPS * self._summed(flat).mean(axis=0)
         self.overall = np.array([miss.mean(axis=0) + rounding for miss in misses])
-        self.reach = 0.0 if self.alone else float(np.quantile(spread, USUAL))
+        self.usual_distance = 0.0 if self.alone else float(np.quantile(spread, USUAL))
         parts = [errors, *(part for pair in zip(left, misses, strict=True) for part in pair)]
         self.columns = as_kernel_array(np.hstack(parts))
 
-    def at(self, transformed: Any) -> AnswerForecast:
+    def forecast(self, transformed: Any) -> AnswerForecast:
         """What to expect at points (M, d), on one thread."""
         (Q, K), M = self.shape, transformed.shape[0]
         means, spread = np.empty((M, 1, self.columns.shape[1])), np.empty((M, 1))
@@ -109,7 +127,7 @@ class AnswerForecaster:
         if self.alone:
             said.tolerance[:] = np.inf
         else:
-            said.tolerance[:] = np.sqrt(relative_distance(said.spread, self.reach)[:, None] * said.tolerance)
+            said.tolerance[:] = np.sqrt(relative_distance(said.spread, self.usual_distance)[:, None] * said.tolerance)
         return said
 
     def _left_out(self, rows: Any, values: Array) -> tuple[Array, Array]:

@@ -8,7 +8,8 @@ called again.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from degroot.compute.compiled import Array, as_kernel_array, over_points
+from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
+from degroot.compute.sums import row_sum
 from degroot.consensus.dense import checked, together
 from degroot.exceptions import InvalidInput
 from degroot.jackknife.elimination import delete_each
@@ -106,11 +107,21 @@ def standard_error(without: ArrayLike) -> Array:
     >>> standard_error([[1, 2, 3], [2, 2, 2]])
     array([1.15470054, 0.        ])
     """
-    values = np.asarray(without, float)
-    K = values.shape[-1]
-    if K == 1:
-        return np.full(values.shape[:-1], np.nan)
-    error: Array = np.sqrt((K - 1) / K * np.square(values - values.mean(-1, keepdims=True)).sum(-1))
+    values = as_kernel_array(without)
+    return jackknife_error(values.reshape(-1, values.shape[-1])).reshape(values.shape[:-1])
+
+
+@compiled
+def jackknife_error(without: Array) -> Array:
+    """As `standard_error`, for values (M, K) in one block of memory."""
+    M, K = without.shape
+    error = np.empty(M)
+    for m in range(M):
+        mean = row_sum(without, m, K) / K
+        total = 0.0
+        for i in range(K):
+            total += (without[m, i] - mean) ** 2
+        error[m] = np.sqrt((K - 1) / K * total) if K > 1 else np.nan
     return error
 
 

@@ -26,13 +26,13 @@ def delete_each(trust: Array, beliefs: Array, values: Array, weights: Array) -> 
     holds no points, none are kept.
     """
     if trust.shape[1] <= MANY:
-        _delete_few(trust, beliefs, values, weights)
+        delete_few(trust, beliefs, values, weights)
     else:
-        _delete_many(trust, beliefs, values, weights)
+        delete_many(trust, beliefs, values, weights)
 
 
 @compiled
-def _delete_few(trust: Array, beliefs: Array, values: Array, weights: Array) -> None:
+def delete_few(trust: Array, beliefs: Array, values: Array, weights: Array) -> None:
     """Every one by elimination."""
     M, K = trust.shape[0], trust.shape[1]
     n = (K + 3) // 4 * 4  # with agents whom nobody trusts
@@ -52,8 +52,8 @@ def _delete_few(trust: Array, beliefs: Array, values: Array, weights: Array) -> 
 
 
 @compiled
-def _delete_many(trust: Array, beliefs: Array, values: Array, weights: Array) -> None:
-    """As `_delete_few`, with an elimination only for those whom `perturbation` cannot vouch for."""
+def delete_many(trust: Array, beliefs: Array, values: Array, weights: Array) -> None:
+    """As `delete_few`, with an elimination only for those whom `perturbation` cannot vouch for."""
     M, K = trust.shape[0], trust.shape[1]
     n = (K + 7) // 8 * 8
     flows, totals, rests, lanes = vectors(n * n // 8), np.empty(K), np.empty(K), np.empty(8, np.int64)

@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 from grpc import StatusCode
 
-from degroot.answers.answer import FIELDS, Consensus, asked
+from degroot.answers.answer import FIELDS, Consensus, check_fields
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
@@ -122,7 +122,7 @@ class RemoteCollective(Collective):
         rehearsed, which they do by themselves.
         """
         check_coverage(coverage, self._terms["way"])
-        names = [name for name in asked(fields, FIELDS) if not self._hidden(name, fields)]
+        names = [name for name in check_fields(fields, FIELDS) if not self._hidden(name, fields)]
         X = as_table(X)
         points = np.asarray(to_numbers(X), np.float64)
         expected = self._described.n_features

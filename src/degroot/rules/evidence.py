@@ -1,6 +1,6 @@
 """Evidence: what the agents found on their own rows near each of M points. Rules turn it into weights."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array, writable_view
 from degroot.stacking.local import Pool, coverage
-from degroot.trust import inverse_error_weights
+from degroot.trust import trust_from_errors
 
 PeerIndices: TypeAlias = NDArray[np.intp]  # (K, q) row i, ascending: the models that agent i scores
 
@@ -25,21 +25,10 @@ class NeighbourhoodSpec:
     most: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What agents are to say of points."""
+NOTHING, ERRORS, MOMENTS = "nothing", "errors", "moments"  # what a rule uses of the evidence
 
-    reach: NeighbourhoodSpec | None  # how far to look; None: they say what they believe, no more
-    moments: bool = False  # whether second moments are needed
-    spread: bool = False  # whether to tell how near the rows are
-    expected: bool = False  # whether to tell what to expect of others, for the guard
-
-    def floats(self, K: int, Q: int, models: int) -> int:
-        """How many numbers each of K agents says of a point: Q beliefs, and what it found, of so many models."""
-        if self.reach is None:
-            return Q
-        found = K * (K + 1) // 2 if self.moments else models
-        return Q + found + (K * (Q + 4) if self.expected else 0)
+# the paper's 1 %; its two rows say little of models that err at random
+PAPER_NEIGHBOURHOOD = NeighbourhoodSpec(0.01, "uniform", least=6)
 
 
 @dataclass(frozen=True)
@@ -75,7 +64,7 @@ class Evidence:
     @cached_property
     def trust(self) -> Array:
         """(M, K, K) row i: agent i's trust in every model."""
-        return inverse_error_weights(self.errors)
+        return trust_from_errors(self.errors)
 
     def part(self, points: slice) -> "Evidence":
         """The same arrays, for some of the points."""
@@ -101,6 +90,15 @@ class Evidence:
         errors = np.ascontiguousarray(self.moments[:, :, diagonal(self.errors.shape[-1])])
         return replace(self, errors=errors)
 
+    def select_models(self, columns: NDArray[np.intp]) -> "Evidence":
+        """The same of some of the models, in another order."""
+        moments = None
+        if self.moments is not None:
+            low = np.tril_indices(len(columns))
+            row, column = np.maximum(columns[low[0]], columns[low[1]]), np.minimum(columns[low[0]], columns[low[1]])
+            moments = self.moments[:, :, row * (row + 1) // 2 + column]
+        return replace(self, errors=np.ascontiguousarray(self.errors[:, :, columns]), moments=moments)
+
     def among(self, points: NDArray[np.intp], members: NDArray[np.intp]) -> "Evidence":
         """What some of the agents say of each other near some of the points."""
         place = np.ix_(points, members)
@@ -111,6 +109,16 @@ class Evidence:
             None if self.spread is None else self.spread[place],
             None if self.effective is None else self.effective[place],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How evidence becomes weights."""
+
+    weights: Callable[[Evidence], Array]
+    values_without: Callable[[Evidence, Array], Array]  # also from the beliefs (M, K)
+    uses: str = ERRORS  # of the evidence: NOTHING, ERRORS or MOMENTS
+    reach: NeighbourhoodSpec = PAPER_NEIGHBOURHOOD  # where nothing else is asked for
 
 
 def scored_by_peers(evidence: Evidence, places: Sequence[int]) -> Evidence:
@@ -154,8 +162,8 @@ def unknown(M: int, K: int) -> Evidence:
     return Evidence(np.broadcast_to(1.0, (M, K, K)))
 
 
-def together(found: Sequence[Evidence], peers: PeerIndices | None = None) -> Evidence:
-    """What agents have found, each in a slot of its own, side by side."""
+def stack_evidence(found: Sequence[Evidence], peers: PeerIndices | None = None) -> Evidence:
+    """What agents have measured, each in a slot of its own, side by side."""
     moments, spread, effective = (
         _beside([getattr(each, name) for each in found]) for name in ("moments", "spread", "effective")
     )
@@ -168,7 +176,7 @@ def _beside(parts: Sequence[Array | None]) -> Array | None:
     return np.concatenate(known, axis=1) if known else None
 
 
-def pooled(found: Iterable[Evidence], K: int) -> Evidence | None:
+def pool_moments(found: Iterable[Evidence], K: int) -> Evidence | None:
     """The pooled moments alone of K agents, which come one by one; None unless somebody has rows at every point."""
     pool = None
     for each in found:

@@ -11,32 +11,13 @@ from numpy.typing import NDArray
 
 from degroot import stacking
 from degroot.compute.compiled import Array
-from degroot.consensus import dense
-from degroot.consensus.sparse import weights as sparse
-from degroot.jackknife import delete_one
-from degroot.jackknife import sparse as sparse_jackknife
-from degroot.rules.evidence import Evidence, NeighbourhoodSpec
+from degroot.rules.degroot import delete_each_agent, weigh_by_trust
+from degroot.rules.evidence import MOMENTS, NOTHING, Evidence, NeighbourhoodSpec, Rule
 from degroot.trust import inverse_error_weights
 
-NOTHING, ERRORS, MOMENTS = "nothing", "errors", "moments"
-
-PAPER_NEIGHBOURHOOD = NeighbourhoodSpec(
-    0.01, "uniform", least=6
-)  # the paper's 1 %; its two rows say little of models that err at random
 FOR_SAMPLES = ("degroot", "average")  # rules for agents that have scored some of the models only
-STACKING_NEIGHBOURHOOD = NeighbourhoodSpec(
-    0.05, "tricube", least=20, most=500
-)  # second moments need more rows than errors do
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """How evidence becomes weights."""
-
-    weights: Callable[[Evidence], Array]
-    values_without: Callable[[Evidence, Array], Array]  # also from the beliefs (M, K)
-    uses: str = ERRORS  # of the evidence: NOTHING, ERRORS or MOMENTS
-    reach: NeighbourhoodSpec = PAPER_NEIGHBOURHOOD  # where nothing else is asked for
+# second moments need more rows than errors do
+STACKING_NEIGHBOURHOOD = NeighbourhoodSpec(0.05, "tricube", least=20, most=500)
 
 
 def leaving_out(K: int, value_of: Callable[[NDArray[np.intp]], Array]) -> Array:
@@ -98,20 +79,8 @@ def _stacking(ridge: float) -> Rule:
     )
 
 
-def _agreed(evidence: Evidence) -> Array:
-    if evidence.peers is None:
-        return dense.solve(evidence.trust)
-    return sparse.solve(evidence.trust, evidence.peers)
-
-
-def _agreed_without(evidence: Evidence, beliefs: Array) -> Array:
-    if evidence.peers is None:
-        return delete_one.solve_without(evidence.trust, beliefs)
-    return sparse_jackknife.solve_without(evidence.trust, evidence.peers, beliefs)
-
-
 RULES = {
-    "degroot": Rule(_agreed, _agreed_without),  # the paper's: stationary weights of the trust matrix
+    "degroot": Rule(weigh_by_trust, delete_each_agent),  # the paper's: stationary weights of the trust matrix
     "average": Rule(lambda evidence: _average(evidence.errors), _averages_without, NOTHING),  # M-avg: all models alike
     "trust-average": _by(_trust_average),  # tau-avg: the mean of the agents' trust, which is one round of pooling
     "error-average": _by(_error_average),  # MSE-avg: in inverse proportion to the mean of the agents' errors

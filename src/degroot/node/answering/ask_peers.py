@@ -7,21 +7,22 @@ from functools import partial
 from itertools import count
 
 from degroot.compute.compiled import Array
+from degroot.consultation.consult import FEW_POINTS, INVALID, MalformedOpinions, Opinion
 from degroot.exceptions import InvalidInput
-from degroot.node.answering.solve import Impossible, NodeAnswer, solve
+from degroot.node.answering.solve import NodeAnswer, solve
 from degroot.node.errors import BadReply, PeerError
 from degroot.node.intervals.bounds import bounded, calibrated
 from degroot.node.peers.link import Link, kind_of
 from degroot.node.peers.peers import Peers
 from degroot.node.peers.quorum import Membership
-from degroot.node.protocol.opinion import Opinion, decode
+from degroot.node.protocol.opinion import PeerOpinion, decode_opinion
 from degroot.node.protocol.tensors import PROTOCOL, Malformed, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.scoring.scored_agent import FEW, ScoredAgent
+from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread
-from degroot.rules.rules import MOMENTS
+from degroot.rules.evidence import MOMENTS
 
-IMPOSSIBLE = "its opinion is none that rows could give"
+IMPOSSIBLE = INVALID.rstrip(".")
 _numbers = count(1)
 
 
@@ -45,9 +46,9 @@ async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
         who.check(circle.configuration.needed)
         work = partial(_solved, circle.scores.seat, asked, roster, who, opinions, aside)
         try:
-            return await run_in_thread(len(asked.points) <= FEW, work)
-        except Impossible as error:
-            for name in error.names:
+            return await run_in_thread(len(asked.points) <= FEW_POINTS, work)
+        except MalformedOpinions as error:
+            for name in [who.members[place] for place in error.agents]:
                 missing[name] = IMPOSSIBLE
                 del opinions[name]
 
@@ -57,7 +58,7 @@ def _solved(
     asked: NodeQuestion,
     roster: Sequence[str],
     who: Membership,
-    opinions: dict[str, Opinion],
+    opinions: dict[str, PeerOpinion],
     aside: Sequence[str],
 ) -> NodeAnswer:
     """The answer of those who take part, with intervals if they are asked for."""
@@ -78,7 +79,7 @@ def asking(points: Array, **wanted: bool) -> v1.Question:
     return v1.Question(protocol=PROTOCOL, id=next(_numbers), points=tensor(points), **wanted)
 
 
-async def _gathered(circle: Peers, asked: NodeQuestion, missing: dict[str, str]) -> dict[str, Opinion]:
+async def _gathered(circle: Peers, asked: NodeQuestion, missing: dict[str, str]) -> dict[str, PeerOpinion]:
     """Everybody's opinion; who has none that can be used becomes `missing`."""
     wanted = {"spread": circle.spread, "guard": asked.guard, "interval": asked.coverage is not None}
     seat, question = circle.scores.seat, asking(asked.points, **wanted)
@@ -93,26 +94,34 @@ async def _gathered(circle: Peers, asked: NodeQuestion, missing: dict[str, str])
         for task in waiting:
             task.cancel()
     for link, reply in zip(links, replies, strict=True):
-        if isinstance(reply, Opinion):
+        if isinstance(reply, PeerOpinion):
             opinions[link.name] = reply
         else:
             missing[link.name] = reply.reason
     return opinions
 
 
-async def heard(link: Link, question: v1.Question, rows: int, seat: ScoredAgent) -> Opinion | PeerError:
+async def heard(link: Link, question: v1.Question, rows: int, seat: ScoredAgent) -> PeerOpinion | PeerError:
     """What a peer says, or why it says nothing that can be used."""
     try:
         reply = await link.opinion(question)
-        opinion = decode(reply, rows, seat.outputs, classes=seat.agent.classes is not None)
+        told = decode_opinion(reply, rows, seat.outputs, classes=seat.agent.classes is not None)
     except PeerError as error:
         return error
     except Malformed as error:
         return BadReply(link.name, f"its opinion makes no sense: {error}")
-    wanted = ["moments" if seat.option.definition.uses == MOMENTS else "errors"]
-    wanted += [*(["spread", "effective"] if question.spread else []), *(["expectation"] if question.guard else [])]
-    lacking = [name for name in wanted if getattr(opinion, name) is None]
-    return BadReply(link.name, f"its opinion lacks {', '.join(lacking)}") if lacking else opinion
+    lacking = _find_lacking(told.opinion, question, seat)
+    return BadReply(link.name, f"its opinion lacks {', '.join(lacking)}") if lacking else told
+
+
+def _find_lacking(opinion: Opinion, question: v1.Question, seat: ScoredAgent) -> list[str]:
+    """What was asked for and is not in the opinion."""
+    wanted = ["moments"] if seat.option.definition.uses == MOMENTS else []
+    wanted += ["spread", "effective"] if question.spread else []
+    lacking = [name for name in wanted if getattr(opinion.measured, name) is None]
+    if seat.option.definition.uses != MOMENTS and opinion.measured is not None and opinion.measured.moments is not None:
+        lacking.append("errors")
+    return [*lacking, "expectation"] if question.guard and opinion.forecast is None else lacking
 
 
 def checked(points: Array, names: Sequence[str], seat: ScoredAgent) -> Array:

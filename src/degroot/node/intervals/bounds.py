@@ -10,7 +10,7 @@ from degroot.node.answering.solve import NodeAnswer
 from degroot.node.intervals.leave_one_out import overall_error, pooled_error
 from degroot.node.protocol.calibration import CalibrationSummary
 from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import Opinion
+from degroot.node.protocol.opinion import PeerOpinion
 
 
 def bounded(answered: NodeAnswer, told: Sequence[CalibrationSummary], coverage: float, *, classes: bool) -> NodeAnswer:
@@ -27,7 +27,7 @@ def bounded(answered: NodeAnswer, told: Sequence[CalibrationSummary], coverage: 
     return replace(answered, fields=answered.fields | found)
 
 
-def calibrated(members: Sequence[str], opinions: Mapping[str, Opinion]) -> list[CalibrationSummary]:
+def calibrated(members: Sequence[str], opinions: Mapping[str, PeerOpinion]) -> list[CalibrationSummary]:
     """What the members tell of their rehearsed rows, if all have rehearsed with all models that answer."""
     models = {Model(name, opinions[name].version) for name in members}
     told = {name: opinions[name].calibrated for name in members}

@@ -2,24 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from degroot.agents.agent import neighbourhood_size
 from degroot.compute.compiled import Array
-from degroot.consultation.leave_one_out import sampled
-from degroot.guard.validity import malformed
+from degroot.consultation.consult import Question, give_opinion
+from degroot.consultation.leave_one_out import gather_left_out, sampled
 from degroot.intervals import Summary, class_scores, local_error, score, summary
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.node.answering.solve import gathered, peers_scored, refuse
+from degroot.node.answering.solve import peers_score
 from degroot.node.protocol.calibration import CalibrationSummary, Near
 from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import Opinion
+from degroot.node.protocol.opinion import PeerOpinion
 from degroot.node.scoring.scored_agent import ScoredAgent
-from degroot.rules.evidence import Evidence, unknown
-from degroot.rules.rules import MOMENTS, NOTHING, STACKING_NEIGHBOURHOOD
+from degroot.rules.evidence import MOMENTS, NOTHING, unknown
+from degroot.rules.rules import STACKING_NEIGHBOURHOOD
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def errors_at(
     seat: ScoredAgent,
     models: Sequence[Model],
     rows: NDArray[np.intp],
-    opinions: Mapping[str, Opinion],
+    opinions: Mapping[str, PeerOpinion],
     aside: Sequence[str],
 ) -> Array:
     """What the collective is off by on some of the node's own rows, (m, Q), given what its peers say of them.
@@ -75,42 +74,30 @@ def errors_at(
     Each row is left out of its own neighbourhood, and the node's own model takes part by its honest predictions. Where
     there are none, since peers score it (`aside`), it does not.
     """
-    me, members = seat.agent.name, [model.name for model in models]
-    evidence = _evidence(seat, members, rows, opinions, aside)
-    counting = np.array([k for k, name in enumerate(members) if name != me or me not in aside])
-    if len(counting) < len(members):
-        evidence = evidence.among(np.arange(len(rows)), counting)
+    members, rule = [model.name for model in models], seat.option.definition
+    place, peers = members.index(seat.agent.name), peers_score(members, aside)
+    if rule.uses == NOTHING:
+        counting = np.array([k for k in range(len(members)) if k != place or k not in peers])
+        evidence = unknown(len(rows), len(counting))
+    else:
+        told = [
+            opinions[name] if name != seat.agent.name else _measure_own(seat, rows, bool(aside)) for name in members
+        ]
+        measured = [each.select(members).measured for each in told]
+        evidence, counting = gather_left_out([each for each in measured if each is not None], place, peers)
     columns = [seat.scored.index(models[k]) for k in counting]
     residuals = seat.scorer.residuals[rows][:, :, columns]
-    off: Array = np.einsum("mk,mqk->mq", seat.option.definition.weights(evidence), residuals)
+    off: Array = np.einsum("mk,mqk->mq", rule.weights(evidence), residuals)
     return off
 
 
-def _evidence(
-    seat: ScoredAgent,
-    members: Sequence[str],
-    rows: NDArray[np.intp],
-    opinions: Mapping[str, Opinion],
-    aside: Sequence[str],
-) -> Evidence:
-    """What all members find near the node's own rows, each left out by the node itself."""
-    if seat.option.definition.uses == NOTHING:
-        return unknown(len(rows), len(members))
-    own = _own(seat, rows, bool(aside))
-    evidence = gathered(members, [own if name == seat.agent.name else opinions[name] for name in members])
-    refuse(members, malformed(evidence))
-    return peers_scored(evidence, members, aside)
-
-
-def _own(seat: ScoredAgent, rows: NDArray[np.intp], spread: bool) -> Opinion:
-    """What the node says of its own rows, each left out; what it believes is not needed."""
-    M, moments = len(rows), seat.option.definition.uses == MOMENTS
-    found = Evidence.blank(M, 1, len(seat.scored), moments=moments, spread=spread)
-    seat.scorer.measure(found, 0, seat.scorer.transform(seat.agent.X[rows]), seat.option.reach, rows)
-    told: dict[str, Any] = {"moments": np.asarray(found.moments)[:, 0]} if moments else {"errors": found.errors[:, 0]}
-    if found.spread is not None and found.effective is not None:
-        told |= {"spread": found.spread[:, 0], "effective": found.effective[:, 0]}
-    return Opinion(seat.version, np.empty((M, 0)), seat.scored, **told)
+def _measure_own(seat: ScoredAgent, rows: NDArray[np.intp], distances: bool) -> PeerOpinion:
+    """What the node measures near its own rows, each left out; its predictions are not needed."""
+    question = Question(seat.option.reach, seat.option.definition.uses == MOMENTS, distances)
+    points = seat.scorer.transform(seat.agent.X[rows])
+    return PeerOpinion(
+        seat.version, seat.scored, give_opinion(seat.scorer, points, np.empty((len(rows), 0)), question, rows)
+    )
 
 
 def class_scores_of(rehearsed: Rehearsed) -> Array:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
+from degroot.consultation.consult import MalformedOpinions
 from degroot.consultation.leave_one_out import sampled
 from degroot.exceptions import DeGrootError
 from degroot.node.answering.ask_peers import asking, heard
-from degroot.node.answering.solve import Impossible
 from degroot.node.errors import PeerError
 from degroot.node.intervals.leave_one_out import Rehearsed, class_scores_of, errors_at, scores_of
 from degroot.node.peers.link import kind_of
@@ -25,11 +25,11 @@ from degroot.node.peers.peers import Peers
 from degroot.node.peers.retry import retry_when_limited
 from degroot.node.protocol.calibration import CalibrationSummary
 from degroot.node.protocol.models import Model, listed
-from degroot.node.protocol.opinion import Opinion
+from degroot.node.protocol.opinion import PeerOpinion
 from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread
-from degroot.rules.rules import NOTHING
+from degroot.rules.evidence import NOTHING
 
 CHUNK = 256  # rows put to everybody at once
 CALM = 10  # looks at which the same nodes are ready, before those who are there but not ready are not waited for
@@ -87,8 +87,8 @@ class Rehearsals:
             elif done.summary is None and self._all_rehearsed(models) and self._may():
                 circle.rehearsed = await self._summed_up(done)
                 self._log.info("intervals calibrated", rows=len(done.rows), models=len(models))
-        except (PeerError, Impossible) as error:
-            names = [error.peer] if isinstance(error, PeerError) else error.names
+        except (PeerError, MalformedOpinions) as error:
+            names = [error.peer] if isinstance(error, PeerError) else [models[k].name for k in error.agents]
             self._failed |= dict.fromkeys(names, time.monotonic())
             raise
 
@@ -125,7 +125,7 @@ class Rehearsals:
         names = [] if seat.option.definition.uses == NOTHING else [name for name, _ in models]
         errors = np.empty((len(rows), seat.outputs))
 
-        def learn(part: NDArray[np.intp], opinions: dict[str, Opinion]) -> None:
+        def learn(part: NDArray[np.intp], opinions: dict[str, PeerOpinion]) -> None:
             for name, opinion in opinions.items():
                 _check_models(name, opinion, models)
             errors[part] = errors_at(seat, models, rows[part], opinions, aside)
@@ -138,7 +138,7 @@ class Rehearsals:
             return rehearsed.calibrated(class_scores_of(rehearsed))
         scores = np.empty_like(rehearsed.errors)
 
-        def learn(part: NDArray[np.intp], opinions: dict[str, Opinion]) -> None:
+        def learn(part: NDArray[np.intp], opinions: dict[str, PeerOpinion]) -> None:
             told = [_check_rehearsed(name, opinion, rehearsed.models) for name, opinion in opinions.items()]
             scores[part] = scores_of(rehearsed, part, told)
 
@@ -151,7 +151,7 @@ class Rehearsals:
         seat: ScoredAgent,
         rows: NDArray[np.intp],
         names: Sequence[str],
-        learn: Callable[[NDArray[np.intp], dict[str, Opinion]], None],
+        learn: Callable[[NDArray[np.intp], dict[str, PeerOpinion]], None],
         *,
         interval: bool,
     ) -> None:
@@ -162,12 +162,12 @@ class Rehearsals:
             replies = await asyncio.gather(*(self._asked(name, points, interval=interval) for name in names))
             await run_in_thread(False, learn, part, dict(zip(names, replies, strict=True)))
 
-    async def _asked(self, name: str, points: Array, *, interval: bool) -> Opinion:
+    async def _asked(self, name: str, points: Array, *, interval: bool) -> PeerOpinion:
         """What one node says of points; where that is over a limit, a little later."""
         circle, seat = self._circle, self._circle.scores.seat
         question = asking(points, spread=circle.spread, interval=interval, rehearsal=True)
 
-        async def once() -> Opinion:
+        async def once() -> PeerOpinion:
             circle.wiring.record([name], kind_of(question), len(points), question.ByteSize())
             reply = await heard(circle.link(name), question, len(points), seat)
             if isinstance(reply, PeerError):
@@ -207,13 +207,13 @@ def _shuffled(m: int) -> Iterator[NDArray[np.intp]]:
         yield order[start : start + CHUNK]
 
 
-def _check_models(name: str, opinion: Opinion, models: Sequence[Model]) -> None:
+def _check_models(name: str, opinion: PeerOpinion, models: Sequence[Model]) -> None:
     """Refuse an opinion with other models than those that are rehearsed with."""
     if opinion.version != dict(models)[name] or not set(models) <= set(opinion.scored):
         raise Changed(f"{name} has, or has scored, another model than was told.")
 
 
-def _check_rehearsed(name: str, opinion: Opinion, models: tuple[Model, ...]) -> CalibrationSummary:
+def _check_rehearsed(name: str, opinion: PeerOpinion, models: tuple[Model, ...]) -> CalibrationSummary:
     told = opinion.calibrated
     if told is None or told.models != models:
         raise Changed(f"{name} has rehearsed with other models than was told.")

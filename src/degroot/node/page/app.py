@@ -17,7 +17,7 @@ from degroot.node.answering.answering import Answering
 from degroot.node.config import Page
 from degroot.node.page.answers import Archive
 from degroot.node.page.assets import Assets
-from degroot.node.page.auth import AccessMiddleware, NoToken, made, with_token
+from degroot.node.page.auth import AccessMiddleware, NoToken, read_or_make_token, with_token
 from degroot.node.page.downloads import KINDS
 from degroot.node.page.encoding import refusal
 from degroot.node.page.events import Live
@@ -111,7 +111,7 @@ def serve(answering: Answering, recent: Recent, listening: socket.socket, log: A
     live = Live(Overview(circle, recent), LedgerTotals(configuration.ledger), log)
     archive = Archive(configuration.state)
     desk, assets = JobQueue(answering, archive, log), Assets()
-    views, admitted = Views(configuration.name, assets), with_token(made(configuration.state))
+    views, admitted = Views(configuration.name, assets), with_token(read_or_make_token(configuration.state))
     routers = (
         view_routes(views, assets),
         live_routes(live),

@@ -106,7 +106,7 @@ FILE = "page.token"  # in the folder for the node's state
 FORM = re.compile(r"[A-Za-z0-9_-]{20,}", re.ASCII)
 
 
-def definition(state: Path) -> str:
+def read_or_make_token(state: Path) -> str:
     """The token of the node with this state; a new one if there is none yet."""
     path, token = state / FILE, secrets.token_urlsafe(32)
     try:

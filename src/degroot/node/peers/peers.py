@@ -15,13 +15,13 @@ from degroot.node.peers.quorum import Membership, settle
 from degroot.node.protocol.calibration import CalibrationSummary
 from degroot.node.protocol.description import described, differing
 from degroot.node.protocol.models import listed
-from degroot.node.protocol.opinion import Opinion
+from degroot.node.protocol.opinion import PeerOpinion
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.server.threads import run_model_in_thread
-from degroot.rules.rules import MOMENTS
+from degroot.rules.evidence import MOMENTS
 
 READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"
 
@@ -64,15 +64,15 @@ class Peers:
 
     async def opinion(
         self, points: Array, *, spread: bool = False, guard: bool = False, interval: bool = False
-    ) -> Opinion:
+    ) -> PeerOpinion:
         """What this node says of points."""
         seat = await self.scores.seat_for(points, self.links)
         if guard and not seat.guarded:
             raise InvalidInput("The guard must be on at all nodes; here it is off.")
         rehearsed, lacking = self.rehearsed, self.lacking
 
-        def formed() -> Opinion:
-            opinion = seat.opinion(points, spread=spread, guard=guard)
+        def formed() -> PeerOpinion:
+            opinion = seat.give_opinion(points, distances=spread, guard=guard)
             if not interval:
                 return opinion
             return replace(

@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
@@ -11,13 +11,13 @@ import numpy as np
 
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array
-from degroot.consultation.conclude import blank
-from degroot.consultation.guarding import Verdict, flags
+from degroot.consultation.consult import Opinion
+from degroot.consultation.guarding import Verdict, examine, list_flags
 from degroot.exceptions import InvalidInput
 from degroot.guard.checks import Mask
 from degroot.jackknife.delete_one import influence, standard_error
 from degroot.node.answering.ask_peers import NodeQuestion
-from degroot.node.answering.solve import NodeAnswer, absent, expand_to_roster, grounds, stale
+from degroot.node.answering.solve import NodeAnswer, absent, expand_to_roster, stale
 from degroot.node.errors import PeerError, PeerLate, PeerUnreachable, from_rpc, late, left
 from degroot.node.peers.link import Link
 from degroot.node.peers.peers import ABSENT, Peers
@@ -25,7 +25,7 @@ from degroot.node.peers.quorum import Membership
 from degroot.node.pooling.rounds import FEW, GuardBounds, Pooled, PoolingTerms, check_rule, take_part, weight_of
 from degroot.node.pooling.session import MembersLost, Sessions
 from degroot.node.protocol.models import models
-from degroot.node.protocol.opinion import Opinion, beliefs_of, decode_expectation
+from degroot.node.protocol.opinion import PeerOpinion, beliefs_of, decode_forecast
 from degroot.node.protocol.tensors import Malformed
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.server.threads import run_in_thread
@@ -116,7 +116,7 @@ async def _session(circle: Peers, sessions: Sessions, asked: NodeQuestion, until
         verdict, held = await run_in_thread(few, _held, terms, opinions, asked)
         if asked.guard:
             await asyncio.gather(*(_said(calls[name], held[name].encode(), name, patience) for name in others))
-        first = {name: opinion.beliefs for name, opinion in opinions.items()}
+        first = {name: opinion.opinion.beliefs for name, opinion in opinions.items()}
         taken = take_part(me, terms, opinions[me], held.get(me), session, circle.links, patience, first)
         own = asyncio.create_task(taken)
         outcomes = {name: asyncio.create_task(_outcome(calls[name], name, asked, who.members)) for name in others}
@@ -132,7 +132,7 @@ async def _session(circle: Peers, sessions: Sessions, asked: NodeQuestion, until
 
 async def _opinions(
     circle: Peers, asked: NodeQuestion, terms: PoolingTerms, calls: Mapping[str, Any], patience: float
-) -> dict[str, Opinion]:
+) -> dict[str, PeerOpinion]:
     """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
     begin, outputs = terms.begin(asked.points), circle.scores.seat.outputs
     circle.wiring.record(list(calls), "pool", len(asked.points), begin.ByteSize())
@@ -160,7 +160,7 @@ async def _opinions(
 
 async def _ready(
     call: Any, begin: v1.PoolMessage, name: str, asked: NodeQuestion, outputs: int, patience: float
-) -> Opinion | PeerError:
+) -> PeerOpinion | PeerError:
     try:
         async with asyncio.timeout(patience):
             await call.write(begin)
@@ -170,9 +170,11 @@ async def _ready(
         if reply.ready.fault:
             return PeerError(name, reply.ready.fault[:300])
         M, scored = len(asked.points), models(reply.ready.scored)
-        expectation = decode_expectation(reply.ready.expectation, M, len(scored), outputs) if asked.guard else None
-        beliefs = beliefs_of(reply.ready.beliefs, M, outputs)
-        return Opinion(reply.ready.model_version, beliefs, scored, expectation=expectation)
+        opinion = Opinion(beliefs_of(reply.ready.beliefs, M, outputs))
+        if asked.guard:
+            forecast, standards = decode_forecast(reply.ready.expectation, M, len(scored), outputs)
+            opinion = replace(opinion, forecast=forecast, standards=standards)
+        return PeerOpinion(reply.ready.model_version, scored, opinion)
     except TimeoutError:
         return late(name, patience)
     except asyncio.CancelledError as error:
@@ -184,13 +186,15 @@ async def _ready(
 
 
 def _held(
-    terms: PoolingTerms, opinions: Mapping[str, Opinion], asked: NodeQuestion
+    terms: PoolingTerms, opinions: Mapping[str, PeerOpinion], asked: NodeQuestion
 ) -> tuple[Verdict | None, dict[str, GuardBounds]]:
     """Under a guard, what each member is told: who is kept, and the bounds of what may be said."""
     if not asked.guard:
         return None, {}
-    told = [opinions[name] for name in terms.members]
-    verdict = grounds(terms.members, told).verdict(np.stack([each.beliefs for each in told], axis=1))
+    told = [opinions[name].select(terms.members) for name in terms.members]
+    verdict = examine(
+        [o.forecast for o in told], [o.standards for o in told], np.stack([o.beliefs for o in told], axis=1)
+    )
     low, high = verdict.bounds.low, verdict.bounds.high
     return verdict, {
         name: GuardBounds(verdict.kept, low, high, verdict.bounds.own[:, place])
@@ -248,13 +252,12 @@ def _concluded(
     asked: NodeQuestion,
     pooled: Pooled,
     weights: Mapping[str, Array],
-    opinions: Mapping[str, Opinion],
+    opinions: Mapping[str, PeerOpinion],
     verdict: Verdict | None,
 ) -> NodeAnswer:
     M = len(asked.points)
-    told = np.stack([opinions[name].beliefs for name in who.members], axis=1)
+    told = np.stack([opinions[name].opinion.beliefs for name in who.members], axis=1)
     value, without = pooled.part.agreed()
-    found = blank(asked.fields, M, len(who.members), told.shape[-1])
     weight = np.stack([weights[name] for name in who.members], axis=1)
     known = {
         "value": value + np.asarray(pooled.part.base), "beliefs": told,
@@ -263,10 +266,10 @@ def _concluded(
         "influence": _influence(value, without, pooled.part.kept),
     }  # fmt: skip
     notes = [*absent(who, M), *stale(who.members, opinions, M)]
-    notes += flags(verdict.codes, who.members) if verdict is not None else ()
+    notes += list_flags(verdict.codes, who.members) if verdict is not None else ()
     open_ = np.flatnonzero(~pooled.settled)
     notes += [Flag(me, NOT_AGREED, open_)] if len(open_) else []
-    found = {name: known[name] for name in found}
+    found = {name: known[name] for name in asked.fields}
     return NodeAnswer(tuple(roster), expand_to_roster(found, roster, who.members), tuple(notes), pooled.rounds)
 
 

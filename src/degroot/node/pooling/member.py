@@ -9,7 +9,7 @@ from degroot.node.peers.peers import Peers
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms, check_rule, take_part
 from degroot.node.pooling.session import MembersLost, Session, Sessions
 from degroot.node.protocol.models import listed
-from degroot.node.protocol.opinion import Opinion, encode_expectation
+from degroot.node.protocol.opinion import PeerOpinion, encode_forecast
 from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.server.access import Access, Visit
@@ -93,10 +93,10 @@ class PoolingMember:
         session.receive(sender, message.beliefs)
 
 
-def _ready(opinion: Opinion) -> v1.Ready:
+def _ready(opinion: PeerOpinion) -> v1.Ready:
     """What the asked node is told before the first round: beliefs and expectations, and no errors."""
-    ready = v1.Ready(model_version=opinion.version, beliefs=tensor(opinion.beliefs))
+    ready = v1.Ready(model_version=opinion.version, beliefs=tensor(opinion.opinion.beliefs))
     ready.scored.extend(listed(opinion.scored))
-    if opinion.expectation is not None:
-        ready.expectation.CopyFrom(encode_expectation(opinion.expectation))
+    if opinion.opinion.forecast is not None:
+        ready.expectation.CopyFrom(encode_forecast(opinion.opinion))
     return ready

@@ -24,7 +24,7 @@ from degroot.node.errors import LEFT, PeerError, from_rpc, late, left
 from degroot.node.peers.link import Link
 from degroot.node.pooling.session import MembersLost, Session
 from degroot.node.pooling.state import PoolingState
-from degroot.node.protocol.opinion import Opinion
+from degroot.node.protocol.opinion import PeerOpinion
 from degroot.node.protocol.tensors import PROTOCOL, Malformed, array, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.scoring.scored_agent import ScoredAgent
@@ -114,7 +114,7 @@ class Pooled:
 async def take_part(
     me: str,
     terms: PoolingTerms,
-    opinion: Opinion,
+    opinion: PeerOpinion,
     held: GuardBounds | None,
     session: Session,
     links: Mapping[str, Link],
@@ -125,7 +125,7 @@ async def take_part(
 
     `first`: what the members have told the asked node to believe, (M, Q) each, which is what they have to pool.
     """
-    few = len(opinion.beliefs) <= FEW
+    few = len(opinion.opinion.beliefs) <= FEW
     part = await run_in_thread(few, _part, me, terms, opinion, held)
     others = [name for name in terms.members if name != me]
     gone = [name for name in others if name not in links]
@@ -208,20 +208,22 @@ class BeliefSender:
             call.cancel()
 
 
-def _part(me: str, terms: PoolingTerms, opinion: Opinion, held: GuardBounds | None) -> PoolingState:
-    M, K, place = len(opinion.beliefs), len(terms.members), terms.members.index(me)
+def _part(me: str, terms: PoolingTerms, opinion: PeerOpinion, held: GuardBounds | None) -> PoolingState:
+    beliefs, K, place = opinion.opinion.beliefs, len(terms.members), terms.members.index(me)
     columns = {model.name: column for column, model in enumerate(opinion.scored)}
     unknown = [name for name in terms.members if name not in columns]
     if unknown:
         raise MembersLost(dict.fromkeys(unknown, f"not scored yet by: {me}"))
-    errors = np.asarray(opinion.errors)[:, [columns[name] for name in terms.members]]
+    measured = opinion.select(terms.members).measured
+    errors = np.asarray(None if measured is None else measured.errors)[:, 0]
+    M = len(beliefs)
     kept = np.ones((M, K), bool)
     if held is not None:
         own = np.zeros((M, K))
         own[:, place] = held.own
         errors = within(errors[:, None], Bounds(held.low, held.high, own), np.array([place]))[:, 0]
         kept = held.kept
-    return PoolingState(place, errors, opinion.beliefs, kept, terms.tolerance)
+    return PoolingState(place, errors, beliefs, kept, terms.tolerance)
 
 
 def _taken_in(

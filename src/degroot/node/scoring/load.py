@@ -9,9 +9,10 @@ from degroot import files, models
 from degroot.agents.agent import Agent, Scorer, residuals_of
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
+from degroot.consultation.consult import FEW_POINTS
 from degroot.node.config import Configuration
 from degroot.node.protocol.models import Model
-from degroot.node.scoring.scored_agent import FEW, ScoredAgent
+from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.rules.rules import RULES, RuleSettings
 
 AT_ONCE, TRIES = 0.005, 3  # seconds for a few rows, at best of so many tries
@@ -40,7 +41,7 @@ def is_near_by(configuration: Configuration, agent: Agent) -> bool:
     """Whether its model answers in this process, and a few rows at once; it has been asked before."""
     if configuration.model.address is not None:
         return False
-    rows = agent.X[np.arange(FEW) % agent.n_rows]
+    rows = agent.X[np.arange(FEW_POINTS) % agent.n_rows]
     return min(_seconds(agent, rows) for _ in range(TRIES)) <= AT_ONCE
 
 
@@ -84,4 +85,4 @@ def warmed(seat: ScoredAgent) -> None:
         guard=seat.guarded,
     )  # fmt: skip
     collective.calibrate().consult(rows[0], coverage=0.5)
-    seat.opinion(seat.agent.X[:1], guard=seat.guarded)
+    seat.give_opinion(seat.agent.X[:1], guard=seat.guarded)

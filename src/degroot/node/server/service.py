@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 from grpc import StatusCode
 
-from degroot.answers.answer import FIELDS, asked
+from degroot.answers.answer import FIELDS, check_fields
 from degroot.compute.compiled import Array
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 from degroot.node.answering.answering import Answering
@@ -22,7 +22,7 @@ from degroot.node.peers.quorum import TooFew
 from degroot.node.pooling.coordinator import Until
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import MOST
-from degroot.node.protocol.opinion import encode
+from degroot.node.protocol.opinion import encode_opinion
 from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
@@ -157,7 +157,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             )
         seat = self._circle.scores.seat
         points = checked(self._points(request.points, None), list(request.feature_names), seat)
-        fields = asked(list(request.fields), FIELDS)
+        fields = check_fields(list(request.fields), FIELDS)
         coverage = request.coverage if request.HasField("coverage") else None
         check_coverage(coverage, request.way or SOLVE)
         return NodeQuestion(points, fields, seat.guarded and not request.unguarded, coverage)
@@ -171,7 +171,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             opinion = await self._circle.opinion(
                 points, spread=question.spread, guard=question.guard, interval=question.interval
             )
-            return encode(opinion, question.id)
+            return encode_opinion(opinion, question.id)
         except DeGrootError as error:
             self._log.warning("no opinion", reason=str(error))
             return v1.OpinionReply(id=question.id, fault=told_to_peers(error))

@@ -1,0 +1,418 @@
+"""The path of a question: every agent's opinion, then guard, rule and answer.
+
+In this process, on Ray and between nodes the path is the same: agents give opinions with `give_opinion`, and `conclude`
+makes the answer of them. Engines differ in how the opinions travel.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.agents.agent import Agent, Scorer
+from degroot.answers.flags import Flag
+from degroot.compute.compiled import Array, block_size, count_threads, in_blocks
+from degroot.compute.tables import take, to_numbers
+from degroot.consultation.guarding import Codes, Verdict, examine, list_flags
+from degroot.exceptions import AgentError, DeGrootError
+from degroot.guard.forecast import AnswerForecast, GuardStandards
+from degroot.guard.validity import malformed
+from degroot.rules.degroot import jackknife_agents, pool_predictions
+from degroot.rules.evidence import (
+    MOMENTS,
+    NOTHING,
+    Evidence,
+    NeighbourhoodSpec,
+    PeerIndices,
+    Rule,
+    pool_moments,
+    scored_by_peers,
+    stack_evidence,
+    unknown,
+)
+from degroot.rules.rules import RuleSettings
+
+CHUNK_BYTES = 1 << 25  # of points and predictions, held at once
+FEW_POINTS = 32  # answered sooner than threads are found for them
+FORECAST_POINTS = 1024  # that a thread forecasts at once
+POOLED_FIELDS = {"value", "weights", "beliefs"}  # fields for which no agent's own moments have to be kept
+OF_AGENTS = ("weights", "influence")  # fields with a place for every agent
+INVALID = "its reported errors must be finite, not negative and positive semi-definite; some are not."
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What agents are to say of points: no more than the asked fields take."""
+
+    neighbourhood: NeighbourhoodSpec | None  # where to measure the models; None: predictions only
+    moments: bool = False  # whether second moments are needed, not errors alone
+    distances: bool = False  # whether to say how near the rows are
+    forecasts: bool = False  # whether to forecast the others' answers, for the guard
+    pooled: bool = False  # whether nobody's own moments have to be kept
+
+    def floats(self, K: int, Q: int, models: int) -> int:
+        """How many numbers each of K agents says of a point: Q predictions, and what it measured, of so many models."""
+        if self.neighbourhood is None:
+            return Q
+        measured = K * (K + 1) // 2 if self.moments else models
+        return Q + measured + (K * (Q + 4) if self.forecasts else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What one agent says of M points: its predictions, and what it measured on its own rows near them."""
+
+    beliefs: Array  # (M, Q)
+    measured: Evidence | None = None  # in one slot, its own; None where only predictions were asked for
+    forecast: AnswerForecast | None = None  # of every model's answers, for the guard
+    standards: GuardStandards | None = None  # what is usual at its own rows, for the guard
+
+    def part(self, points: slice) -> "Opinion":
+        """What it says of some of the points."""
+        measured = None if self.measured is None else self.measured.part(points)
+        forecast = None if self.forecast is None else self.forecast.part(points)
+        return Opinion(self.beliefs[points], measured, forecast, self.standards)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Who answers together, and by which rule."""
+
+    names: tuple[str, ...]
+    outputs: int | None  # how many numbers a prediction is; None: one, as (M,)
+    settings: RuleSettings
+    guarded: bool = False
+    scored_by_peers: tuple[int, ...] = ()  # who does not score its own model
+    peers: PeerIndices | None = None  # whose models each agent has scored; None: everybody's
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The rule itself. It is not pickled: it is made of functions."""
+        return self.settings.definition
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "rule"}
+
+    @property
+    def n_scored(self) -> int:
+        """How many models each agent has scored."""
+        return len(self.names) if self.peers is None else self.peers.shape[1]
+
+    def ask(self, names: Iterable[str]) -> Question:
+        """The question to put to the agents for these fields."""
+        asked, uses = set(names), self.rule.uses
+        if not self.guarded and "trust" not in asked and (uses == NOTHING or asked == {"beliefs"}):
+            return Question(None)
+        moments, distances = uses == MOMENTS, bool(self.scored_by_peers)
+        pooled = moments and not distances and not self.guarded and asked <= POOLED_FIELDS
+        return Question(self.settings.reach, moments, distances, self.guarded, pooled)
+
+
+Conclude = Callable[[slice, Iterable[Opinion]], None]  # takes all agents' opinions of some of the points
+
+
+class Engine(Protocol):
+    """Where the agents are. It collects their opinions of points, part by part, and hands them on."""
+
+    def collect(self, X: Any, question: Question, conclude: Conclude) -> None:
+        """Call ``conclude(part, opinions)`` for parts of the points `X` that together are all of them."""
+
+    def close(self) -> None:
+        """Let go of processes and memory."""
+
+
+class MalformedOpinions(DeGrootError):
+    """Opinions that no rows could give, where no guard leaves them out point by point."""
+
+    def __init__(self, agents: Sequence[int]) -> None:
+        super().__init__(agents)
+        self.agents = agents
+
+    def __str__(self) -> str:
+        return f"Opinions must have valid errors; those of agents {', '.join(map(str, self.agents))} have not."
+
+
+def consult(engine: Engine, panel: Panel, X: Any, names: Iterable[str], *, check: bool = True) -> dict[str, Any]:
+    """The fields in `names` for the points `X`, and flags. `check`: whether opinions may be malformed."""
+    names = list(names)
+    question, buffer = panel.ask(names), AnswerBuffer.allocate(panel, names, X.shape[0])
+
+    def conclude_part(part: slice, opinions: Iterable[Opinion]) -> None:
+        conclude(opinions, panel, question, buffer.part(part), check=check)
+
+    try:
+        engine.collect(X, question, conclude_part)
+    except MalformedOpinions as error:
+        raise AgentError(panel.names[error.agents[0]], INVALID) from error
+    return buffer.to_fields(panel)
+
+
+def give_opinion(
+    scorer: Scorer, points: Any, beliefs: Array, question: Question, exclude_row: NDArray[np.intp] | None = None
+) -> Opinion:
+    """One agent's opinion of points that it has transformed, with its predictions `beliefs`, on one thread.
+
+    `exclude_row`: one of its own rows for each point, which takes no part.
+    """
+    if question.neighbourhood is None:
+        return Opinion(beliefs)
+    M, models = points.shape[0], scorer.errors.shape[1]
+    measured = Evidence.blank(M, 1, models, moments=question.moments, spread=question.distances)
+    scorer.measure(measured, 0, points, question.neighbourhood, exclude_row)
+    if not question.forecasts:
+        return Opinion(beliefs, measured)
+    return Opinion(beliefs, measured, scorer.forecaster.forecast(points), scorer.standards)
+
+
+def give_whole_opinion(
+    agent: Agent, scorer: Scorer | None, X: Any, question: Question, n_jobs: int | None = None
+) -> Opinion:
+    """One agent's opinion of the points `X`, on several threads. Its model and space are called from this one only."""
+    if scorer is None or question.neighbourhood is None:
+        return Opinion(agent.predict(X).reshape(X.shape[0], -1))
+    scorer.ready(question.neighbourhood)
+    points = scorer.transform(X)  # first: it knows which points are good
+    M, beliefs = X.shape[0], agent.predict(X).reshape(X.shape[0], -1)
+    if M <= FEW_POINTS:
+        return give_opinion(scorer, points, beliefs, question)
+    parts: dict[int, Opinion] = {}
+
+    def block(start: int, stop: int) -> None:
+        parts[start] = give_opinion(scorer, points[start:stop], beliefs[start:stop], question)
+
+    models = scorer.errors.shape[1]
+    size = max(scorer.near[question.neighbourhood].at_once, block_size(M, question.floats(models, 1, models), n_jobs))
+    in_blocks(block, M, min(size, FORECAST_POINTS) if question.forecasts else size, n_jobs)
+    return join_opinions([parts[start] for start in sorted(parts)])
+
+
+def join_opinions(parts: Sequence[Opinion]) -> Opinion:
+    """One agent's opinions of consecutive points, as one."""
+    first = parts[0]
+    beliefs = np.concatenate([each.beliefs for each in parts])
+    if first.measured is None:
+        return Opinion(beliefs)
+    measured = Evidence(*(_join(parts, "measured", name) for name in ("errors", "moments", "spread", "effective")))
+    if first.forecast is None:
+        return Opinion(beliefs, measured)
+    forecast = AnswerForecast(*(_join(parts, "forecast", each.name) for each in fields(AnswerForecast)))
+    return Opinion(beliefs, measured, forecast, first.standards)
+
+
+def _join(parts: Sequence[Opinion], what: str, name: str) -> Any:
+    arrays = [getattr(getattr(part, what), name) for part in parts]
+    return None if arrays[0] is None else np.concatenate(arrays)
+
+
+def conclude(
+    opinions: Iterable[Opinion], panel: Panel, question: Question, out: "AnswerBuffer", *, check: bool = True
+) -> None:
+    """From all agents' opinions of some points to the answer, on one thread: guard, rule, jackknife.
+
+    Opinions come one by one where their moments are pooled. Without a guard, and with `check`, malformed opinions are
+    refused; the guard leaves them out. Then peers' scores stand in for those of agents that do not score themselves.
+    """
+    evidence, beliefs, each = _gather(opinions, panel, question, check=check and not panel.guarded)
+    kept = None
+    if panel.guarded:
+        verdict = examine([o.forecast for o in each], [o.standards for o in each], beliefs, malformed(evidence))
+        evidence, kept = verdict.apply(evidence, panel.scored_by_peers), verdict.kept
+        out.note(verdict)
+    elif evidence.spread is not None:
+        evidence = scored_by_peers(evidence, panel.scored_by_peers)
+    out.fill(panel.rule, evidence, beliefs, kept)
+
+
+def conclude_in_blocks(
+    opinions: Sequence[Opinion], panel: Panel, question: Question, out: "AnswerBuffer", n_jobs: int | None = None
+) -> None:
+    """As `conclude`, on several threads."""
+    M, K = len(opinions[0].beliefs), len(opinions)
+    if M <= FEW_POINTS:
+        conclude(opinions, panel, question, out)
+        return
+
+    def block(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        conclude([opinion.part(part) for opinion in opinions], panel, question, out.part(part))
+
+    in_blocks(block, M, block_size(M, K * question.floats(K, panel.outputs or 1, panel.n_scored), n_jobs), n_jobs)
+
+
+def _gather(
+    opinions: Iterable[Opinion], panel: Panel, question: Question, check: bool
+) -> tuple[Evidence, Array, list[Opinion]]:
+    """What all agents measured, (M, K, K), what they predict, (M, K, Q), and, unless it was pooled, each opinion."""
+    K, beliefs, wrong = len(panel.names), list[Array](), list[int]()
+
+    def checked() -> Iterator[Opinion]:
+        beliefs.clear()
+        for place, opinion in enumerate(opinions):
+            beliefs.append(opinion.beliefs)
+            if check and opinion.measured is not None and malformed(opinion.measured.complete()).any():
+                wrong.append(place)
+            yield opinion
+        if wrong:
+            raise MalformedOpinions(wrong)
+
+    evidence, each = None, list[Opinion]()
+    if question.pooled:
+        evidence = pool_moments((o.measured for o in checked() if o.measured is not None), K)
+    if evidence is None:
+        each = list(checked())
+        measured = [o.measured for o in each if o.measured is not None]
+        evidence = stack_evidence(measured, panel.peers) if measured else unknown(len(beliefs[0]), K)
+    return evidence, np.stack(beliefs, axis=1), each
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBuffer:
+    """The asked fields of an answer, to be filled in part by part."""
+
+    fields: dict[str, Array]  # with an axis of outputs
+    codes: Codes | None  # what the guard has to say of whom; None without a guard
+
+    @classmethod
+    def allocate(cls, panel: Panel, names: Iterable[str], M: int) -> "AnswerBuffer":
+        """For M points."""
+        K, Q = len(panel.names), panel.outputs or 1
+        shapes: dict[str, tuple[int, ...]] = {
+            "value": (M, Q), "standard_error": (M, Q), "weights": (M, K), "beliefs": (M, K, Q),
+            "trust": (M, K, panel.n_scored), "influence": (M, K, Q),
+        }  # fmt: skip
+        codes = np.zeros((M, K), np.uint8) if panel.guarded else None
+        return cls({name: np.empty(shapes[name]) for name in names}, codes)
+
+    def part(self, points: slice) -> "AnswerBuffer":
+        """The same arrays, for some of the points."""
+        arrays = {name: array[points] for name, array in self.fields.items()}
+        return AnswerBuffer(arrays, None if self.codes is None else self.codes[points])
+
+    def note(self, verdict: Verdict) -> None:
+        """Take in what the guard has to say."""
+        if self.codes is not None:
+            self.codes[:] = verdict.codes
+
+    def fill(self, rule: Rule, evidence: Evidence, beliefs: Array, kept: NDArray[np.bool_] | None = None) -> None:
+        """Fill in what follows from evidence and beliefs (M, K, Q).
+
+        Where an agent is not `kept`, (M, K), the others answer without it: it has no weight and no influence.
+        """
+        out = dict(self.fields)
+        if "beliefs" in out:
+            out.pop("beliefs")[:] = beliefs
+        if "trust" in out:
+            out.pop("trust")[:] = evidence.trust
+        if not out:
+            return
+        if kept is None or kept.all():
+            for name, array in compute_fields(out, rule, evidence, beliefs).items():
+                out[name][:] = array
+            return
+        for pattern in np.unique(kept, axis=0):
+            points, members = np.flatnonzero((kept == pattern).all(axis=1)), np.flatnonzero(pattern)
+            some = compute_fields(out, rule, evidence.among(points, members), beliefs[np.ix_(points, members)])
+            for name, array in some.items():
+                if name in OF_AGENTS:
+                    out[name][points] = 0.0
+                    out[name][np.ix_(points, members)] = array
+                else:
+                    out[name][points] = array
+
+    def to_fields(self, panel: Panel) -> dict[str, Any]:
+        """The fields of a `Consensus`, and flags under a guard; for one output without an axis of outputs."""
+        known: dict[str, Any] = dict(self.fields)
+        if panel.outputs is None:
+            known = drop_output_axis(known)
+        return known if self.codes is None else known | {"flags": self.flags(panel.names)}
+
+    def flags(self, names: Sequence[str]) -> tuple[Flag, ...]:
+        """What the guard has to say of the agents of these names."""
+        return () if self.codes is None else tuple(list_flags(self.codes, names))
+
+
+def compute_fields(names: Iterable[str], rule: Rule, evidence: Evidence, beliefs: Array) -> dict[str, Array]:
+    """Algorithms 1 and 2 of the paper, as far as the fields in `names` ask for them, from beliefs (M, K, Q)."""
+    names = list(names)
+    weights, value = pool_predictions(rule, evidence, beliefs)
+    known = {"weights": weights, "beliefs": beliefs, "value": value}
+    if "standard_error" in names or "influence" in names:
+        known["standard_error"], known["influence"] = jackknife_agents(rule, evidence, weights, beliefs)
+    return {name: known[name] for name in names}
+
+
+def drop_output_axis(known: dict[str, Any]) -> dict[str, Any]:
+    """The fields of an answer with one output, without the axis of outputs."""
+    return {name: array if name in ("weights", "trust") else array[..., 0] for name, array in known.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """Agents in this process. Models and spaces are called from the asking thread; all else is done on several."""
+
+    agents: tuple[Agent, ...]
+    scorers: tuple[Scorer, ...]  # none where predictions are all that is asked for
+    n_scored: int  # how many models each agent has scored
+    bare: bool  # whether points have to be numbers, since some agent takes distances on them as they are
+    n_jobs: int | None
+
+    def collect(self, X: Any, question: Question, conclude: Conclude) -> None:
+        """Let all agents give their opinions, block by block."""
+        for chunk in self.chunks(X):
+            self._collect(take(X, chunk), question, conclude, chunk.start)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def chunks(self, X: Any) -> list[slice]:
+        """Parts of X small enough to hold all that is transformed and predicted."""
+        spaces = 1 + sum(scorer.space is not None for scorer in self.scorers)
+        Q = 1 if self.agents[0].y.ndim == 1 else self.agents[0].y.shape[1]
+        step = max(1, CHUNK_BYTES // (8 * (len(self.agents) * Q + X.shape[1] * spaces)))
+        return [slice(start, min(start + step, X.shape[0])) for start in range(0, X.shape[0], step)]
+
+    def transform(self, X: Any) -> list[Any]:
+        """The points where each scorer takes distances."""
+        plain = to_numbers(X) if self.bare else None
+        return [plain if scorer.space is None else scorer.transform(X) for scorer in self.scorers]
+
+    def _collect(self, X: Any, question: Question, conclude: Conclude, first: int) -> None:
+        M, transformed = X.shape[0], self.transform(X)
+        beliefs = [agent.predict(X).reshape(M, -1) for agent in self.agents]
+
+        def block(start: int, stop: int) -> None:
+            opinions = _LocalOpinions(self.scorers, transformed, beliefs, question, slice(start, stop))
+            conclude(slice(first + start, first + stop), opinions)
+
+        if M <= FEW_POINTS:
+            block(0, M)
+        else:
+            in_blocks(block, M, self._block(M, beliefs[0].shape[1], question), self.n_jobs)
+
+    def _block(self, M: int, Q: int, question: Question) -> int:
+        """How many of M points a thread takes at once: more where a pass over many rows should serve all of them."""
+        K, spec = len(self.agents), question.neighbourhood
+        held = K * K + K * (K + 1) if question.pooled else K * question.floats(K, Q, self.n_scored)
+        together = max((scorer.near[spec].at_once for scorer in self.scorers), default=1) if spec is not None else 1
+        return max(block_size(M, held, self.n_jobs), min(together, -(-M // count_threads(self.n_jobs))))
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalOpinions:
+    """The opinions of agents in this process, formed as they are asked for."""
+
+    scorers: Sequence[Scorer]
+    transformed: Sequence[Any]
+    beliefs: Sequence[Array]
+    question: Question
+    part: slice
+
+    def __iter__(self) -> Iterator[Opinion]:
+        if self.question.neighbourhood is None or not self.scorers:
+            yield from (Opinion(each[self.part]) for each in self.beliefs)
+            return
+        for scorer, points, beliefs in zip(self.scorers, self.transformed, self.beliefs, strict=True):
+            yield give_opinion(scorer, points[self.part], beliefs[self.part], self.question)
