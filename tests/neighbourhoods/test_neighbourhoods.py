@@ -75,6 +75,13 @@ def assert_means(neighbourhoods, rows, queries, seed=0, **tolerance):
     np.testing.assert_allclose(found, expected.astype(float), **{"rtol": 1e-9, **tolerance})
 
 
+def assert_rows_near(neighbourhoods, rows, queries):
+    asked = csr_array(queries) if neighbourhoods.sparse else queries
+    near = [np.argsort(gaps_to(rows, query, neighbourhoods.metric), kind="stable") for query in queries]
+    expected = np.unique([each[: neighbourhoods.size] for each in near])
+    np.testing.assert_array_equal(neighbourhoods.rows_near(asked), expected)
+
+
 # ------------------------------------------------------------------------------------------------- kinds of rows
 
 
@@ -179,7 +186,9 @@ def test_means_are_those_over_the_nearest_rows(monkeypatch, path, metric, rows_o
 @pytest.mark.parametrize("size", [1, 2, 9, 149, 150])
 def test_every_kernel_and_metric_on_every_path(monkeypatch, path, metric, kernel, size):
     rows, queries = normal(np.random.default_rng(size), 150, 3)
-    assert_means(forced(monkeypatch, path)(rows, size, metric, kernel), rows, queries)
+    neighbourhoods = forced(monkeypatch, path)(rows, size, metric, kernel)
+    assert_means(neighbourhoods, rows, queries)
+    assert_rows_near(neighbourhoods, rows, queries[:3])
 
 
 # Beyond SAMPLE rows, candidates come from the sample and from the others: neither may be forgotten.
@@ -336,7 +345,9 @@ def test_among_equals_the_earlier_row_is_taken(data, n, d, side, seed):
     queries = rng.integers(-side - 1, side + 2, size=(9, d)).astype(float)
     with pytest.MonkeyPatch.context() as patch:
         neighbourhoods = forced(patch, path)(rows, size, metric)
-    found = neighbourhoods.means(csr_array(queries) if path == "sparse" else queries, np.eye(n)) > 0
+    asked = csr_array(queries) if path == "sparse" else queries
+    found = neighbourhoods.means(asked, np.eye(n)) > 0
+    np.testing.assert_array_equal(neighbourhoods.rows_near(asked), np.flatnonzero(found.any(axis=0)))
     for query, chosen in zip(queries, found, strict=True):
         gaps = np.abs(rows - query).sum(axis=1) if metric == "manhattan" else ((rows - query) ** 2).sum(axis=1)
         np.testing.assert_array_equal(np.flatnonzero(chosen), np.sort(np.argsort(gaps, kind="stable")[:size]))

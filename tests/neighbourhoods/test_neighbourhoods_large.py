@@ -14,6 +14,7 @@ from test_neighbourhoods import (
     KINDS,
     WITHOUT_DIRECTION,
     assert_means,
+    assert_rows_near,
     assert_told,
     normal,
     rows_and_strangers,
@@ -237,6 +238,7 @@ def test_rows_in_a_file_are_not_copied(tmp_path, mode, path):
     assert np.shares_memory(neighbourhoods._index.rows, mapped)
     del mapped
     assert_means(neighbourhoods, rows, queries)
+    assert_rows_near(neighbourhoods, rows, queries)
     again = pickle.loads(pickle.dumps(neighbourhoods))
     np.testing.assert_array_equal(again.means(queries, rows), neighbourhoods.means(queries, rows))
 

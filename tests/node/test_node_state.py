@@ -11,12 +11,9 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.consortium import save_linear, save_model
 
 from degroot import Agent, InvalidInput
-from degroot.agents.agent import Scorer
 from degroot.node.config import read
 from degroot.node.config.check import secured
 from degroot.node.errors import BadReply, PeerRefused
@@ -28,13 +25,12 @@ from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores, residuals_at
 from degroot.node.scoring.load import is_near_by, seated
-from degroot.node.scoring.on_demand import OnDemand, rows_near
+from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.residual_store import Residuals, StorageError
 from degroot.node.server import model_service
 from degroot.node.server.limits import Exceeded
 from degroot.node.server.reload import _reload, _reread
 from degroot.node.server.threads import run_in_thread, run_model_in_thread
-from degroot.rules.evidence import Evidence, NeighbourhoodSpec
 
 X, y = np.arange(46.0).reshape(23, 2), np.arange(23.0)
 SOUTH, OLDER, EAST = Model("south", "2"), Model("south", "1"), Model("east", "1")
@@ -174,43 +170,6 @@ def test_cached_residuals_are_nan_until_they_are_known_and_stay(tmp_path):
     assert np.isnan(again).sum() == 22
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.integers(0, 10**6), st.sampled_from(["euclidean", "cosine", "manhattan"]),
-    st.sampled_from(["uniform", "tricube", "gaussian"]), st.integers(1, 30), st.booleans(),
-)  # fmt: skip
-def test_rows_nearby_are_all_that_an_opinion_looks_at(seed, metric, kernel, neighbours, coarse):
-    random = np.random.default_rng(seed)
-    rows, points = random.normal(size=(60, 3)), random.normal(size=(4, 3))
-    if coarse:  # many ties
-        rows, points = rows.round(), points.round()
-    scorer = Scorer.build(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], metric)
-    reach = NeighbourhoodSpec(neighbours, kernel)
-    scorer.ready(reach)
-    near = rows_near(scorer, points, reach)
-    unknown = np.full((60, 1, 1), np.nan)
-    unknown[near] = scorer.residuals[near]
-    found = [Evidence(np.empty((4, 1, 1))) for _ in range(2)]
-    scorer.measure(found[0], 0, points, reach)
-    scorer.with_residuals(unknown).measure(found[1], 0, points, reach)
-    np.testing.assert_allclose(found[1].errors, found[0].errors, rtol=1e-12)
-    assert len(near) >= neighbours
-
-
-def lambda_model():
-    return Agent(lambda X: X[:, 0] ** 2, [[0.0, 0.0, 0.0]], [0.0], "south")
-
-
-def test_many_points_are_as_near_together_as_one_by_one(monkeypatch):
-    random = np.random.default_rng(1)
-    rows, points = random.normal(size=(60, 3)), random.normal(size=(9, 3))
-    scorer = Scorer.build(Agent(lambda X: X[:, 0], rows, rows[:, 1], "north"), [lambda_model()], "euclidean")
-    together = rows_near(scorer, points, NeighbourhoodSpec(5, "uniform"))
-    for distances in (1, 150):  # one point at once, and two
-        monkeypatch.setattr("degroot.node.scoring.on_demand.DISTANCES", distances)
-        np.testing.assert_array_equal(rows_near(scorer, points, NeighbourhoodSpec(5, "uniform")), together)
-
-
 class Peer:
     """A peer whose model answers `2 x0`, in one version at a time."""
 
@@ -289,7 +248,7 @@ def test_on_demand_rows_go_in_chunks_and_each_only_once(tmp_path):
         scores = OnDemand(first, Residuals.at(tmp_path, first.agent.X, first.agent.y), 4)
         await scores.keep(["south"])
         await scores.score(peer)
-        near = rows_near(first.scorer, points, first.option.reach)
+        near = np.unique(np.argsort(((X - points[:, None]) ** 2).sum(axis=2), axis=1)[:, :7])
         seat = await scores.seat_for(points, {"south": peer})
         assert [rows for _, rows in peer.asked] == [4] * (len(near) // 4) + [len(near) % 4] * (len(near) % 4 > 0)
         assert seat.scored == (Model("north", first.version), Model("south", "1"))

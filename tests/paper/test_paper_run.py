@@ -214,6 +214,11 @@ def test_the_version_of_the_code_covers_what_an_experiment_imports_and_no_other_
         cache.code_version.cache_clear()
 
 
+def test_the_files_that_no_version_depends_on_are_there():
+    root = Path(cache.degroot.__file__).parent
+    assert [file for file in sorted(cache.BESIDES) if not (root / file).is_file()] == []
+
+
 def test_the_report_stands_alone_and_has_every_finding(whole):
     page = (whole / "report.html").read_text()
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:image/svg\+xml;base64,)""", page)

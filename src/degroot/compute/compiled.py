@@ -8,7 +8,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numba
 import numpy as np
@@ -18,7 +18,11 @@ Array = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 Number = TypeVar("Number", bound=np.generic)
 
-KERNEL_LAYOUT = ["C", "A", "W"]  # the one memory layout for which the kernels are compiled
+KERNEL_LAYOUT: tuple[Literal["C"], Literal["A"], Literal["W"]] = (
+    "C",
+    "A",
+    "W",
+)  # the one memory layout for which the kernels are compiled
 
 _BLOCK_BYTES = 1 << 20  # what a thread takes at least: enough to forget the cost of handing it over
 

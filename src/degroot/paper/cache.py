@@ -16,15 +16,13 @@ from typing import Any
 
 import degroot
 from degroot.files.atomic import make_folder, save
-from degroot.paper.catalogue import NAMES
+from degroot.paper.catalogue import NAMES, module_name
 from degroot.paper.data.datasets import Data
 from degroot.paper.experiment import ExperimentTask, Row
 
 LIBRARIES = ("numba", "numpy", "scipy", "scikit-learn")
 # No row depends on these.
-BESIDES = {"cli.py", "demo.py", "progress.py"} | {
-    f"paper/{name}.py" for name in ("curves", "margins", "report", "reproduce", "spread", "style")
-}
+BESIDES = {"compute/progress.py"} | {f"paper/{name}.py" for name in ("drawing", "report", "reproduce", "statistics")}
 
 
 class Parts:
@@ -64,7 +62,8 @@ class Parts:
 def code_version(module: str) -> str:
     """A digest of Python, the libraries and this package, without the experiments that `module` does not use."""
     root = Path(degroot.__file__).parent
-    skipped = BESIDES | {f"paper/{name}.py" for name in set(NAMES) - _experiments(module)}
+    unused = set(NAMES) - _experiments(module)
+    skipped = BESIDES | {module_name(name).partition(".")[2].replace(".", "/") + ".py" for name in unused}
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     sources = [(file, (root / file).read_text(encoding="utf-8")) for file in files if file not in skipped]
     return _digest([platform.python_version(), [(library, version(library)) for library in LIBRARIES], sources])
@@ -76,8 +75,8 @@ def _experiments(module: str) -> set[str]:
         getattr(value, "__module__", None) or getattr(value, "__name__", "")
         for value in vars(import_module(module)).values()
     }
-    others = {name for name in NAMES if f"degroot.paper.{name}" in used - {module}}
-    return {module.rpartition(".")[2]}.union(*(_experiments(f"degroot.paper.{name}") for name in others))
+    others = {name for name in NAMES if module_name(name) in used - {module}}
+    return {module.rpartition(".")[2]}.union(*(_experiments(module_name(name)) for name in others))
 
 
 def _digest(content: Any) -> str:

@@ -1,13 +1,12 @@
 """Large sets of dense rows: where they lie, a sample of them and, where it pays, their clusters."""
 
-import ctypes
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array
+from degroot.compute.compiled import Array, writable_view
 from degroot.neighbourhoods.distances import COSINE
 from degroot.neighbourhoods.large.clusters import centres_of, layout_of
 from degroot.neighbourhoods.large.cost_model import Trial
@@ -82,7 +81,7 @@ def large_set(rows: Any, metric: int, kept: Kept) -> LargeSet | None:
         return None
     if not (rows.flags.c_contiguous and rows.flags.aligned):
         return None
-    rows = in_place(rows)
+    rows = writable_view(rows)
     if not _fits(kept, rows, metric):
         kept = {"extremes": extremes(rows), "sample": draw(rows, metric)}
     exponent = int(np.frexp(float(np.abs(kept["extremes"]).max(initial=0.0)))[1])
@@ -101,12 +100,3 @@ def _fits(kept: Kept, rows: Array, metric: int) -> bool:
 def _ready(array: NDArray[Any]) -> NDArray[Any]:
     """`array` in the one memory layout for which the kernels are compiled."""
     return np.require(array, None, ["C", "A", "W"])
-
-
-def in_place(rows: Array) -> Array:
-    """The same memory as an array that may be written: kernels are compiled for such, though they only read."""
-    if rows.flags.writeable:
-        return rows.view(np.ndarray)
-    memory: Any = (ctypes.c_byte * rows.nbytes).from_address(rows.ctypes.data)
-    memory.owner = rows  # who must live as long
-    return np.frombuffer(memory, rows.dtype).reshape(rows.shape)

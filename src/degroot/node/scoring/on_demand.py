@@ -1,4 +1,4 @@
-"""Rows nearby: the numbers of the rows that a question makes a node ask about, when it asks about no others."""
+"""Scores on demand: only the neighbours of asked points are put to a peer's model."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from scipy.spatial.distance import cdist
 
-from degroot.agents.agent import Scorer, neighbourhood_size
 from degroot.compute.compiled import Array
 from degroot.node.errors import PeerError
 from degroot.node.peers.link import Link
@@ -20,25 +17,6 @@ from degroot.node.scoring.load import own_residuals
 from degroot.node.scoring.residual_store import Residuals
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread, run_model_in_thread
-from degroot.rules.evidence import NeighbourhoodSpec
-
-NAMES = {"euclidean": "euclidean", "cosine": "cosine", "manhattan": "cityblock"}
-SLACK = 1e-9  # rounding: a row more does no harm, a row less would
-DISTANCES = 2**22  # at once
-
-
-def rows_near(scorer: Scorer, transformed: Array, reach: NeighbourhoodSpec) -> NDArray[np.intp]:
-    """All rows that are neighbours of any of the `transformed` points, in ascending order."""
-    size = neighbourhood_size(reach, scorer.agent.n_rows, scorer.agent.error)
-    near = np.zeros(scorer.agent.n_rows, bool)
-    rows: Any = scorer.rows.toarray() if issparse(scorer.rows) else scorer.rows
-    block = max(1, DISTANCES // len(near))
-    for start in range(0, len(transformed), block):
-        with np.errstate(invalid="ignore"):  # a row of zeros has no direction
-            distances = np.nan_to_num(cdist(transformed[start : start + block], rows, NAMES[scorer.metric]), nan=1.0)
-        farthest = np.partition(distances, size - 1, axis=1)[:, size - 1 : size]
-        near |= (distances <= farthest * (1.0 + SLACK) + SLACK * distances.max(initial=0.0)).any(axis=0)
-    return np.flatnonzero(near)
 
 
 class OnDemand:
@@ -112,4 +90,6 @@ class OnDemand:
 
 
 def _rows_near(seat: ScoredAgent, points: Array) -> NDArray[np.intp]:
-    return rows_near(seat.scorer, seat.scorer.transform(points), seat.option.reach)
+    scorer, reach = seat.scorer, seat.option.reach
+    scorer.ready(reach)
+    return scorer.near[reach].rows_near(scorer.transform(points))
