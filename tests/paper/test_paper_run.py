@@ -207,8 +207,8 @@ def test_the_version_of_the_code_covers_what_an_experiment_imports_and_no_other_
 
     try:
         assert changed("trust.py") == (True, True)
-        assert changed("paper/table1.py") == (True, False)
-        assert changed("paper/synthetic.py") == (False, True)
+        assert changed("paper/figures/table1.py") == (True, False)
+        assert changed("paper/figures/synthetic.py") == (False, True)
         assert changed("paper/report.py") == (False, False)
     finally:
         cache.code_version.cache_clear()

@@ -18,11 +18,8 @@ Array = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 Number = TypeVar("Number", bound=np.generic)
 
-KERNEL_LAYOUT: tuple[Literal["C"], Literal["A"], Literal["W"]] = (
-    "C",
-    "A",
-    "W",
-)  # the one memory layout for which the kernels are compiled
+# the one memory layout for which the kernels are compiled
+KERNEL_LAYOUT: tuple[Literal["C"], Literal["A"], Literal["W"]] = ("C", "A", "W")
 
 _BLOCK_BYTES = 1 << 20  # what a thread takes at least: enough to forget the cost of handing it over
 

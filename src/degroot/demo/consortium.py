@@ -1,7 +1,6 @@
 """A consortium for a while: node processes on this machine, of which nothing is left in the end."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -10,31 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import Any
 
 from degroot.agents.agent import Agent
 from degroot.demo.organisations import CLIENT, write
 from degroot.exceptions import DeGrootError
 from degroot.node.client import RemoteCollective, connect
-from degroot.node.config import read
 from degroot.node.errors import PeerError
-from degroot.node.server.run import run
-
-
-def _end_with_parent() -> None:
-    while os.read(0, 1):
-        pass
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        run(read(Path(sys.argv[1])))
-    except DeGrootError as error:
-        sys.exit(str(error))
-
 
 HOST = "127.0.0.1"
 PAUSE = 0.1  # seconds between looks
@@ -109,7 +90,7 @@ class _Node:
     def __init__(self, home: Path) -> None:
         with (home / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "degroot.demo.consortium", str(home / "node.toml")],
+                [sys.executable, "-m", "degroot.demo.parent_watch", str(home / "node.toml")],
                 stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
                 env=os.environ | {"GRPC_VERBOSITY": "NONE"},
             )  # fmt: skip

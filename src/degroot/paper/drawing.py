@@ -1,17 +1,14 @@
 """The look of all figures: one colour for each method throughout (Okabe and Ito's, safe for the colour-blind)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from degroot import Collective
-from degroot.paper.experiment import Row
-from degroot.paper.problems.logistic import NAMES, Array, Sample, curve, make_agents, on_the_line
+from degroot.paper.problems.logistic import NAMES
 
 COLOURS = {
     "DeGroot": "#0072B2",
@@ -75,17 +72,7 @@ def per_agent(axes: Axes, table: pd.DataFrame, x: str, y: str) -> None:
         band(axes, rows, x, y, color=AGENT_COLOURS[name], label=name, marker=AGENT_MARKERS[name], markevery=apart)
 
 
-def along(sample: Sample, neighbours: int, xi: Array, random: np.random.Generator) -> Iterator[Row]:
-    """The truth, the collective prediction and its standard error at every position."""
-    X = on_the_line(xi)
-    collective = Collective(make_agents(sample, random), neighbours, n_jobs=1)
-    answer = collective.consult(X, ["value", "standard_error"])
-    columns = (xi, curve(X), np.asarray(answer.value), np.asarray(answer.standard_error))
-    for row in zip(*columns, strict=True):
-        yield dict(zip(("xi", "truth", "value", "standard_error"), row, strict=True))
-
-
-def draw(axes: Axes, rows: pd.DataFrame) -> None:
+def draw_intervals(axes: Axes, rows: pd.DataFrame) -> None:
     """The truth, and the collective prediction plus and minus its standard error."""
     low, high = rows.value - rows.standard_error, rows.value + rows.standard_error
     axes.fill_between(rows.xi, low, high, color=COLOURS["DeGroot"], alpha=0.3, lw=0, label="± standard error")

@@ -13,7 +13,7 @@ from degroot.consensus.dense import pool
 from degroot.paper import drawing, experiment
 from degroot.paper.drawing import per_agent
 from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
-from degroot.paper.problems.logistic import DIRECTION, Line, Problem, pose
+from degroot.paper.problems.logistic import DIRECTION, Line, Problem, pose, predict_along
 from degroot.paper.schemes import mean_squared
 from degroot.paper.statistics import plus_minus
 
@@ -65,7 +65,7 @@ def by_round(settings: Settings, random: np.random.Generator, panel: str, noise:
 
 def along(settings: Settings, random: np.random.Generator, panel: str) -> Iterator[Row]:
     """The collective prediction and its standard error at every position."""
-    yield from drawing.along(settings, settings.neighbours, settings.xi, random)
+    yield from predict_along(settings, settings.neighbours, settings.xi, random)
 
 
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
@@ -87,7 +87,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     figure, [points, line, *rounds] = drawing.panels(2, 1 + (len(settings.noises) + 1) // 2, height=3.0)
     first = table[table.repetition == 0]
     _draw_points(points, first[first.panel == "a"])
-    drawing.draw(line, first[first.panel == "c"])
+    drawing.draw_intervals(line, first[first.panel == "c"])
     line.set_title("(c) prediction ± jackknife standard error")
     while len(rounds) > len(settings.noises):
         rounds.pop().remove()

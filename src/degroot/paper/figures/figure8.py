@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from degroot.paper import drawing, experiment
 from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
-from degroot.paper.problems.logistic import Line, Problem, Sample
+from degroot.paper.problems.logistic import Line, Problem, Sample, predict_along
 
 TITLE = "Figure 8: jackknife intervals at two covariances"
 ABOUT = (
@@ -35,7 +35,7 @@ class Settings(experiment.Settings, Line):
 def trial(settings: Settings, random: np.random.Generator, covariance: float) -> Iterator[Row]:
     """The collective prediction and its standard error along the line."""
     sample = Sample(rows=settings.rows, noise=settings.noise, covariance=covariance)
-    yield from drawing.along(sample, settings.neighbours, settings.xi, random)
+    yield from predict_along(sample, settings.neighbours, settings.xi, random)
 
 
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
@@ -52,7 +52,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """Intervals at each covariance, and the standard errors of both."""
     figure, [*panels, errors] = drawing.panels(3)
     for axes, covariance in zip(panels, settings.covariances, strict=True):
-        drawing.draw(axes, table[(table.covariance == covariance) & (table.repetition == 0)])
+        drawing.draw_intervals(axes, table[(table.covariance == covariance) & (table.repetition == 0)])
         axes.set_title(f"σ² = {covariance:g}")
     for part in _parts(settings).values():
         errors.axvspan(*part, color="black", alpha=0.06, lw=0)

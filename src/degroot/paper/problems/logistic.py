@@ -1,12 +1,14 @@
 """The paper's synthetic problem: a logistic curve, and five agents who each see a part of it through a linear model."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from degroot import Agent, InvalidInput
+from degroot import Agent, Collective, InvalidInput
+from degroot.paper.experiment import Row
 
 Array = NDArray[np.float64]
 
@@ -93,3 +95,13 @@ def pose(problem: Problem, random: np.random.Generator) -> tuple[list[Agent], Ar
     """Agents, test points, and the labels of the test points without noise."""
     agents, X = make_agents(problem, random), make_points(problem, random)
     return agents, X, curve(X)
+
+
+def predict_along(sample: Sample, neighbours: int, xi: Array, random: np.random.Generator) -> Iterator[Row]:
+    """The truth, the collective prediction and its standard error at every position."""
+    X = on_the_line(xi)
+    collective = Collective(make_agents(sample, random), neighbours, n_jobs=1)
+    answer = collective.consult(X, ["value", "standard_error"])
+    columns = (xi, curve(X), np.asarray(answer.value), np.asarray(answer.standard_error))
+    for row in zip(*columns, strict=True):
+        yield dict(zip(("xi", "truth", "value", "standard_error"), row, strict=True))
