@@ -17,10 +17,10 @@ paper: $(STAMP) ## reproduce the paper; DATA=DIR for data sets that cannot be in
 	$(BIN)/degroot paper $(if $(DATA),--data $(DATA))
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 --dist worksteal
 
 test-all: $(STAMP) browser ## run the slow tests too
-	$(BIN)/pytest -q -n 2 -m ""
+	$(BIN)/pytest -q -n 2 --dist worksteal -m ""
 
 browser: $(STAMP) ## what the tests of the node's page need: playwright, axe and chromium
 	@$(BIN)/python -c 'import axe_playwright_python, playwright' 2>/dev/null \

@@ -1,7 +1,13 @@
+import os
 import sys
 
 import pytest
 from hypothesis import settings
+
+# One core for each worker: threads of BLAS and OpenMP that wait for each other take longer than the work itself.
+# Read when numpy is imported, and inherited by the processes that tests start.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 settings.register_profile("degroot", deadline=None)  # the first call of a kernel compiles it
 settings.load_profile("degroot")

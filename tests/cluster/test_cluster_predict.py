@@ -24,7 +24,7 @@ FILES, ROWS = 16, 20_000
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A collective, its input in many files, and its answers."""
+    """A collective, and its input in many files."""
     random, agents = np.random.default_rng(1), []
     for k in range(2):
         X = pd.DataFrame(random.normal(k / 2, 1.0, size=(200, 3)), columns=NAMES)
@@ -36,10 +36,16 @@ def folder(tmp_path_factory):
     for k in range(FILES):
         table = pd.DataFrame(random.normal(size=(ROWS, 3)), columns=NAMES).assign(id=np.arange(ROWS))
         table.to_parquet(folder / "in" / f"{k:03}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def local(folder):
+    """The answers without Ray."""
     run = predict(folder, "in", "local.parquet", "--keep", "id")
     _, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
-    return folder
+    return (folder / "local.parquet").read_bytes()
 
 
 @pytest.fixture
@@ -70,7 +76,7 @@ def predict(folder, given, output, *arguments, **environment):
 
 
 @pytest.mark.slow
-def test_the_same_bytes_after_kills_of_an_actor_and_a_caller(folder, on_ray):
+def test_the_same_bytes_after_kills_of_an_actor_and_a_caller(folder, local, on_ray):
     output = folder / "killed.parquet"
     run = on_ray("in", output.name, "--keep", "id")
     wait_for(lambda: finished(output) >= 2, run)
@@ -83,11 +89,11 @@ def test_the_same_bytes_after_kills_of_an_actor_and_a_caller(folder, on_ray):
     out, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
     assert out.startswith(f"{FILES * ROWS:,} rows; 0 bad; ")
-    assert output.read_bytes() == (folder / "local.parquet").read_bytes()
+    assert output.read_bytes() == local
 
 
 @pytest.mark.slow
-def test_a_killed_command_goes_on_with_the_same_bytes(folder, on_ray):
+def test_a_killed_command_goes_on_with_the_same_bytes(folder, local, on_ray):
     output = folder / "resumed.parquet"
     run = on_ray("in", output.name, "--keep", "id")
     wait_for(lambda: finished(output) >= 2, run)
@@ -101,14 +107,15 @@ def test_a_killed_command_goes_on_with_the_same_bytes(folder, on_ray):
     out, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
     assert "of them before" in out
-    assert output.read_bytes() == (folder / "local.parquet").read_bytes()
+    assert output.read_bytes() == local
     assert sorted(path.name for path in folder.glob("resumed*")) == [output.name]
 
 
-def test_no_cluster_at_the_address(folder, on_ray):
-    run = on_ray("in", "out.parquet", "--address", "127.0.0.1:1")
-    out, err = run.communicate(timeout=120)
-    assert (run.returncode, out, err.count("\n")) == (2, "", 1), err
+def test_no_cluster_at_the_address(folder, degroot, monkeypatch):
+    monkeypatch.chdir(folder)
+    about = ["--collective", "collective", "--input", "in", "--output", "out.parquet"]
+    code, out, err = degroot("predict", *about, "--engine", "ray", "--address", "127.0.0.1:1")
+    assert (code, out, err.count("\n")) == (2, "", 1), err
     assert err.startswith("degroot: There must be a Ray cluster at 127.0.0.1:1; ")
     assert not list(folder.glob("out.parquet*"))
 

@@ -28,25 +28,25 @@ def whole(trust, peers):
 
 
 def stationary(trust):
-    """Grassmann, Taksar and Heyman (1985), as they print it."""
+    """Grassmann, Taksar and Heyman (1985), as they print it, for each of the matrices (..., K, K)."""
     a = np.array(trust, float)
-    for k in range(len(a) - 1, 0, -1):
-        a[:k, k] /= a[k, :k].sum()
-        a[:k, :k] += np.outer(a[:k, k], a[k, :k])
-    w = np.ones(len(a))
-    for k in range(1, len(a)):
-        w[k] = w[:k] @ a[:k, k]
-    return w / w.sum()
+    K = a.shape[-1]
+    for k in range(K - 1, 0, -1):
+        a[..., :k, k] /= a[..., k, :k].sum(axis=-1, keepdims=True)
+        a[..., :k, :k] += a[..., :k, k, None] * a[..., None, k, :k]
+    w = np.ones(a.shape[:-1])
+    for k in range(1, K):
+        w[..., k] = (w[..., :k] * a[..., :k, k]).sum(axis=-1)
+    return w / w.sum(axis=-1, keepdims=True)
 
 
 def by_deletion(trust, beliefs):
     """Values without each agent, as the paper says: delete row and column, let rows sum to 1 again, solve."""
-    values = []
-    for i in range(len(trust)):
-        others = np.delete(np.arange(len(trust)), i)
-        rest = trust[np.ix_(others, others)]
-        values.append(stationary(rest / rest.sum(1, keepdims=True)) @ beliefs[others])
-    return np.array(values)
+    K = len(trust)
+    others = np.array([np.delete(np.arange(K), i) for i in range(K)])
+    rest = trust[others[:, :, None], others[:, None]]
+    weights = stationary(rest / rest.sum(axis=2, keepdims=True))
+    return np.stack([weight @ beliefs[left] for weight, left in zip(weights, others, strict=True)])
 
 
 def residual(weights, trust, peers):

@@ -19,28 +19,32 @@ def rows_to_one(a):
 
 
 def stationary(trust):
-    """Grassmann, Taksar and Heyman (1985), as they print it."""
+    """Grassmann, Taksar and Heyman (1985), as they print it, for each of the matrices (..., K, K)."""
     a = np.array(trust, float)
-    for k in range(len(a) - 1, 0, -1):
-        a[:k, k] /= a[k, :k].sum()
-        a[:k, :k] += np.outer(a[:k, k], a[k, :k])
-    w = np.ones(len(a))
-    for k in range(1, len(a)):
-        w[k] = w[:k] @ a[:k, k]
-    return w / w.sum()
+    K = a.shape[-1]
+    for k in range(K - 1, 0, -1):
+        a[..., :k, k] /= a[..., k, :k].sum(axis=-1, keepdims=True)
+        a[..., :k, :k] += a[..., :k, k, None] * a[..., None, k, :k]
+    w = np.ones(a.shape[:-1])
+    for k in range(1, K):
+        w[..., k] = (w[..., :k] * a[..., :k, k]).sum(axis=-1)
+    return w / w.sum(axis=-1, keepdims=True)
 
 
 def by_deletion(trust, solve=stationary):
-    """Row i: `solve` for the trust matrix without agent i."""
+    """Row i: the weights that `solve` gives for the trust matrix without agent i."""
     K = len(trust)
+    others = np.array([np.delete(np.arange(K), i) for i in range(K)])
     out = np.zeros((K, K))
-    for i in range(K):
-        others = np.delete(np.arange(K), i)
-        out[i, others] = solve(rows_to_one(trust[np.ix_(others, others)]))
+    np.put_along_axis(out, others, solve(rows_to_one(trust[others[:, :, None], others[:, None]])), axis=1)
     return out
 
 
-def exactly(trust):
+def exactly(trusts):
+    return np.array([solve_exactly(trust) for trust in trusts])
+
+
+def solve_exactly(trust):
     """Weights that solve w T = w in rational arithmetic: no rounding at all."""
     K = len(trust)
     a = [[Fraction(t) for t in row] for row in trust.tolist()]

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from test_neighbourhoods import (
-    KINDS,
-    WITHOUT_DIRECTION,
+    METRICS_AND_KINDS,
     assert_means,
     assert_rows_near,
     assert_told,
@@ -58,13 +57,10 @@ def build(path, rows, size, metric="euclidean", kernel="uniform", **settings):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("rows_of", KINDS)
+@pytest.mark.parametrize(("metric", "rows_of"), METRICS_AND_KINDS)
 def test_means_are_those_over_the_nearest_rows(path, metric, rows_of):
     if metric == "manhattan" and path == "screened":
         pytest.skip("directions bound Euclidean distances only")
-    if metric == "cosine" and rows_of in WITHOUT_DIRECTION:
-        pytest.skip("which direction is the nearer one is undecided")
     for n, d, size in [(700, 17, 7), (2500, 20, 1), (3001, 16, 3000), (300, 15, 300), (4200, 33, 400)]:
         rows, queries = rows_of(np.random.default_rng(n), n, d)
         kernel = list(KERNELS)[size % 3]

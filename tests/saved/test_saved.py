@@ -666,7 +666,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path):
     """
     )
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
-    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "c"), "50000"]
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "c"), "10000"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "must have room and be writable" in said
     assert "File too large" in said

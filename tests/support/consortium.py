@@ -7,7 +7,10 @@ import socket
 import subprocess
 import sys
 import time
+from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
@@ -57,7 +60,7 @@ class Forked:
 
     def __init__(self, folder, before):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["degroot.node.server.run", "sklearn.linear_model", "skops.io"])
+        start_forkserver()
         self._process = context.Process(target=_run, args=(folder, before))
         self._process.start()
         self.pid = self._process.pid
@@ -75,6 +78,15 @@ class Forked:
 
     def kill(self):
         self._process.kill()
+
+
+@cache
+def start_forkserver():
+    """Start the process that nodes are forked from, with all imports done and the kernels loaded."""
+    forkserver.set_forkserver_preload(["degroot.node.server.run", "sklearn.linear_model", "skops.io", "warm"])
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(path)):  # it imports `warm`, and knows no other path
+        forkserver.ensure_running()
 
 
 def _run(folder, before):
