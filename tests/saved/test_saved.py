@@ -443,7 +443,7 @@ def copy(kept, tmp_path):
     return of
 
 
-@pytest.mark.parametrize("name", ["rows", "labels", "residuals", "errors", "transformed", "own_predictions"])
+@pytest.mark.parametrize("name", ["rows", "labels", "residuals", "errors", "located", "own_predictions"])
 @pytest.mark.parametrize("harm", ["gone", "cut", "empty", "text", "folder", "shape", "kind", "objects", "fortran"])
 def test_a_damaged_array_is_one_line_that_names_it(copy, name, harm):
     folder = copy("own predictions" if name == "own_predictions" else "spaces")

@@ -23,7 +23,7 @@ NEEDED = "Collectives in files need extra packages: pip install 'degroot[batch]'
 TOP = ("format", *SETTINGS, FORMER, "choice", "features", "classes", "target", "space", "agents", "digests")
 ENTRY = (
     "name", "model", "data", "target", "own_predictions", "space",
-    "rows", "labels", "shared_space", "transformed", "located_features", "residuals", "errors", "scored", "kept",
+    "rows", "labels", "shared_space", "located", "located_features", "residuals", "errors", "scored", "kept",
 )  # fmt: skip
 FILES, WORDS = ("model", "data", "rows", "labels", "own_predictions", "space"), (STANDARDISE, PEERS)
 MODEL = ("file", "uri", "tracking", "classes", "address", "name", "version", "ca", "certificate", "key")

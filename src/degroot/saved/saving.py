@@ -130,7 +130,7 @@ def _arrays(kept: Kept, name: str, agent: Agent, scorer: Scorer) -> dict[str, An
     if own is not None:
         told["own_predictions"] = kept.array(f"{name}/own_predictions.npy", own)
     if scorer.space is not None or X.dtype not in (np.float32, np.float64):
-        told["transformed"] = kept.table(f"{name}/transformed", scorer.rows)
+        told["located"] = kept.table(f"{name}/located", scorer.rows)
         told["located_features"] = scorer.rows.shape[1]
     return told | {
         "residuals": kept.array(f"{name}/residuals.npy", scorer.residuals),

@@ -65,8 +65,8 @@ def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[
     check_shape(entry.file("residuals"), residuals, (n, outputs, scored))
     check_shape(entry.file("errors"), errors, (n, scored))
     rows = X
-    if "transformed" in entry.entries:
-        rows = _table(entry, "transformed", entry.whole("located_features"), FLOATS, n)
+    if "located" in entry.entries:
+        rows = _table(entry, "located", entry.whole("located_features"), FLOATS, n)
     shared = document.space(entry, "shared_space")
     metric = document.top.entries.get("metric", METRIC)
     return StoredScores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source)
