@@ -184,7 +184,7 @@ def test_who_was_missing_and_who_was_left_out():
     assert "from 1.00 (a) to 2.00 (b)" in text  # those who took part
     told = answer.explain(0).facts["agents"]
     assert [agent["missing"] for agent in told] == [None, None, None, "it did not answer within 2 s"]
-    assert [agent["exclude_row"] for agent in told] == [False, False, True, False]
+    assert [agent["left_out"] for agent in told] == [False, False, True, False]
 
 
 def test_who_could_not_be_checked():

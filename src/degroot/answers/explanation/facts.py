@@ -44,7 +44,7 @@ def facts(answer: "Consensus", point: Any, output: Any = None) -> dict[str, Any]
 
 def present(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The agents that took part."""
-    return [agent for agent in facts["agents"] if agent["missing"] is None and not agent["exclude_row"]]
+    return [agent for agent in facts["agents"] if agent["missing"] is None and not agent["left_out"]]
 
 
 def place(given: Any, count: int, name: str, nouns: str) -> int:
@@ -98,7 +98,7 @@ def _standing(flags: Sequence[Flag]) -> dict[str, Any]:
     """Whether an agent took part, and what else there is to say of it."""
     return {
         "missing": next((flag.about for flag in flags if flag.kind == MISSING), None),
-        "exclude_row": any(flag.kind in LEFT_OUT for flag in flags),
+        "left_out": any(flag.kind in LEFT_OUT for flag in flags),
         "flags": [flag.reason for flag in flags if flag.kind != MISSING],
     }
 

@@ -68,7 +68,7 @@ def notes(facts: dict[str, Any], digits: Digits) -> list[str]:
     agents, here = facts["agents"], present(facts)
     return [
         *_missing(agents),
-        *(_left_out(each, digits) for each in agents if each["exclude_row"]),
+        *(_left_out(each, digits) for each in agents if each["left_out"]),
         *_flagged(here, UNVERIFIED, _unverified),
         *_flagged(here, SUSPECT, _suspect),
         *_others(agents),

@@ -110,7 +110,7 @@ def one(answer: Answer, i: int) -> dict[str, Any]:
         "coverage": answer.terms.coverage,
         "agents": [_agent(answer, i, k, told, flags) for k, told in enumerate(agents)],
         "trust": None if trust is None else numbers(trust[i]),
-        "rounds": rounds_of(answer, i, [told["missing"] is None and not told["exclude_row"] for told in agents]),
+        "rounds": rounds_of(answer, i, [told["missing"] is None and not told["left_out"] for told in agents]),
         "text": explained.text,
     }
 
