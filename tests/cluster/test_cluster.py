@@ -368,7 +368,7 @@ def test_another_version_of_this_package_leaves_no_process_behind(engine, monkey
         return actors
 
     monkeypatch.setattr(Ray, "_actors", watched)
-    monkeypatch.setattr("degroot.cluster.actor.VERSION", "9.9")
+    monkeypatch.setattr("degroot.cluster.ray.VERSION", "9.9")
     with pytest.raises(InvalidInput, match=r"must have version 9.9 of degroot; 'agent 0' runs with") as failed:
         Collective(linear(1), engine=engine).predict(POINTS)
     assert failed.traceback  # which holds on to the actors: nobody has forgotten them

@@ -96,7 +96,7 @@ def test_a_function_in_a_file_is_refused_and_not_called(tmp_path):
 
 
 def test_a_model_that_answers_otherwise_once_opened_is_refused(monkeypatch):
-    monkeypatch.setattr("degroot.models.skops.from_skops", lambda _: Ridge(alpha=2.0).fit(X, Y))
+    monkeypatch.setattr("degroot.models.saving.from_skops", lambda _: Ridge(alpha=2.0).fit(X, Y))
     with pytest.raises(InvalidInput, match="it answers otherwise"):
         model_file(Ridge().fit(X, Y), X)
 

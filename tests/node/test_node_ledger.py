@@ -21,7 +21,7 @@ from degroot.node.records.ledger import DAY, STEP, Ledger, LedgerEntry, LedgerEr
 WRITER = """
 import sys
 from pathlib import Path
-from degroot.node.ledger import Ledger
+from degroot.node.records.ledger import Ledger
 ledger = Ledger(Path(sys.argv[1]), kept=300)
 for k in range(1, 1_000_000):
     ledger.record("south", "opinion", "in", 3, 20, 100)
@@ -31,7 +31,7 @@ for k in range(1, 1_000_000):
 FULL = """
 import sqlite3, sys
 from pathlib import Path
-from degroot.node.ledger import Ledger, LedgerError, summary
+from degroot.node.records.ledger import Ledger, LedgerError, summary
 
 folder = Path(sys.argv[1])
 path, ballast = folder / "ledger.sqlite", folder / "ballast"
@@ -58,7 +58,7 @@ print("whole")
 READ_ONLY = """
 import subprocess, sys
 from pathlib import Path
-from degroot.node.ledger import Ledger, LedgerError
+from degroot.node.records.ledger import Ledger, LedgerError
 
 path = Path(sys.argv[1]) / "ledger.sqlite"
 Ledger(path).close()

@@ -67,7 +67,7 @@ def test_residuals_are_where_their_rows_are_and_every_row_is_asked_once(tmp_path
 def test_what_is_finished_is_not_asked_again_whatever_ends_the_process(tmp_path):
     code = """
 import os, sys; from pathlib import Path; import numpy as np
-from degroot.node.opinion import Model; from degroot.node.residuals import Residuals
+from degroot.node.protocol.models import Model; from degroot.node.scoring.residual_store import Residuals
 work = Residuals.at(Path(sys.argv[1]), np.arange(46.0).reshape(23, 2), np.arange(23.0)).begun(Model("south", "2"), 5)
 for chunk in work.remaining()[:3]:
     work.write(chunk, work.rows(chunk)[:, None] + 0.5)

@@ -242,7 +242,7 @@ def test_another_process_loads_the_same(kept, tmp_path):
         print(json.dumps({kind: t.digest_of(each.consult(t.asked(kind))) for kind, each in loaded.items()}))
     """
     given = json.dumps({kind: str(folder) for kind, (folder, _) in known.items()})
-    command = [sys.executable, "-c", textwrap.dedent(code), str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", textwrap.dedent(code), str(Path(__file__).parent)]
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert json.loads(done.stdout) == {kind: digest for kind, (_, digest) in known.items()}
 
@@ -265,9 +265,7 @@ def test_nothing_is_a_pickle(kept, kind, monkeypatch):
 def test_scores_of_other_models_than_the_degree_draws_are_refused_not_made_anew(copy, monkeypatch):
     folder = copy("degree")
     monkeypatch.setattr("degroot.agents.agent.residuals_of", lambda *_: pytest.fail("models were asked about rows"))
-    monkeypatch.setattr(
-        "degroot.consensus.sparse.sample_peers.sample_peers", lambda K, degree: sample_peers(K, degree, seed=1)
-    )
+    monkeypatch.setattr("degroot.saved.scored.sample_peers", lambda K, degree: sample_peers(K, degree, seed=1))
     said = complaint(lambda: Collective.load(folder))
     assert "scored` must be those that this version of degroot and numpy draws for degree=4; they are others" in said
     file = folder / "collective.toml"
@@ -410,7 +408,7 @@ def test_loading_takes_no_memory(large, kept):
 def test_what_the_search_took_long_to_make_is_kept(large, monkeypatch):
     collective, folder = large
     made, X = collective.scorers[0].kept, points(5, 20)
-    monkeypatch.setattr("degroot.neighbourhoods.large.sample.draw", lambda *_: pytest.fail("a sample was drawn"))
+    monkeypatch.setattr("degroot.neighbourhoods.large.rows.draw", lambda *_: pytest.fail("a sample was drawn"))
     loaded = Collective.load(folder)
     assert_same(collective.consult(X), loaded.consult(X))
     assert made.keys() == loaded.scorers[0].kept.keys() != set()
