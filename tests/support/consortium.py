@@ -58,10 +58,10 @@ def save_linear(path, slopes):
 class Forked:
     """A node's process, forked from one that has all imports done: starting it takes no time."""
 
-    def __init__(self, folder, before):
+    def __init__(self, folder, before=None, **settings):
         context = multiprocessing.get_context("forkserver")
         start_forkserver()
-        self._process = context.Process(target=_run, args=(folder, before))
+        self._process = context.Process(target=_run, args=(folder, before), kwargs=settings)
         self._process.start()
         self.pid = self._process.pid
 
@@ -89,7 +89,7 @@ def start_forkserver():
         forkserver.ensure_running()
 
 
-def _run(folder, before):
+def _run(folder, before, **settings):
     from degroot.node.server.run import run
 
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -97,7 +97,7 @@ def _run(folder, before):
     os.dup2(log, 2)
     if before is not None:
         before(folder)
-    run(read(folder / "node.toml"))
+    run(read(folder / "node.toml"), **settings)
 
 
 def save_table(path, agent, y):

@@ -1,0 +1,200 @@
+"""What nodes of version 0.1.0 left on disk is taken up as it is: configuration, residuals, ledger, answers."""
+
+import json
+import re
+import shutil
+import signal
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from support.consortium import Forked, free_ports
+
+from degroot import connect
+from degroot.files import load
+from degroot.node.config import Client, IdentityFiles, Limits, ModelSource, NodeSettings, Page, Peer, Timing, read
+from degroot.node.page import auth
+from degroot.node.page.answers import Archive
+from degroot.node.records.ledger import summary
+from degroot.node.records.ledger_search import Wanted, search
+from degroot.node.scoring.residual_store import Residuals
+
+DATA = Path(__file__).parents[1] / "data" / "0.1.0"
+EXPECTED = json.loads((DATA / "nodes" / "expected.json").read_text())
+NAMES = ("north", "south", "east")
+RIGHTS = frozenset({"query", "opinion", "ask"})
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    return Path(shutil.copytree(DATA / "nodes", tmp_path / "nodes"))
+
+
+def read_contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def list_ledger(path):
+    return [
+        [each.peer, each.kind, each.direction, each.exchanges, each.rows, each.sent, each.received]
+        for each in summary(path)
+    ]
+
+
+# -- configuration -----------------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_of_node_init_says_what_it_said():
+    home = DATA / "nodes" / "north"
+    node = read(home / "node.toml")
+    assert (node.name, node.listen, node.state) == ("north", "127.0.0.1:17441", home / "north-state")
+    assert (node.quorum, node.needed, node.queries) == (None, 2, "calibrate")
+    assert node.identity == IdentityFiles(home / "ca.pem", home / "north.pem", home / "north.key")
+    assert node.model == ModelSource(home / "model.onnx")
+    assert (node.data.file, node.data.target) == (home / "rows.csv", ("y",))
+    assert (node.data.own_predictions, node.data.space, node.data.classes) == (None, None, None)
+    assert node.collective == NodeSettings("degroot", None, "euclidean", None, None, guard=True)
+    assert node.peers == (Peer("south", "127.0.0.1:17442", RIGHTS), Peer("east", "127.0.0.1:17443", RIGHTS))
+    assert node.clients == (Client("analyst", frozenset({"ask"})),)
+    assert node.limits == Limits(2000, 1_000_000, 20_000, 32, 67_108_864, 60)
+    assert node.timing == Timing(5.0, 1.0, 1000, 10.0)
+    assert (node.page, node.metrics_port) == (Page(18441, "127.0.0.1"), None)
+
+
+def test_a_configuration_with_every_setting_says_what_it_said():
+    node, keys = read(DATA / "everything.toml"), DATA / "keys"
+    assert (node.name, node.listen, node.state) == ("north", "localhost:7443", Path("/var/north"))
+    assert (node.quorum, node.needed, node.queries) == (2, 2, "calibrate")
+    assert node.identity == IdentityFiles(keys / "ca.pem", keys / "north.pem", keys / "north.key")
+    served = {"ca": keys / "server.pem", "certificate": keys / "client.pem", "key": keys / "client.key"}
+    assert node.model == ModelSource(None, "models:8081", "prices", "3", **served)
+    assert (node.data.file, node.data.target) == (DATA / "rows.parquet", ("rent", "price"))
+    assert (node.data.own_predictions, node.data.space) == (("rent oof", "price oof"), "standardise")
+    assert node.collective == NodeSettings("stacking", 50, "cosine", "gaussian", 0.5, guard=True)
+    few = frozenset({"query", "opinion"})
+    assert node.peers == (Peer("south", "south.example.org:7443", RIGHTS), Peer("east", "[::1]:7445", few))
+    assert node.clients == (Client("dashboard", frozenset({"ask"})),)
+    assert node.limits == Limits(100, 5000.5, 4000, 3, 1_000_000, 30)
+    assert node.timing == Timing(2.5, 0.5, 700, 4.0)
+    assert (node.page, node.metrics_port) == (Page(8443, "::1"), 9443)
+
+
+# -- state, without a node ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_ledger_lists_every_exchange(nodes, name, degroot):
+    path, expected = nodes / name / f"{name}-state" / "ledger.sqlite", EXPECTED["ledger"][name]
+    content = path.read_bytes()
+    assert list_ledger(path) == expected
+    total, found = search(path, Wanted(kind="model query"), 0, 100)
+    assert total == len(found) == sum(exchanges for _, kind, _, exchanges, *_ in expected if kind == "model query")
+    code, out, _ = degroot("node", "audit", nodes / name / "node.toml")
+    assert code == 0
+    assert out.count("model query") == 4
+    assert path.read_bytes() == content
+
+
+def test_the_page_has_its_token_and_its_answers(nodes):
+    state = nodes / "north" / "north-state"
+    before = read_contents(state)
+    archive, expected = Archive(state), EXPECTED["page"]
+    assert auth.read(state) == "the-token-of-the-page-in-the-fixture"
+    listed = {each["id"]: each for each in archive.entries()}
+    assert listed.keys() == expected.keys()
+    for id_, told in expected.items():
+        answer, rows = archive.find(id_), told["rows"]
+        assert listed[id_] == {key: told["summary"][key] for key in listed[id_]}
+        assert told["summary"].items() <= answer.summary().items()
+        consensus = answer.consensus
+        assert_array_equal(answer.points, [[row["rooms"], row["age"]] for row in rows])
+        for name in ("value", "standard_error", "lower", "upper"):
+            known = getattr(consensus, name)
+            assert (known is None) == (name not in rows[0])
+            assert known is None or known.tolist() == [row[name] for row in rows]
+        assert consensus.weights.tolist() == [[row[f"weight_{name}"] for name in consensus.names] for row in rows]
+    assert read_contents(state) == before
+
+
+def test_calibration_that_was_interrupted_goes_on_where_it_was(tmp_path, nodes):
+    shutil.copytree(DATA / "interrupted", tmp_path / "state")
+    before = read_contents(tmp_path / "state")
+    node = read(nodes / "north" / "node.toml")
+    rows = load(node.data)
+    whole = Residuals.at(node.state, rows.X, rows.y).complete()
+    residuals = Residuals.at(tmp_path / "state", rows.X, rows.y)
+    assert residuals.complete() == {}
+    assert sorted(model.name for model in whole) == ["east", "south"]
+    for model, complete in whole.items():
+        work = residuals.begun(model, 1000)
+        assert (work.chunk, work.remaining()) == (8, [1, 2])
+        assert_allclose(work.part[work.rows(0)], complete[work.rows(0)], rtol=1e-12)
+        assert sorted(np.concatenate([work.rows(chunk) for chunk in range(3)])) == list(range(24))
+    assert read_contents(tmp_path / "state") == before
+
+
+# -- state, taken up by nodes ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def running(folder):
+    """The nodes in this folder, on free ports; where they listen, and where the page of the first is."""
+    ports = iter(free_ports(6))
+    moved = {str(17441 + k): str(next(ports)) for k in range(3)} | {str(18441 + k): str(next(ports)) for k in range(3)}
+    for name in NAMES:
+        file = folder / name / "node.toml"
+        text = re.sub(r"\b1[78]44[123]\b", lambda found: moved[found[0]], file.read_text())
+        file.write_text(text.replace("probe_seconds = 1.0", "probe_seconds = 0.1"))
+    processes = [Forked(folder / name, insecure_loopback=True) for name in NAMES]
+    try:
+        yield [f"127.0.0.1:{moved[str(17441 + k)]}" for k in range(3)], f"http://127.0.0.1:{moved['18441']}"
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(90) for process in processes] == [0, 0, 0]
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def wait_until_ready(address, patience=120.0):
+    until = time.monotonic() + patience
+    while True:
+        try:
+            with connect(address, insecure_loopback="analyst") as node:
+                members = node.members
+        except Exception as error:  # it is not there yet
+            members = error
+        if members == dict.fromkeys(NAMES, "ready"):
+            return
+        assert time.monotonic() < until, members
+        time.sleep(0.05)
+
+
+def test_nodes_take_up_the_state_and_do_not_calibrate_again(nodes):
+    answer = EXPECTED["answer"]
+    kept = {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*")}
+    with running(nodes) as (addresses, page):
+        for address in addresses:
+            wait_until_ready(address)
+        with connect(addresses[0], insecure_loopback="analyst") as node:
+            found = node.consult(np.array(answer["points"]))
+        token = auth.read(nodes / "north" / "north-state")
+        reply = httpx.get(f"{page}/api/answers", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        assert {each["id"] for each in reply.json()["answers"]} == EXPECTED["page"].keys()
+    assert list(found.names) == answer["names"]
+    for name in ("value", "standard_error", "weights", "beliefs", "trust", "influence"):
+        assert_allclose(getattr(found, name), answer[name], rtol=1e-9, atol=1e-12, err_msg=name)
+    flags = [[flag.agent, flag.kind, flag.points.tolist()] for flag in found.flags]
+    assert flags == [[agent, reason.partition(":")[0], points] for agent, reason, points in answer["flags"]]
+    assert {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*")} == kept
+    for name in NAMES:
+        now = {tuple(line[:3]): line[3:] for line in list_ledger(nodes / name / f"{name}-state" / "ledger.sqlite")}
+        for peer, kind, direction, *sums in EXPECTED["ledger"][name]:
+            assert all(a >= b for a, b in zip(now[peer, kind, direction], sums, strict=True))
+            assert kind != "model query" or now[peer, kind, direction] == sums
