@@ -1,6 +1,7 @@
 """A node's configuration: what is said is what is read, and every mistake is one line that names its place."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,11 @@ def test_a_served_model_needs_an_address_and_a_name(tmp_path, model, words):
 def test_names_that_cannot_stand_in_a_certificate_or_name_a_file_are_refused(name):
     with pytest.raises(InvalidInput, match="small letters"):
         config.template(name)
+
+
+def test_the_template_is_a_function_whatever_else_was_imported():
+    import_module("degroot.node.config.template")  # a submodule of the same name
+    assert 'name = "north"' in config.template("north")
 
 
 @pytest.mark.parametrize("exclude_row", ["name", "listen", "state", "target"])

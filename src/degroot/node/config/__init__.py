@@ -19,7 +19,8 @@ from degroot.node.config.entries import (
     Peer,
     Timing,
 )
-from degroot.node.config.reading import LISTEN, read, template
+from degroot.node.config.reading import read
+from degroot.node.config.template import LISTEN, template
 
 __all__ = [
     "ASK",

@@ -1,10 +1,7 @@
 """From the TOML file to what a node is told, checked once."""
 
-from collections.abc import Iterable
 from dataclasses import fields, replace
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any, TypeVar
 
 from degroot.consultation.settings import check_settings
@@ -32,8 +29,6 @@ from degroot.node.config.entries import (
 from degroot.node.config.names import check_name
 from degroot.rules.rules import RULES
 
-LISTEN = "0.0.0.0:7443"
-BESIDE = 1000  # how far the port of the page is from the one for peers, if nobody says where it is
 MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
 
 Measures = TypeVar("Measures", Limits, Timing)
@@ -41,29 +36,6 @@ KEYS = (
     "name", "listen", "state", "quorum", "queries", "identity", "model", "data", "collective", "peers", "clients",
     "limits", "timing", "metrics", "page",
 )  # fmt: skip
-
-
-def template(
-    name: str,
-    listen: str = LISTEN,
-    peers: Iterable[tuple[str, str]] = (),
-    clients: Iterable[str] = (),
-    page: int | None = None,
-) -> str:
-    """A configuration for the node `name` with comments, to be filled in. `peers`: names and addresses.
-
-    `page`: the port of the node's page; by default `BESIDE` above the one for peers, or below where there is none.
-    """
-    text = files("degroot.node").joinpath("templates", "node.toml").read_text(encoding="utf-8")
-    _, port = split(listen, "The address to listen on")
-    page = page or (port + BESIDE if port + BESIDE <= LAST_PORT else port - BESIDE)
-    text = Template(text).substitute(name=check_name(name), listen=listen, page=page)
-    for peer, address in peers:
-        split(address, f"The address of {check_name(peer, 'The name of a peer')!r}")
-        text += f'\n[[peers]]\nname = "{peer}"\naddress = "{address}"\n'
-    for client in clients:
-        text += f'\n[[clients]]\nname = "{check_name(client, "The name of a client")}"\n'
-    return text
 
 
 def read(path: Path) -> Configuration:

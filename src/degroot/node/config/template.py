@@ -1,11 +1,41 @@
-"""Filling in: entries of a configuration with comments, which keeps its comments."""
+"""The configuration that a new node begins with: a text with comments, and the entries that are filled in."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 from degroot.exceptions import InvalidInput
+from degroot.files.addresses import LAST_PORT, split
 from degroot.files.toml import toml_text
+from degroot.node.config.names import check_name
+
+LISTEN = "0.0.0.0:7443"
+BESIDE = 1000  # how far the port of the page is from the one for peers, if nobody says where it is
+
+
+def template(
+    name: str,
+    listen: str = LISTEN,
+    peers: Iterable[tuple[str, str]] = (),
+    clients: Iterable[str] = (),
+    page: int | None = None,
+) -> str:
+    """A configuration for the node `name` with comments, to be filled in. `peers`: names and addresses.
+
+    `page`: the port of the node's page; by default `BESIDE` above the one for peers, or below where there is none.
+    """
+    text = files("degroot.node").joinpath("templates", "node.toml").read_text(encoding="utf-8")
+    _, port = split(listen, "The address to listen on")
+    page = page or (port + BESIDE if port + BESIDE <= LAST_PORT else port - BESIDE)
+    text = Template(text).substitute(name=check_name(name), listen=listen, page=page)
+    for peer, address in peers:
+        split(address, f"The address of {check_name(peer, 'The name of a peer')!r}")
+        text += f'\n[[peers]]\nname = "{peer}"\naddress = "{address}"\n'
+    for client in clients:
+        text += f'\n[[clients]]\nname = "{check_name(client, "The name of a client")}"\n'
+    return text
 
 
 def filled(text: str, entries: Mapping[str, Mapping[str, Any]]) -> str:
