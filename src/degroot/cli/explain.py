@@ -55,11 +55,11 @@ def _loaded(path: Path, unsafe_pickle: bool) -> Any:
 def _point(path: Path, row: int, asked: Any) -> Any:
     """The row that is meant, (1, d)."""
     try:
-        from degroot import files
+        from degroot.files.rows import points
     except ImportError as error:
         raise InvalidInput(f"Data files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
-    X = files.points(path, asked.feature_names or (), gaps=getattr(asked, "takes_gaps", False)).X
+    X = points(path, asked.feature_names or (), gaps=getattr(asked, "takes_gaps", False)).X
     if row > len(X):
         raise InvalidInput(f"--row must be one of the {len(X)} rows of {path}; got {row}.")
     return X[row - 1 : row]

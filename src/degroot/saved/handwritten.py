@@ -9,7 +9,7 @@ import numpy as np
 from degroot import models
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.files.npy import mapped
-from degroot.files.source import PEERS, STANDARDISE
+from degroot.files.source import PEERS, STANDARDISE, data_source
 from degroot.files.toml import Table
 from degroot.saved.agents import FiledAgent
 from degroot.saved.document import NEEDED, Document
@@ -39,14 +39,14 @@ def listed_agent(document: Document, entry: Table, features: Sequence[str] | Non
 def _columns(document: Document, entry: Table, gaps: bool) -> tuple[Any, Any, Any, tuple[str, ...]]:
     """Rows, labels, own predictions and the names of the features in a data file."""
     try:
-        from degroot import files
+        from degroot.files.rows import load
     except ImportError as error:
         raise InvalidInput(f"{NEEDED} ({error}).") from error
     top = document.top.entries
     shared = {key: top[key] for key in SHARED if key in top}
     described = {key: value for key, value in entry.entries.items() if key in ("data", *COLUMNS)}
-    source = files.data_source(replace(entry, entries=shared | described), "data")
-    rows = files.load(source, document.features, gaps=gaps)
+    source = data_source(replace(entry, entries=shared | described), "data")
+    rows = load(source, document.features, gaps=gaps)
     return rows.X, rows.y, rows.own, rows.names
 
 
