@@ -272,7 +272,7 @@ def test_a_run_of_something_else_is_refused_and_restarted_when_told(stopped, col
     others["inputs"] = planned(collective, [source, tmp_path / "more.parquet"], out)
     for what, other in others.items():
         with pytest.raises(
-            InvalidInput, match=rf"must be of the same command to go on; it had other .*{what}.*--restart"
+            InvalidInput, match=rf"must be of the same command to go on; it had other .*{what}.*`restart`"
         ):
             run(other, Local(collective.consult, 1))
     assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == before

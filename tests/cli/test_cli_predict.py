@@ -153,7 +153,7 @@ def test_bounds_are_those_of_the_collective(predict, refused, saved):
     assert predict(input="in?.csv", output="few.csv", coverage=0.8, fields="weights").code == 0
     assert list(pd.read_csv("few.csv"))[:3] == ["lower", "upper", "weight_a0"]
     assert "must lie between 0 and 1; got 90.0" in refused(input="in0.csv", output="new.csv", coverage=90)
-    assert "must come with --engine local" in refused(input="in0.csv", output="new.csv", coverage=0.8, engine="ray")
+    assert "must come with the engine 'local'" in refused(input="in0.csv", output="new.csv", coverage=0.8, engine="ray")
 
 
 def test_a_run_does_not_go_on_with_another_coverage(predict):
@@ -161,8 +161,8 @@ def test_a_run_does_not_go_on_with_another_coverage(predict):
     rows(3).assign(x1="?").to_csv("b.csv", index=False)  # which ends the run
     command = {"input": "?.csv", "output": "out.parquet", "jobs": 1}
     assert "row 1 of b.csv" in predict(**command, coverage=0.8).err
-    assert "it had other coverage. --restart begins anew." in predict(**command, coverage=0.9).err
-    assert "it had other fields, coverage. --restart begins anew." in predict(**command).err
+    assert "it had other coverage. `restart` begins anew." in predict(**command, coverage=0.9).err
+    assert "it had other fields, coverage. `restart` begins anew." in predict(**command).err
 
 
 def test_sets_have_a_column_for_each_class(predict):
@@ -248,7 +248,7 @@ def test_nodes_answer_as_they_do_when_they_are_asked(predict, tmp_path_factory):
         assert list(found["id"]) == list(both["id"])
         assert_answered(found, consortium.collective().consult(both[NAMES].to_numpy()))
         code, _, err = predict(**who, input="in0.csv", output="out.csv", engine="ray")
-        assert (code, "must come with --collective" in err) == (2, True)
+        assert (code, "must come with a collective in files or in memory" in err) == (2, True)
 
 
 def test_a_run_does_not_go_on_with_other_arrays_of_the_collective(predict, saved, monkeypatch):
@@ -260,7 +260,7 @@ def test_a_run_does_not_go_on_with_other_arrays_of_the_collective(predict, saved
     for _ in range(2):
         assert "row 1 of b.csv" in predict(**command).err
     np.save(f"{folder}/agent-1/errors.npy", 2.0 * np.load(f"{folder}/agent-1/errors.npy"))
-    assert "it had other files. --restart begins anew." in predict(**command).err
+    assert "it had other files. `restart` begins anew." in predict(**command).err
 
 
 @pytest.mark.parametrize("changed", ["node0", "node1"])
@@ -281,7 +281,7 @@ def test_a_run_does_not_go_on_with_other_models_of_the_nodes(predict, tmp_path_f
                 assert time.monotonic() < patience
                 time.sleep(0.05)
                 node.members  # noqa: B018 - asks again
-        assert "it had other models. --restart begins anew." in predict(**command).err
+        assert "it had other models. `restart` begins anew." in predict(**command).err
         assert "row 1 of b.csv" in predict("--restart", **command).err
 
 
@@ -343,7 +343,7 @@ def test_a_run_can_be_stopped_and_is_not_mixed_with_another(predict, refused, sa
     assert (process.returncode, err) == (130, "degroot: stopped; what is finished is kept: the same command goes on\n")
     told = refused(input=tmp_path / "in", output=tmp_path / "out.csv", fields="value")
     assert "out.csv.unfinished must be of the same command to go on; it had other " in told
-    assert "--restart" in told
+    assert "`restart` begins anew" in told
     code, out, _ = predict("--restart", input=tmp_path / "in", output=tmp_path / "out.csv", fields="value")
     assert (code, "before" in out) == (0, False)
     assert len(pd.read_csv(tmp_path / "out.csv")) == 12000
@@ -525,8 +525,8 @@ def test_a_file_that_does_not_fit_is_named_before_any_work(refused, tmp_path, ma
         ({"fields": "values"}, "Fields must be different ones of value, .*; got values"),
         ({"fields": ""}, "Fields must be different ones of value, .*; got none"),
         ({"on_bad_row": "skip"}, "must be 'refuse' or 'null'; got 'skip'"),
-        ({"engine": "spark"}, "--engine must be local or ray; got 'spark'"),
-        ({"address": "auto"}, "--address must come with --engine ray"),
+        ({"engine": "spark"}, "`engine` must be one of 'local', 'ray'; got 'spark'"),
+        ({"address": "auto"}, "`address` must come with the engine 'ray'; got 'local'"),
         ({"collective": None}, "Either --collective or --node must say who is asked; got neither"),
         ({"node": "127.0.0.1:1"}, "Either --collective or --node must say who is asked; got both"),
         ({"collective": "nowhere"}, "nowhere"),

@@ -269,6 +269,18 @@ def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsy
     assert ray.is_initialized()  # who has not started it does not end it
 
 
+def test_models_that_know_frames_get_frames_on_the_cluster_too(engine, tmp_path):
+    features = ["x0", "x1", "x2"]
+    pd.DataFrame(POINTS, columns=features).to_csv(tmp_path / "in.csv", index=False)
+    own = [(pd.DataFrame(agent.X, columns=features), agent.y) for agent in linear(2)]
+    agents = [Agent(lambda X, k=k: X[f"x{k}"], X, y, f"a{k}") for k, (X, y) in enumerate(own)]
+    collective = Collective(agents, n_jobs=1)
+    for where in ("local", "ray"):
+        done = batch.predict_files(collective, tmp_path / "in.csv", tmp_path / f"{where}.csv", engine=where)
+        assert done.rows == len(POINTS)
+    assert (tmp_path / "local.csv").read_bytes() == (tmp_path / "ray.csv").read_bytes()
+
+
 def test_errors_of_agents_come_back(engine):
     class Broken:
         def predict(self, X):

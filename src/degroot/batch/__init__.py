@@ -4,7 +4,7 @@ from degroot.answers.display.words import output_names
 from degroot.batch.columns import Columns
 from degroot.batch.local import Local, Reader, ShardEngine
 from degroot.batch.plan import Plan, check, make_plan
-from degroot.batch.run import RunSummary, run
+from degroot.batch.run import RunSummary, predict_files, run
 from degroot.batch.shards import Shard
 from degroot.batch.task import NULL, REFUSE, Consult, Task
 
@@ -23,5 +23,6 @@ __all__ = [
     "check",
     "make_plan",
     "output_names",
+    "predict_files",
     "run",
 ]

@@ -19,7 +19,7 @@ from degroot.answers.answer import FIELDS
 from degroot.batch.local import Reader
 from degroot.batch.resume import packed, unpacked
 from degroot.batch.shards import Shard
-from degroot.batch.task import Consult, Task
+from degroot.batch.task import Consult, Task, consult_in_form_of
 from degroot.cluster import Ray
 from degroot.collective import Collective
 from degroot.compute.tables import told
@@ -56,7 +56,8 @@ def on_ray(
         Ray(address) as ray,
         closing(ray.start(collective.agents, scorers, panel)) as assembly,
     ):
-        yield Callers(assembly.with_jobs(1).consult, min(jobs or ray.cores, ray.cores))
+        consult = consult_in_form_of(collective.agents, assembly.with_jobs(1).consult)
+        yield Callers(consult, min(jobs or ray.cores, ray.cores))
 
 
 class Callers:

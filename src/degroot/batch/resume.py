@@ -132,7 +132,7 @@ def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> No
     strange = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     if strange:
         raise InvalidInput(
-            f"{folder} must be of the same command to go on; it had other {', '.join(strange)}. --restart begins anew."
+            f"{folder} must be of the same command to go on; it had other {', '.join(strange)}. `restart` begins anew."
         )
 
 

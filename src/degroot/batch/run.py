@@ -1,30 +1,174 @@
-"""Runs: a plan carried out by an engine, from where an earlier run stopped."""
+"""Runs: files predicted by a collective, and any plan carried out by any engine, from where an earlier run stopped."""
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+from threadpoolctl import threadpool_limits
 
-from degroot.batch.local import ShardEngine
-from degroot.batch.plan import Plan, unchanged
+from degroot import saved
+from degroot.answers.display.words import output_names
+from degroot.answers.flags import MISSING
+from degroot.batch.columns import FLAGS, Columns
+from degroot.batch.local import Local, ShardEngine
+from degroot.batch.plan import Plan, check, make_plan, unchanged
 from degroot.batch.resume import Merging, unfinished
+from degroot.batch.task import REFUSE, consult_in_form_of
+from degroot.collective import Collective
+from degroot.compute.compiled import count_threads
 from degroot.compute.progress import progress
-from degroot.exceptions import DeGrootError
+from degroot.compute.tables import take
+from degroot.consultation.settings import check_choice
+from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.intervals import rows_needed
+
+if TYPE_CHECKING:
+    from degroot.node.client import RemoteCollective
+
+LOCAL, RAY = "local", "ray"  # engines
+FIELDS = ("value", "standard_error", "weights")  # written by default
+FIELDS_OF_NODES = (*FIELDS, MISSING, FLAGS)
+PROBE_AGENTS = PROBE_ROWS = 16  # agents, and rows of each, by whose answers a collective in memory is recognised
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a run came to."""
+    """What a run came to; as text, in one line."""
 
     rows: int
     before: int  # those of them that an interrupted run had finished
     bad: int
     seconds: float
     output: Path
+
+    def __str__(self) -> str:
+        parts = [f"{self.rows:,} rows"]
+        parts += [f"{self.before:,} of them before"] if self.before else []
+        parts += [f"{self.bad:,} bad", f"{self.seconds:.1f} seconds"]
+        parts += [f"{(self.rows - self.before) / max(self.seconds, 1e-9):,.0f} rows per second", str(self.output)]
+        return "; ".join(parts)
+
+
+def predict_files(
+    collective: "Collective | RemoteCollective | str | os.PathLike[str]",
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    fields: str | Sequence[str] | None = None,
+    coverage: float | None = None,
+    keep: str | Sequence[str] = (),
+    on_bad_row: str = REFUSE,
+    jobs: int | None = None,
+    engine: str = LOCAL,
+    address: str | None = None,
+    restart: bool = False,
+    verify: bool = False,
+    unsafe_pickle: bool = False,
+) -> RunSummary:
+    """Predict all rows of files of any size, in bounded memory, and write one file of answers: whole or not at all.
+
+    It is what ``degroot predict`` does. A call that was interrupted leaves its finished parts in a folder beside the
+    output; the same call again resumes it, and ends with the same bytes.
+
+    Parameters
+    ----------
+    collective : Collective, RemoteCollective or path
+        A collective in this process, one of nodes from `degroot.connect`, or a ``collective.toml`` file or a folder
+        from `Collective.save`. To resume a run, a collective in files is recognised by their digest; one in memory by
+        its settings and its answers about some rows of its agents.
+    inputs : path, or paths
+        Files (.csv, .parquet, .arrow), folders of files, and patterns such as ``"rows/*.csv"``.
+    output : path
+        A .parquet or .csv file; one that exists is replaced when the new one is whole.
+    fields : names, optional
+        What to write, in this order: ``"value"``, ``"standard_error"``, ``"weights"``, ``"beliefs"``, ``"influence"``,
+        ``"trust"``, ``"flags"``, ``"missing"``. By default the first three; of nodes also missing and flags.
+    coverage : float, optional
+        Also write prediction intervals (or sets of classes) with this coverage, such as 0.9. A collective in process
+        is calibrated first. Not on Ray.
+    keep : names
+        Columns of the input to write too, before the answers.
+    on_bad_row : ``"refuse"`` or ``"null"``
+        Whether a row with a bad value ends the run, or is written without an answer and counted.
+    jobs : int, optional
+        Number of threads; on Ray, of callers. All cores by default.
+    engine : ``"local"`` or ``"ray"``
+        Whether this process computes the answers, or a Ray cluster.
+    address : str, optional
+        The Ray cluster, ``"host:port"``; by default one is started on this machine.
+    restart : bool
+        Whether to start over, whatever an interrupted run has finished.
+    verify : bool
+        Whether to read all files of a saved collective first, and refuse one that has changed since.
+    unsafe_pickle : bool
+        Whether to open models in pickle and joblib files, which can run any code.
+
+    Returns
+    -------
+    RunSummary
+        The number of rows, of those finished by an earlier call, and of bad ones; the seconds; the output.
+
+    Raises
+    ------
+    InvalidInput
+        If what is asked for cannot be done, or a file cannot be read.
+    DeGrootError
+        If the output cannot be written, or agents on a cluster or nodes do not answer.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from degroot import Agent, Collective
+    >>> from degroot.batch import predict_files
+    >>> rows = pd.DataFrame({"dose": np.arange(10.0)})
+    >>> agents = [Agent(lambda X, k=k: k * X["dose"], rows, 1.4 * rows["dose"], f"times {k}") for k in (1, 2, 3)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pd.DataFrame({"patient": ["a", "b"], "dose": [3.0, 5.0]}).to_csv(f"{folder}/new.csv", index=False)
+    ...     done = predict_files(
+    ...         Collective(agents), f"{folder}/new.csv", f"{folder}/answers.csv", fields="value", keep="patient"
+    ...     )
+    ...     print(pd.read_csv(done.output).round(3))
+      patient  value
+    0       a  4.134
+    1       b  6.889
+    >>> done.rows, done.bad
+    (2, 0)
+    """
+    given, place = [os.fspath(each) for each in _listed(inputs)], Path(output)
+    wanted = None if fields is None else [str(name) for name in _listed(fields)]
+    _check_options(engine, address, coverage, jobs)
+    check(given, place, FIELDS if wanted is None else wanted, on_bad_row)
+    found, identity = _open(collective, engine, verify, unsafe_pickle)
+    is_remote, peers = _is_remote(found), getattr(found, "peers", None)
+    if wanted is None:
+        wanted = list(FIELDS_OF_NODES if is_remote else FIELDS)
+    columns = Columns(
+        _with_bounds(wanted, coverage, found.classes), found.names, output_names(found.outputs, found.classes),
+        None if peers is None else tuple(map(tuple, peers.tolist())),
+    )  # fmt: skip
+    plan = make_plan(
+        given, place, _feature_names(found), columns, keep=[str(name) for name in _listed(keep)],
+        gaps=not is_remote and found.takes_gaps, on_bad_row=on_bad_row, identity=identity | {"coverage": coverage},
+    )  # fmt: skip
+    if engine == RAY:
+        from degroot.batch.ray import on_ray
+
+        with on_ray(found, address, jobs, columns.asked) as callers:
+            return run(plan, callers, restart=restart)
+    if coverage is not None:
+        found.calibrate()
+    consult = consult_in_form_of(getattr(found, "agents", ()), partial(found.consult, coverage=coverage))
+    return run(plan, Local(consult, count_threads(jobs)), restart=restart)
 
 
 def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary:
@@ -47,6 +191,86 @@ def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary
         bad = sum(kept.bad.values())
         kept.remove()
     return RunSummary(plan.rows, before, bad, time.monotonic() - begun, plan.output)
+
+
+def _listed(given: Any) -> list[Any]:
+    """One name or path, or several, as a list."""
+    return [given] if isinstance(given, (str, os.PathLike)) else list(given)
+
+
+def _check_options(engine: str, address: str | None, coverage: float | None, jobs: int | None) -> None:
+    check_choice("engine", engine, (LOCAL, RAY))
+    if address is not None and engine != RAY:
+        raise InvalidInput(f"`address` must come with the engine {RAY!r}; got {engine!r}.")
+    if jobs is not None and jobs < 1:
+        raise InvalidInput(f"`jobs` must be at least 1, or None; got {jobs}.")
+    if coverage is not None:
+        rows_needed(coverage)
+        if engine == RAY:
+            raise InvalidInput(f"`coverage` must come with the engine {LOCAL!r}; got {RAY!r}, which gives no bounds.")
+
+
+def _open(collective: Any, engine: str, verify: bool, unsafe_pickle: bool) -> tuple[Any, dict[str, Any]]:
+    """The collective, for calls from several threads, and that by which it is recognised when a run is resumed."""
+    if isinstance(collective, (str, os.PathLike)):
+        path = Path(collective)
+        if verify:
+            saved.verify(path)
+        found = Collective.load(path, n_jobs=1, unsafe_pickle=unsafe_pickle)
+        return found, {"collective": saved.digest(path), "files": saved.stamp(path), "engine": engine}
+    if verify or unsafe_pickle:
+        raise InvalidInput("`verify` and `unsafe_pickle` must come with the path of a collective; got an open one.")
+    if _is_remote(collective):
+        if engine == RAY:
+            raise InvalidInput(f"The engine {RAY!r} must come with a collective in files or in memory; got nodes.")
+        return collective, collective.identity | {"engine": "nodes"}
+    if not isinstance(collective, Collective):
+        raise InvalidInput(f"`collective` must be a collective, or the path of one; got {collective!r}.")
+    if collective.engine is not None:
+        raise InvalidInput(
+            f"`collective` must have its agents in this process; got engine={collective.engine!r}. "
+            "`predict_files` has an `engine` of its own."
+        )
+    found = _with_one_thread(collective)
+    return found, {"collective": repr(found), "answers": _digest_answers(found), "engine": engine}
+
+
+def _with_one_thread(collective: Collective) -> Collective:
+    """The same, for several threads that use one each; the caller's own collective stays as it is."""
+    found = copy(collective)
+    found.n_jobs, found._engine = 1, None  # the one that is there has the caller's number of threads
+    return found
+
+
+def _is_remote(collective: Any) -> bool:
+    """Whether it consists of nodes, which tell who they are."""
+    return hasattr(collective, "identity")
+
+
+def _feature_names(collective: Any) -> list[str]:
+    """The columns that are the features; without names they are numbered, as `Collective.save` does."""
+    names: list[str] = collective.feature_names or [f"x{k}" for k in range(collective.agents[0].n_features)]
+    return names
+
+
+def _digest_answers(collective: Collective) -> str:
+    """A digest of the answers about some rows of some agents, in single precision: all models are asked."""
+    digest, agents = sha256(), collective.agents
+    with threadpool_limits(1):
+        for agent in agents[:: -(-len(agents) // PROBE_AGENTS)]:
+            rows = take(agent.X, np.linspace(0, agent.n_rows - 1, min(agent.n_rows, PROBE_ROWS)).astype(np.intp))
+            answer = collective.consult(rows, ["value", "weights", "beliefs"])
+            for part in (answer.value, answer.weights, answer.beliefs):
+                digest.update(np.asarray(part, np.float32).tobytes())
+    return digest.hexdigest()
+
+
+def _with_bounds(fields: Sequence[str], coverage: float | None, classes: Sequence[str]) -> tuple[str, ...]:
+    """The fields; with a coverage, bounds come after the value and its standard error."""
+    if coverage is None:
+        return tuple(fields)
+    after = max((k for k, field in enumerate(fields, 1) if field in FIELDS[:2]), default=0)
+    return (*fields[:after], *(("sets",) if classes else ("lower", "upper")), *fields[after:])
 
 
 def _bad(plan: Plan, answers: pa.RecordBatch) -> int:

@@ -1,17 +1,20 @@
 """Tasks: what is to be done with every shard. A task can be sent to other processes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from degroot.agents.agent import Agent
 from degroot.answers.answer import Consensus
 from degroot.batch.columns import Columns
 from degroot.batch.numbers import numbers, strange
 from degroot.batch.shards import Shard
 from degroot.compute.compiled import Array
+from degroot.compute.tables import is_frame
 from degroot.exceptions import InvalidInput
 
 REFUSE, NULL = "refuse", "null"  # what is done with bad rows
@@ -22,6 +25,29 @@ class Consult(Protocol):
 
     def __call__(self, X: Array, fields: list[str], /) -> Consensus:
         """What is answered for the points."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameConsult:
+    """Asks about rows as data frames, for models that were trained on frames."""
+
+    consult: Any  # as `Collective.consult`
+    frame: type  # of pandas or polars
+    names: dict[str, list[str]]  # of the columns, as an argument of the frame
+
+    def __call__(self, X: Array, fields: list[str], /) -> Consensus:
+        """What is answered for the points."""
+        answer: Consensus = self.consult(self.frame(X, **self.names), fields)
+        return answer
+
+
+def consult_in_form_of(agents: Iterable[Agent], consult: Consult) -> Consult:
+    """The same, which gives the models frames where agents hold their rows as frames."""
+    frame = next((agent.X for agent in agents if is_frame(agent.X)), None)
+    if frame is None:
+        return consult
+    argument = "columns" if hasattr(frame, "iloc") else "schema"
+    return FrameConsult(consult, type(frame), {argument: list(frame.columns)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+import typer
 
 
 def examples(*commands: str) -> str:
@@ -30,13 +32,37 @@ def complain(message: str, code: int = MISTAKE) -> int:
 def stopping_at_once() -> Iterator[None]:
     """Let Ctrl-C end the process here and now: an interruption that a library's callback swallows would be lost."""
 
-    def stop(_number: int, _frame: object) -> None:
-        complain("stopped", STOPPED)
-        sys.stderr.flush()
-        os._exit(STOPPED)
-
-    before = signal.signal(signal.SIGINT, stop)
+    before = signal.signal(signal.SIGINT, _end_at_once("stopped"))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def stopping_in_order(message: str) -> Iterator[None]:
+    """Let Ctrl-C end the command once the work under way is done; a second one ends the process at once."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, _end_at_once(message))
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process ends: no other Ctrl-C shall be in its way
+        raise typer.Exit(complain(message, STOPPED)) from None
+    except BaseException:
+        signal.signal(signal.SIGINT, before)
+        raise
+    signal.signal(signal.SIGINT, before)
+
+
+def _end_at_once(message: str) -> Callable[[int, object], None]:
+    def end(_number: int, _frame: object) -> None:
+        complain(message, STOPPED)
+        sys.stderr.flush()
+        os._exit(STOPPED)
+
+    return end
