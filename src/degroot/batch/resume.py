@@ -1,11 +1,10 @@
 """Unfinished runs: the parts that are done, and a manifest of them, kept until the output is whole."""
 
-import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -17,22 +16,22 @@ from degroot.batch.outputs import writer
 from degroot.batch.shards import Shard
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.atomic import publish
+from degroot.files.lock import HAS_POSIX_LOCKS, try_lock
+
+SUFFIX, MANIFEST, LOCK = ".unfinished", "manifest.jsonl", "lock"
 
 
 def packed(batch: pa.RecordBatch) -> pa.Buffer:
     """A batch as the bytes of an Arrow file."""
     sink = pa.BufferOutputStream()
-    with pyarrow.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pyarrow.ipc.new_file(sink, batch.schema) as file:
+        file.write_batch(batch)
     return sink.getvalue()
 
 
 def unpacked(content: pa.Buffer | pa.NativeFile) -> pa.RecordBatch:
     """The batch that was packed."""
     return pyarrow.ipc.open_file(content).get_batch(0)
-
-
-SUFFIX, MANIFEST = ".unfinished", "manifest.jsonl"
 
 
 class UnfinishedOutput:
@@ -60,15 +59,15 @@ class UnfinishedOutput:
             return unpacked(file)
 
     def remove(self) -> None:
-        """All of it."""
-        shutil.rmtree(self.folder)
+        """All of it. Where open files cannot be removed, as on Windows, the lock goes when it is let go."""
+        if HAS_POSIX_LOCKS:
+            shutil.rmtree(self.folder)
+        else:
+            self._clear()
 
     def begin(self, identity: dict[str, Any]) -> None:
         """Forget whatever is there."""
-        os.truncate(self.folder / MANIFEST, 0)
-        for old in self.folder.iterdir():
-            if old.name != MANIFEST:
-                old.unlink()
+        self._clear()
         self._note(identity)
 
     def go_on(self, identity: dict[str, Any]) -> None:
@@ -83,6 +82,8 @@ class UnfinishedOutput:
     def _entries(self) -> list[dict[str, Any]]:
         """The lines of the manifest; what a kill or a power cut has left of others is cut off."""
         manifest, entries, length = self.folder / MANIFEST, [], 0
+        if not manifest.exists():
+            return []
         for line in manifest.read_bytes().split(b"\n")[:-1]:
             try:
                 entries.append(json.loads(line.decode()))
@@ -99,6 +100,13 @@ class UnfinishedOutput:
         except OSError:
             return False
 
+    def _clear(self) -> None:
+        """Remove all but the lock, and the manifest first: without it no part counts."""
+        (self.folder / MANIFEST).unlink(missing_ok=True)
+        for old in self.folder.iterdir():
+            if old.name != LOCK:
+                old.unlink()
+
     def _part(self, number: int) -> Path:
         return self.folder / f"{number:08d}.arrow"
 
@@ -112,19 +120,29 @@ def unfinished(output: Path, identity: dict[str, Any], restart: bool = False) ->
     """The unfinished run that leads to `output`: one that was interrupted, or a new one. It is ours alone."""
     folder = output.with_name(output.name + SUFFIX)
     folder.mkdir(exist_ok=True)
-    with (folder / MANIFEST).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InvalidInput(f"Only one run at a time may write {output}; another one does.") from error
-        run = UnfinishedOutput(folder)
-        (run.begin if restart else run.go_on)(identity)
-        try:
-            yield run
-        except BaseException:
-            if not run.bad:  # there is nothing to go on with
-                run.remove()
-            raise
+    try:
+        with (folder / LOCK).open("a") as lock:
+            if not try_lock(lock):
+                raise InvalidInput(f"Only one run at a time may write {output}; another one does.")
+            run = UnfinishedOutput(folder)
+            (run.begin if restart else run.go_on)(identity)
+            try:
+                yield run
+            except BaseException:
+                if not run.bad:  # there is nothing to go on with
+                    run.remove()
+                raise
+    finally:
+        if not HAS_POSIX_LOCKS:
+            _remove_lock(folder)
+
+
+def _remove_lock(folder: Path) -> None:
+    """Remove a lock that is all there is, with its folder; Windows refuses that while another run has it."""
+    if [each.name for each in folder.iterdir()] == [LOCK]:
+        with suppress(OSError):
+            (folder / LOCK).unlink()
+            folder.rmdir()
 
 
 def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from degroot.demo.comparison import DemoPoints, Situation
     from degroot.demo.consortium import Consortium
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 LOST = "turin"  # the node that dies
 
 
@@ -33,7 +33,9 @@ def demo(
     """Let five organisations answer together, each with a node of its own on this machine; then one of them dies."""
     from degroot.demo.comparison import DemoPoints, draw, in_process
     from degroot.demo.organisations import organisations
+    from degroot.node.config.check import check_system
 
+    check_system()
     console, begun, picture = Console(), time.monotonic(), make_folder(out) / "degroot-demo.png"
     agents, points = organisations(seed), DemoPoints.draw(seed)
     with console.status("The first prediction after installation compiles the kernels ..."):

@@ -91,6 +91,7 @@ def check(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle
     from degroot.node import config
     from degroot.node.config import check as inspection
 
+    inspection.check_system()
     failures = []
     for finding in inspection.inspect(config.read(file), insecure_loopback, unsafe_pickle):
         typer.echo(f"{finding.outcome:<8}{finding.what}: {finding.told}")

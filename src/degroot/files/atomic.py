@@ -9,6 +9,7 @@ from degroot.exceptions import InvalidInput
 
 PRIVATE = 0o700  # rights of a folder that only its owner may look into
 SYNCING = 16  # files that the disk is given at once
+WINDOWS = os.name == "nt"
 
 
 def make_folder(path: Path, *, mode: int = 0o777) -> Path:
@@ -52,8 +53,13 @@ def settle(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file is on the disk, or the list of what a folder holds."""
-    place = os.open(path, os.O_RDONLY)
+    """Wait until a file is on the disk, or the list of what a folder holds.
+
+    Windows opens no folders, whose lists it writes by itself, and syncs only files that are open for writing.
+    """
+    if WINDOWS and path.is_dir():
+        return
+    place = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
     try:
         os.fsync(place)
     finally:

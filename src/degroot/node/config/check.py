@@ -1,5 +1,6 @@
 """Inspection: all that a configuration says, tried out without starting the node."""
 
+import platform
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from degroot import files, models
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback, split
 from degroot.files.atomic import PRIVATE, make_folder
+from degroot.files.lock import HAS_POSIX_LOCKS
 from degroot.node.config.entries import Configuration, Peer
 from degroot.node.errors import from_rpc
 from degroot.node.protocol.description import described, differing
@@ -57,6 +59,15 @@ class CheckFinding:
     what: str
     outcome: str  # OK, WARNING or FAILED
     told: str
+
+
+def check_system() -> None:
+    """Raise unless this system can run a node."""
+    if not HAS_POSIX_LOCKS:
+        raise InvalidInput(
+            "A node must run on Linux or macOS: it needs POSIX locks, signals and file permissions; this is "
+            f"{platform.system()}. Nodes elsewhere can be asked from here."
+        )
 
 
 def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle: bool) -> Iterator[CheckFinding]:

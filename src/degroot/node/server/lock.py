@@ -1,21 +1,19 @@
 """Locks: a state folder belongs to one running node at a time."""
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from degroot.exceptions import InvalidInput
+from degroot.files.lock import try_lock
 
 
 @contextmanager
 def locked(state: Path) -> Iterator[None]:
     """The state folder, for this process alone."""
     with (state / "lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InvalidInput(f"A state folder must belong to one running node; {state} is in use.") from error
+        if not try_lock(file):
+            raise InvalidInput(f"A state folder must belong to one running node; {state} is in use.")
         yield
 
 

@@ -14,7 +14,7 @@ from degroot.exceptions import InvalidInput
 from degroot.files.atomic import PRIVATE, make_folder
 from degroot.node.answering.answering import Answering
 from degroot.node.config import ON_DEMAND, RIGHTS, Configuration, Page
-from degroot.node.config.check import check_peers, secured
+from degroot.node.config.check import check_peers, check_system, secured
 from degroot.node.intervals.schedule import keep_rehearsed
 from degroot.node.peers.link import LinkContext
 from degroot.node.peers.peers import Peers
@@ -45,6 +45,7 @@ HANDSHAKE_SECONDS = 10
 
 def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe_pickle: bool = False) -> None:
     """Serve until the process is told to stop; then finish what is in flight."""
+    check_system()
     configuration = secured(configuration, insecure_loopback)
     first = seated(configuration, unsafe_pickle=unsafe_pickle)
     check_peers(configuration, first)

@@ -1,0 +1,37 @@
+"""Locks: a file that one process at a time holds, and that it lets go when it closes the file or ends, however it ends.
+
+POSIX systems lock with ``fcntl``, Windows with ``msvcrt``; no other module of the package imports either.
+"""
+
+import os
+from importlib import import_module
+from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:
+    HAS_POSIX_LOCKS = False
+    msvcrt: Any = import_module("msvcrt")
+else:
+    HAS_POSIX_LOCKS = True
+
+
+def try_lock(file: IO[Any]) -> bool:
+    """Lock an open file, without waiting. False: it is locked already, by this process or another.
+
+    Examples
+    --------
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile() as file, open(file.name) as same:
+    ...     try_lock(file), try_lock(same)
+    (True, False)
+    """
+    try:
+        if HAS_POSIX_LOCKS:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            os.lseek(file.fileno(), 0, os.SEEK_SET)  # bytes are locked from where the file stands
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    except OSError:
+        return False
+    return True
