@@ -2,6 +2,7 @@
 
 from degroot.answers.answer import FIELDS, Consensus
 from degroot.answers.choice import Choice
+from degroot.answers.consultable import Consultable
 from degroot.answers.flags import Flag
 
-__all__ = ["FIELDS", "Choice", "Consensus", "Flag"]
+__all__ = ["FIELDS", "Choice", "Consensus", "Consultable", "Flag"]

@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from degroot.exceptions import DeGrootError, InvalidInput
+
+if TYPE_CHECKING:
+    from degroot.node.client import RemoteCollective
 
 HINTS = {
     "CERTIFICATE_VERIFY_FAILED": " Its certificate must be of the consortium's CA, and valid now.",
@@ -43,7 +46,7 @@ def connected(
     config: Path | None,
     insecure_loopback: str | None,
     **settings: Any,
-) -> Iterator[Any]:
+) -> Iterator["RemoteCollective"]:
     """The collective of the node that is meant. Why it cannot be asked is said in plain words."""
     from degroot.node.client import connect
     from degroot.node.errors import PeerError

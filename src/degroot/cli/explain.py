@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from degroot.cli.connection import Ca, Certificate, Config, InsecureLoopback, Ke
 from degroot.cli.errors import stopping_at_once
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
+
+if TYPE_CHECKING:
+    from degroot.answers import Consultable
 
 
 def explain(
@@ -33,33 +36,33 @@ def explain(
 ) -> None:
     """Explain the collective answer about one row: who carries it, who disagrees, how stable it is."""
     check_one(collective, node or config)
-    asked: AbstractContextManager[Any] = (
+    asked: AbstractContextManager[Consultable] = (
         nullcontext(_loaded(collective, unsafe_pickle))
         if collective is not None
         else connected(node, ca, certificate, key, config, insecure_loopback)
     )
     with stopping_at_once(), asked as found:
         point = _point(input_, row, found)
-        if collective is not None and coverage is not None:
+        if coverage is not None:
             found.calibrate()
         answer = found.consult(point, coverage=coverage)
         typer.echo(answer.explain(0).text.replace("point 0", f"row {row}", 1))
 
 
-def _loaded(path: Path, unsafe_pickle: bool) -> Any:
+def _loaded(path: Path, unsafe_pickle: bool) -> "Consultable":
     from degroot import Collective
 
     return Collective.load(path, unsafe_pickle=unsafe_pickle)
 
 
-def _point(path: Path, row: int, asked: Any) -> Any:
+def _point(path: Path, row: int, asked: "Consultable") -> Any:
     """The row that is meant, (1, d)."""
     try:
         from degroot.files.rows import points
     except ImportError as error:
         raise InvalidInput(f"Data files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
-    X = points(path, asked.feature_names or (), gaps=getattr(asked, "takes_gaps", False)).X
+    X = points(path, asked.feature_names or (), gaps=asked.takes_gaps).X
     if row > len(X):
         raise InvalidInput(f"--row must be one of the {len(X)} rows of {path}; got {row}.")
     return X[row - 1 : row]

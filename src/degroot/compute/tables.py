@@ -59,6 +59,24 @@ def same_columns(
         )
 
 
+def check_points(X: Any, n_features: int, feature_names: list[str] | None, whose: str = "the agents'") -> Any:
+    """`X` as a table of points to ask about, with the features that `whose` rows have.
+
+    Examples
+    --------
+    >>> check_points([[1.0, 2.0]], 2, None)
+    array([[1., 2.]])
+    >>> check_points([[1.0]], 2, None)
+    Traceback (most recent call last):
+    degroot.exceptions.InvalidInput: `X` must have 2 features, as the agents' rows do; got 1.
+    """
+    X = as_table(X)
+    if X.shape[1] != n_features:
+        raise InvalidInput(f"`X` must have {n_features} features, as {whose} rows do; got {X.shape[1]}.")
+    same_columns(column_names(X), feature_names)
+    return X
+
+
 def take(X: Any, rows: slice | NDArray[np.intp]) -> Any:
     """Some rows, in the same form."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

@@ -8,6 +8,7 @@ import numpy as np
 
 from degroot.agents.agent import Agent
 from degroot.answers.answer import Consensus
+from degroot.answers.consultable import Consultable
 from degroot.baselines import average
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
@@ -55,7 +56,7 @@ class Situation:
     differences: Mapping[str, float]  # way of asking -> the largest from the same agents in one process
 
 
-def compare(ways: Mapping[str, Collective], agents: Sequence[Agent], points: DemoPoints) -> Situation:
+def compare(ways: Mapping[str, Consultable], agents: Sequence[Agent], points: DemoPoints) -> Situation:
     """Ask the nodes in several ways, and `agents`, those who are there, in this process."""
     here, mean = in_process(agents), average(agents)
     same = here.consult(points.test, FIELDS)
@@ -83,7 +84,7 @@ def difference(answer: Consensus, same: Consensus) -> float:
     return max(float(np.abs(np.asarray(one) - np.asarray(other)).max()) for one, other in pairs)
 
 
-def _errors(answer: Consensus, mean: Collective, agents: Sequence[Agent], X: Array) -> Errors:
+def _errors(answer: Consensus, mean: Consultable, agents: Sequence[Agent], X: Array) -> Errors:
     truth = curve(X)
     singles = [mean_squared(agent.predict(X), truth) for agent in agents]
     return Errors(mean_squared(answer.value, truth), mean_squared(mean.predict(X), truth), min(singles))

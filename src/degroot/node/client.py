@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 import numpy as np
 from grpc import StatusCode
 
 from degroot.answers.answer import FIELDS, Consensus, check_fields
-from degroot.collective import Collective
+from degroot.answers.display import View, Viewed
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
-from degroot.compute.tables import as_table, column_names, row_labels, same_columns, to_numbers
+from degroot.compute.tables import check_points, column_names, row_labels, to_numbers
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback
 from degroot.node.answering.merge_batches import Replies, bounds
@@ -28,11 +28,12 @@ from degroot.node.tls.identity import channel_credentials
 BATCH = 1000  # points in one message
 
 
-class RemoteCollective(Collective):
+class RemoteCollective(Viewed):
     """A collective whose agents are nodes, asked through one of them.
 
-    `predict` and `consult` are those of a `Collective`. Who was missing and why is in the `flags` of an answer; an
-    agent that was missing has weight 0 and no belief (NaN).
+    It is a `Consultable`, as a `Collective` is: `predict` and `consult` are alike. Who was missing and why is in the
+    `flags` of an answer; an agent that was missing has weight 0 and no belief (NaN). What takes the agents' rows, such
+    as `audit`, needs a collective in this process; nodes join and leave by their rosters.
 
     Parameters
     ----------
@@ -65,11 +66,13 @@ class RemoteCollective(Collective):
         self._channel, self._node, self._metadata, self._timeout = channel, node, metadata, timeout
         self._stub = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
         self._terms: dict[str, Any] = {"way": way, "tolerance": tolerance, "rounds": rounds, "unguarded": not guard}
-        self.n_jobs = None
         self._described = self._call(self._stub.Describe, v1.DescribeRequest(protocol=PROTOCOL))
 
     def __repr__(self) -> str:
         return f"RemoteCollective({', '.join(self.names)}; through {self._node!r})"
+
+    def _view(self) -> View:
+        return View(repr(self))
 
     def __enter__(self) -> "RemoteCollective":
         return self
@@ -98,6 +101,11 @@ class RemoteCollective(Collective):
         return tuple(self._described.classes)
 
     @property
+    def takes_gaps(self) -> bool:
+        """Whether points may hold NaN: nodes take finite numbers only."""
+        return False
+
+    @property
     def identity(self) -> dict[str, Any]:
         """By which it is known again, as the asked node last told: the nodes, their models' versions, the settings."""
         told = self._described
@@ -123,12 +131,8 @@ class RemoteCollective(Collective):
         """
         check_coverage(coverage, self._terms["way"])
         names = [name for name in check_fields(fields, FIELDS) if not self._hidden(name, fields)]
-        X = as_table(X)
+        X = check_points(X, self._described.n_features, self.feature_names, "the nodes'")
         points = np.asarray(to_numbers(X), np.float64)
-        expected = self._described.n_features
-        if points.shape[1] != expected:
-            raise InvalidInput(f"`X` must have {expected} features, as the nodes' rows do; got {points.shape[1]}.")
-        same_columns(column_names(X), self.feature_names)
         replies = Replies([*names, *bounds(coverage, self.classes)], self._described.outputs or None)
         for answer in self._answers(points, names, column_names(X), coverage):
             replies.add(answer)
@@ -142,25 +146,6 @@ class RemoteCollective(Collective):
     def calibrate(self) -> "RemoteCollective":
         """Itself: nodes calibrate by themselves, when they have scored each other and whenever a model changes."""
         return self
-
-    def audit(self, X: Any) -> NoReturn:
-        """Not over the network."""
-        self._at_the_nodes("An audit")
-
-    def replace(self, agent: Any) -> NoReturn:
-        """Not over the network: a node takes in its new model by itself."""
-        self._at_the_nodes("Replacing an agent")
-
-    def join(self, agent: Any) -> NoReturn:
-        """Not over the network: nodes join by the roster."""
-        self._at_the_nodes("Joining")
-
-    def leave(self, name: str) -> NoReturn:
-        """Not over the network: nodes leave by the roster."""
-        self._at_the_nodes("Leaving")
-
-    def _at_the_nodes(self, what: str) -> NoReturn:
-        raise InvalidInput(f"{what} must happen in a collective in this process; this one consists of nodes.")
 
     def _hidden(self, name: str, fields: Sequence[str] | str) -> bool:
         """By rounds nobody sees trust: it is left out unless it was asked for by name, which is an error."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from degroot.answers.answer import Consensus
+from degroot.answers.consultable import Consultable
 from degroot.answers.explanation.facts import place
 from degroot.compute.compiled import Array
 from degroot.compute.tables import as_table, column_names, is_frame
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 BINS = 40  # steps along the feature, where there are more points
 
 
-def weights(answer: Any, X: Any, feature: int | str = 0, *, ax: "Axes | None" = None) -> "Axes":
+def weights(answer: Consensus | Consultable, X: Any, feature: int | str = 0, *, ax: "Axes | None" = None) -> "Axes":
     """Weights along a feature: at each value, how much of the answer is whose.
 
     Up to seven agents are stacked; of more, each has a line whose colour is its weight.
@@ -25,7 +26,7 @@ def weights(answer: Any, X: Any, feature: int | str = 0, *, ax: "Axes | None" = 
     Parameters
     ----------
     answer : Consensus or Collective
-        Answers for the points `X`, with weights; a collective is asked for them.
+        Answers for the points `X`, with weights; a collective, in this process or of nodes, is asked for them.
     X : (M, d)
         The points.
     feature : int or str
