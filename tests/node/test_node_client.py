@@ -7,8 +7,12 @@ from numpy.testing import assert_array_equal
 
 from degroot import Collective, InvalidInput, plot
 from degroot.answers import Consensus, Consultable
+from degroot.answers.flags import Flag
+from degroot.node.answering.merge_batches import merge_batches
+from degroot.node.answering.solve import NodeAnswer
 from degroot.node.client import RemoteCollective
-from degroot.node.protocol.tensors import tensor
+from degroot.node.protocol.answer import decode_answer, encode_answer
+from degroot.node.protocol.tensors import Malformed
 from degroot.node.protocol.v1 import collective_pb2 as v1
 
 NAMES, FEATURES = ("north", "south"), ["a", "b"]
@@ -34,7 +38,7 @@ class Channel:
         self.asked.append(request)
         M = request.points.shape[0]
         known = {"value": np.arange(float(M))[:, None], "weights": np.full((M, 2), 0.5)}
-        return v1.Answer(names=NAMES, fields={name: tensor(known[name]) for name in request.fields})
+        return encode_answer(NodeAnswer(NAMES, {name: known[name] for name in request.fields}, ()), None)
 
     def close(self):
         pass
@@ -88,3 +92,53 @@ def test_what_draws_answers_asks_nodes_as_it_asks_a_collective_in_process(nodes)
     assert_array_equal(nodes.predict(np.zeros((3, 2))), [0.0, 1.0, 2.0])
     assert isinstance(nodes.consult(np.zeros((3, 2)), "value"), Consensus)
     assert plot.weights(nodes, np.arange(6.0).reshape(3, 2)).get_ylabel() == "weight"
+
+
+def an_answer(names, M, Q=1, rounds=0):
+    rng, K = np.random.default_rng(M), len(names)
+    shapes = {"value": (M, Q), "weights": (M, K), "trust": (M, K, K), "beliefs": (M, K, Q), "lower": (M, Q)}
+    fields = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    fields["beliefs"][0, 0] = np.nan  # as of an agent that is missing
+    return NodeAnswer(names, fields, (Flag(names[0], "missing: late", np.array([0, M - 1])),), rounds)
+
+
+@pytest.mark.parametrize(("outputs", "Q"), [(None, 1), (1, 1), (3, 3)])
+def test_an_answer_comes_out_of_the_codec_as_it_went_in(outputs, Q):
+    sent = an_answer(NAMES, 5, Q, rounds=7)
+    message = v1.Answer.FromString(encode_answer(sent, outputs).SerializeToString())
+    came = decode_answer(message, list(sent.fields), outputs)
+    assert (came.names, came.rounds, came.missing) == (sent.names, sent.rounds, sent.missing)
+    assert came.fields.keys() == sent.fields.keys()
+    for name, values in sent.fields.items():
+        assert_array_equal(came.fields[name], values)
+    assert_array_equal(came.flags[0].points, sent.flags[0].points)
+
+
+def test_an_answer_without_a_field_that_was_asked_for_is_refused():
+    message = encode_answer(an_answer(NAMES, 5), None)
+    for fields in (["influence"], ["value", "upper"]):
+        with pytest.raises(Malformed, match=f"`{fields[-1]}` must have the shape"):
+            decode_answer(message, fields, None)
+
+
+def test_batches_become_one_answer_whoever_was_in_the_roster():
+    first, second = an_answer(NAMES, 4), an_answer(("north", "west"), 3, rounds=2)
+    whole = merge_batches([first, second], None, NAMES, coverage=0.9)
+    assert whole.names == ("north", "south", "west")
+    assert (whole.points, whole.outputs, whole.rounds, whole.coverage) == (7, None, 2, 0.9)
+    for name in ("value", "lower"):
+        assert_array_equal(getattr(whole, name), np.r_[first.fields[name], second.fields[name]][:, 0])
+    assert_array_equal(whole.weights[:4], np.c_[first.fields["weights"], np.zeros(4)])
+    assert_array_equal(whole.beliefs[4:, [0, 2]], second.fields["beliefs"][..., 0])
+    assert np.isnan(whole.beliefs[4:, 1]).all()
+    assert_array_equal(whole.trust[4:][:, [0, 2]][:, :, [0, 2]], second.fields["trust"])
+    (flag,) = whole.flags
+    assert (flag.agent, flag.points.tolist()) == ("north", [0, 3, 4, 6])
+
+
+def test_a_batch_alone_is_the_whole_answer():
+    alone = an_answer(NAMES, 4, Q=2)
+    whole = merge_batches([alone], 2, NAMES)
+    assert (whole.names, whole.rounds, whole.outputs) == (NAMES, None, 2)
+    for name, values in alone.fields.items():
+        assert_array_equal(getattr(whole, name), values)

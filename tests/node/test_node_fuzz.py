@@ -13,9 +13,10 @@ from tritonclient.grpc import service_pb2 as v2
 from degroot.answers.answer import Consensus
 from degroot.consultation.consult import Opinion
 from degroot.guard.forecast import AnswerForecast, GuardStandards
-from degroot.node.answering.merge_batches import Replies
+from degroot.node.answering.merge_batches import merge_batches
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.session import Session
+from degroot.node.protocol.answer import decode_answer
 from degroot.node.protocol.models import Model
 from degroot.node.protocol.opinion import PeerOpinion, beliefs_of, decode_opinion, encode_opinion
 from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
@@ -94,10 +95,8 @@ def answer():
     return made
 
 
-def put_together(message):
-    replies = Replies(["value", "weights"], Q)
-    replies.add(message)
-    return replies.consensus(NAMES)
+def merged(message):
+    return merge_batches([decode_answer(message, ["value", "weights"], Q)], Q, NAMES)
 
 
 DECODERS = {
@@ -114,7 +113,7 @@ DECODERS = {
     "predictions": (predictions, lambda message: model_service.predictions_in(message, M, Q)),
     "bounds": (bounds, lambda message: GuardBounds.decode(message, M, K)),
     "begin": (begin, lambda message: PoolingTerms.told(message, "a", NAMES)),
-    "answer": (answer, put_together),
+    "answer": (answer, merged),
 }
 
 everything = pytest.mark.parametrize("name", DECODERS)

@@ -156,3 +156,16 @@ def check_fields(fields: Sequence[str] | str, known: Sequence[str]) -> list[str]
         if name not in known:
             raise InvalidInput(f"`fields` must be among {', '.join(map(repr, known))}; got {name!r}.")
     return names
+
+
+def interval_fields(coverage: float | None, classes: Sequence[Any]) -> tuple[str, ...]:
+    """The fields that a coverage brings: bounds of numbers or, where there are classes, sets of them.
+
+    Examples
+    --------
+    >>> interval_fields(0.9, ()), interval_fields(0.9, ("'cat'", "'dog'")), interval_fields(None, ())
+    (('lower', 'upper'), ('sets',), ())
+    """
+    if coverage is None:
+        return ()
+    return ("sets",) if classes else ("lower", "upper")

@@ -8,17 +8,18 @@ import grpc
 import numpy as np
 from grpc import StatusCode
 
-from degroot.answers.answer import FIELDS, Consensus, check_fields
+from degroot.answers.answer import FIELDS, Consensus, check_fields, interval_fields
 from degroot.answers.display import View, Viewed
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
 from degroot.compute.tables import check_points, column_names, row_labels, to_numbers
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback
-from degroot.node.answering.merge_batches import Replies, bounds
+from degroot.node.answering.merge_batches import merge_batches
 from degroot.node.answering.modes import SOLVE, check_coverage
 from degroot.node.config import IdentityFiles
 from degroot.node.errors import from_rpc
+from degroot.node.protocol.answer import decode_answer
 from degroot.node.protocol.tensors import PROTOCOL, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
@@ -133,11 +134,11 @@ class RemoteCollective(Viewed):
         names = [name for name in check_fields(fields, FIELDS) if not self._hidden(name, fields)]
         X = check_points(X, self._described.n_features, self.feature_names, "the nodes'")
         points = np.asarray(to_numbers(X), np.float64)
-        replies = Replies([*names, *bounds(coverage, self.classes)], self._described.outputs or None)
-        for answer in self._answers(points, names, column_names(X), coverage):
-            replies.add(answer)
+        fields = [*names, *interval_fields(coverage, self.classes)]
+        replies = self._ask(points, names, column_names(X), coverage)
+        answers = [decode_answer(reply, fields, self.outputs) for reply in replies]
         about = {"coverage": None if coverage is None else float(coverage), "classes": self.classes}
-        return replies.consensus(self.names, index=row_labels(X), **about)
+        return merge_batches(answers, self.outputs, self.names, index=row_labels(X), **about)
 
     def close(self) -> None:
         """Hang up."""
@@ -151,7 +152,7 @@ class RemoteCollective(Viewed):
         """By rounds nobody sees trust: it is left out unless it was asked for by name, which is an error."""
         return name == "trust" and self._terms["way"] != SOLVE and fields is FIELDS
 
-    def _answers(
+    def _ask(
         self, points: Array, fields: Sequence[str], names: Sequence[str] | None, coverage: float | None
     ) -> Iterable[v1.Answer]:
         batches = [points[start : start + BATCH] for start in range(0, len(points), BATCH)] or [points]

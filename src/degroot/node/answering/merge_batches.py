@@ -1,4 +1,4 @@
-"""Replies: the answers to batches of points, put together to one."""
+"""Merging: the answers to the batches of a question become one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,60 +7,38 @@ import numpy as np
 
 from degroot.answers.answer import Consensus
 from degroot.answers.flags import Flag
-from degroot.compute.compiled import Array
-from degroot.node.answering.solve import OF_AGENTS, expand_to_roster
-from degroot.node.protocol.tensors import array
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.answering.solve import NodeAnswer, expand_to_roster
+
+WITHOUT_OUTPUTS = ("weights", "trust")  # fields that have no axis of outputs
 
 
-def bounds(coverage: float | None, classes: Sequence[Any]) -> tuple[str, ...]:
-    """The fields that answers have for intervals: of numbers, or of classes if there are any."""
-    if coverage is None:
-        return ()
-    return ("sets",) if classes else ("lower", "upper")
+def merge_batches(answers: Sequence[NodeAnswer], outputs: int | None, known: Sequence[str], **about: Any) -> Consensus:
+    """One answer to all batches, in order. The roster may have changed between them.
+
+    Parameters
+    ----------
+    answers : at least one, all with the same fields
+    outputs : how many numbers a value is; None: one, as (M,)
+    known : names of agents that have a place in the answer, whether a batch names them or not
+    about : what is known of the question: further fields of `Consensus`
+    """
+    names = tuple(sorted({*known, *(name for answer in answers for name in answer.names)}))
+    parts = [expand_to_roster(answer.fields, names, answer.names) for answer in answers]
+    fields: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in answers[0].fields}
+    if outputs is None:
+        fields = {name: values if name in WITHOUT_OUTPUTS else values[..., 0] for name, values in fields.items()}
+    if "sets" in fields:
+        fields["sets"] = fields["sets"] != 0.0
+    rounds = max(answer.rounds for answer in answers)
+    return Consensus(names, **fields, flags=_merge_flags(answers), rounds=rounds or None, **about)
 
 
-class Replies:
-    """Collects answers; the roster may have changed between them."""
-
-    def __init__(self, fields: Sequence[str], outputs: int | None) -> None:
-        self._fields, self._outputs = fields, outputs
-        self._answers: list[v1.Answer] = []
-
-    def add(self, answer: v1.Answer) -> None:
-        """Take in the answer to the next batch."""
-        self._answers.append(answer)
-
-    def consensus(self, known: Sequence[str], **about: Any) -> Consensus:
-        """All of it as one answer; `about`: what is known of the question."""
-        names = tuple(sorted({*known, *(name for answer in self._answers for name in answer.names)}))
-        parts: dict[str, list[Array]] = {name: [] for name in self._fields}
-        flags: dict[tuple[str, str], list[Any]] = {}
-        start = 0
-        for answer in self._answers:
-            size = 0
-            for name in self._fields:
-                values = self._values(answer, name, names)
-                parts[name].append(values)
-                size = len(values)
-            for flag in answer.flags:
-                flags.setdefault((flag.agent, flag.reason), []).append(np.array(flag.points, np.intp) + start)
-            start += size
-        told = tuple(Flag(agent, why, np.concatenate(points)) for (agent, why), points in flags.items())
-        fields: dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
-        if "sets" in fields:
-            fields["sets"] = fields["sets"] != 0.0
-        rounds = max((answer.rounds for answer in self._answers), default=0)
-        return Consensus(names, **fields, flags=told, rounds=rounds or None, **about)
-
-    def _values(self, answer: v1.Answer, name: str, names: Sequence[str]) -> Array:
-        K, Q = len(answer.names), self._outputs or 1
-        shape = {"weights": (None, K), "trust": (None, K, K)}.get(
-            name, (None, K, Q) if name in OF_AGENTS else (None, Q)
-        )
-        values = array(answer.fields[name], shape, name, finite=False)
-        if name in OF_AGENTS and tuple(answer.names) != tuple(names):
-            values = expand_to_roster({name: values}, names, answer.names)[name]
-        if self._outputs is None and name not in ("weights", "trust"):
-            values = values[..., 0]
-        return values
+def _merge_flags(answers: Sequence[NodeAnswer]) -> tuple[Flag, ...]:
+    """Each flag once, with the points of all batches, counted from the first one."""
+    places: dict[tuple[str, str], list[Any]] = {}
+    start = 0
+    for answer in answers:
+        for flag in answer.flags:
+            places.setdefault((flag.agent, flag.reason), []).append(flag.points + start)
+        start += len(next(iter(answer.fields.values()), ()))
+    return tuple(Flag(agent, why, np.concatenate(points)) for (agent, why), points in places.items())

@@ -15,17 +15,15 @@ from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError
 from degroot.node.answering.answering import Answering
 from degroot.node.answering.ask_peers import NodeQuestion
-from degroot.node.answering.merge_batches import Replies, bounds
+from degroot.node.answering.merge_batches import merge_batches
 from degroot.node.answering.modes import SOLVE
+from degroot.node.answering.solve import NodeAnswer
 from degroot.node.client import BATCH
 from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
 from degroot.node.page.overview import classes, features
 from degroot.node.page.requests import Inquiry, TooMuch
 from degroot.node.pooling.coordinator import Until
-from degroot.node.protocol.tensors import PROTOCOL, tensor
-from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records.ledger import IN
-from degroot.node.server.service import encoded
 from degroot.node.server.threads import run_in_thread
 
 
@@ -138,29 +136,27 @@ class JobQueue:
         )  # fmt: skip
 
     async def _consensus(self, work: Work) -> Consensus:
-        """The batches' answers, put together as a client would."""
+        """The answer to all batches."""
         agent, coverage = self._circle.scores.seat.agent, work.inquiry.terms.coverage
         classes = () if agent.classes is None else tuple(repr(each) for each in agent.classes.tolist())
-        fields, points = self._fields(work.inquiry), work.inquiry.points
-        replies = Replies([*fields, *bounds(coverage, classes)], agent.outputs)
+        fields, points, answers = self._fields(work.inquiry), work.inquiry.points, []
         for start in range(0, len(points), BATCH):
             batch = points[start : start + BATCH]
-            replies.add(await self._asked(batch, work.inquiry, fields))
+            answers.append(await self._answer_batch(batch, work.inquiry, fields))
             work.done = start + len(batch)
         known, about = self._circle.names, {"coverage": coverage, "classes": classes}
-        return await run_in_thread(False, lambda: replies.consensus(known, **about))
+        return await run_in_thread(False, lambda: merge_batches(answers, agent.outputs, known, **about))
 
-    async def _asked(self, batch: Array, inquiry: Inquiry, fields: list[str]) -> v1.Answer:
+    async def _answer_batch(self, batch: Array, inquiry: Inquiry, fields: list[str]) -> NodeAnswer:
         """The answer to one batch, recorded before it is shown."""
         me, seat, terms = self._circle.configuration.name, self._circle.scores.seat, inquiry.terms
         question = NodeQuestion(batch, fields, seat.guarded and terms.guard, terms.coverage)
-        request = v1.ConsultRequest(protocol=PROTOCOL, points=tensor(batch), fields=fields, way=terms.way)
         answered = await self._answering.part(question, None if terms.way == SOLVE else UNTIL)
-        reply = encoded(answered, seat.agent.outputs)
-        sizes = (len(batch), reply.ByteSize(), request.ByteSize())  # as if it had come over the network
+        shown = sum(values.nbytes for values in answered.fields.values())
+        sizes = (len(batch), shown, batch.nbytes)  # of the numbers: no message is made of them
         self._circle.wiring.ledger.record(me, "consult", IN, *sizes)
         self._circle.wiring.metrics.exchanged(me, "consult", IN, *sizes)
-        return reply
+        return answered
 
     def _fields(self, inquiry: Inquiry) -> list[str]:
         """All that can be shown: trust only by solving, and where it is not too much."""

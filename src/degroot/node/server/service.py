@@ -1,7 +1,7 @@
 """The service: what a node answers to peers and to those who ask, `degroot.v1`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -14,7 +14,6 @@ from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 from degroot.node.answering.answering import Answering
 from degroot.node.answering.ask_peers import NodeQuestion, checked
 from degroot.node.answering.modes import ROUNDS, SOLVE, check_coverage, check_way
-from degroot.node.answering.solve import NodeAnswer
 from degroot.node.config import ASK, OPINION
 from degroot.node.errors import told_to_peers
 from degroot.node.peers.link import kind_of
@@ -22,8 +21,9 @@ from degroot.node.peers.quorum import TooFew
 from degroot.node.pooling.coordinator import Until
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import MOST
+from degroot.node.protocol.answer import encode_answer
 from degroot.node.protocol.opinion import encode_opinion
-from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
+from degroot.node.protocol.tensors import Malformed, array, check_protocol
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
 from degroot.node.server.access import Access, Visit
@@ -142,7 +142,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
         except Exceeded as exceeded:
             await visit.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
-        answer = encoded(answered, self._circle.scores.seat.agent.outputs)
+        answer = encode_answer(answered, self._circle.scores.seat.agent.outputs)
         visit.answered("consult", len(question.points), answer.ByteSize())
         return answer
 
@@ -175,18 +175,3 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         except DeGrootError as error:
             self._log.warning("no opinion", reason=str(error))
             return v1.OpinionReply(id=question.id, fault=told_to_peers(error))
-
-
-def encoded(answered: NodeAnswer, outputs: int | None) -> v1.Answer:
-    """An answer, ready to be sent."""
-    answer = v1.Answer(names=answered.names, rounds=answered.rounds, outputs=outputs or 0)
-    for name, values in answered.fields.items():
-        answer.fields[name].CopyFrom(tensor(values))
-    for flag in answered.flags:
-        answer.flags.add(agent=flag.agent, reason=flag.reason, points=_points_of(flag.points))
-    return answer
-
-
-def _points_of(points: Any) -> Sequence[int]:
-    listed: Sequence[int] = points.tolist()
-    return listed
