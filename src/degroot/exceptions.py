@@ -11,7 +11,7 @@
     ├── PeerError                a peer gave nothing that can be used; its tree is in `degroot.node.errors`
     ├── TooFew                   fewer nodes can answer than the quorum (in `degroot.node.peers.quorum`)
     ├── Lost                     nodes fell silent while they pooled (in `degroot.node.pooling.session`)
-    ├── Exceeded                 more came than a limit allows (in `degroot.node.server.limits`)
+    ├── Exceeded                 more came than a limit allows (in `degroot.node.server.access`)
     ├── LedgerError              an exchange cannot be recorded (in `degroot.node.records.ledger`)
     └── StorageError             a node's state cannot be written (in `degroot.node.scoring.residual_store`)
 

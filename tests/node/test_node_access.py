@@ -19,8 +19,7 @@ from grpc import StatusCode
 from degroot.node.config import Limits
 from degroot.node.records.ledger import Ledger, LedgerError, summary
 from degroot.node.records.metrics import Metrics
-from degroot.node.server.access import NAME, Access, caller
-from degroot.node.server.limits import Allowances
+from degroot.node.server.access import NAME, Access, Allowances, caller
 
 SERVICE = "test.Echo"
 ROSTER = {"south": frozenset({"ask", "query"}), "west": frozenset({"opinion"}), "mute": frozenset()}

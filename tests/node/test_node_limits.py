@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from degroot.node.config import Limits
-from degroot.node.server.limits import Allowance, Allowances, Bucket, Exceeded
+from degroot.node.server.access import Allowance, Allowances, Bucket, Exceeded
 
 
 class Clock:

@@ -28,7 +28,7 @@ from degroot.node.scoring.load import is_near_by, seated
 from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.residual_store import Residuals, StorageError
 from degroot.node.server import model_service
-from degroot.node.server.limits import Exceeded
+from degroot.node.server.access import Exceeded
 from degroot.node.server.reload import _reload, _reread
 from degroot.node.server.threads import run_in_thread, run_model_in_thread
 

@@ -12,8 +12,7 @@ from degroot.node.protocol.models import listed
 from degroot.node.protocol.opinion import PeerOpinion, encode_forecast
 from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.server.access import Access, Visit
-from degroot.node.server.limits import Exceeded
+from degroot.node.server.access import Access, Exceeded, Visit
 
 
 class PoolingMember:

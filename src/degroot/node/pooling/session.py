@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from degroot.exceptions import DeGrootError
 from degroot.node.protocol.tensors import Malformed
 from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.server.limits import Exceeded
+from degroot.node.server.access import Exceeded
 
 MOST, EARLY = 256, 8  # sessions at the same time; of one sender, that have not begun here
 FORGOTTEN = 60.0  # seconds after which a session that never began is dropped

@@ -9,7 +9,7 @@ import numpy as np
 
 from degroot.compute.compiled import Array
 from degroot.node.answering.solve import NodeAnswer
-from degroot.node.server.limits import Bucket
+from degroot.node.server.access import Bucket
 
 OF_ONE = 64  # points of one question
 POINTS, NUMBERS = 5000, 4_000_000  # in all

@@ -29,8 +29,7 @@ from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.residual_store import Residuals
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import model_service
-from degroot.node.server.access import Access, Reading
-from degroot.node.server.limits import Allowances
+from degroot.node.server.access import Access, Allowances, Reading
 from degroot.node.server.lock import locked
 from degroot.node.server.reload import watch
 from degroot.node.server.service import CollectiveService, OtherVersions

@@ -26,8 +26,7 @@ from degroot.node.protocol.opinion import encode_opinion
 from degroot.node.protocol.tensors import Malformed, array, check_protocol
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
-from degroot.node.server.access import Access, Visit
-from degroot.node.server.limits import Exceeded
+from degroot.node.server.access import Access, Exceeded, Visit
 
 OURS = "degroot.v1"
 
