@@ -7,6 +7,7 @@ import urllib.request
 import pytest
 
 from degroot.exceptions import InvalidInput
+from degroot.node.records.ledger import Ledger, LedgerError
 from degroot.node.records.metrics import NAMES, OTHER, UNKNOWN, Metrics, serve
 
 
@@ -23,11 +24,15 @@ def read(port: int, host: str = "127.0.0.1") -> str:
     return urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10).read().decode()
 
 
-def test_exchanges_add_up():
-    metrics = Metrics()
-    metrics.exchanged("south", "opinion", "in", 10, 100, 1000)
-    metrics.exchanged("south", "opinion", "in", 1, 2, 3)
-    metrics.exchanged("south", "opinion", "out", 5, 5, 5)
+def test_what_the_ledger_records_is_counted(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    metrics = Metrics(ledger.totals)
+    ledger.record("south", "opinion", "in", 10, 100, 1000)
+    ledger.record_all(["west", "south"], "opinion", "in", 1, 2, 3)
+    ledger.record("south", "opinion", "out", 5, 5, 5)
+    ledger.close()
+    with pytest.raises(LedgerError):
+        ledger.record("south", "opinion", "in", 1, 1, 1)  # which does not take place
     labels = {"peer": "south", "kind": "opinion", "direction": "in"}
     names = ("exchanges", "rows", "sent_bytes", "received_bytes")
     totals = [value(metrics, f"degroot_{name}_total", **labels) for name in names]
@@ -74,16 +79,13 @@ def test_unknown_callers_have_one_name():
 
 
 def test_names_are_bounded_and_nothing_goes_uncounted():
-    metrics = Metrics()
-    for k in range(NAMES + 100):
-        metrics.exchanged(f"peer{k}", "ask", "in", 1, 1, 1)
+    metrics = Metrics({(f"peer{k}", "ask", "in"): [1, 1, 1, 1] for k in range(NAMES + 100)})
     assert len(peers(metrics)) == NAMES + 1
     assert value(metrics, "degroot_exchanges_total", peer=OTHER, kind="ask", direction="in") == 100
 
 
 def test_they_are_read_over_http_on_this_machine_only():
-    metrics = Metrics()
-    metrics.exchanged("south", "ask", "in", 1, 1, 1)
+    metrics = Metrics({("south", "ask", "in"): [1, 1, 1, 1]})
     endpoint = serve(metrics.registry, 0)
     try:
         page = read(endpoint.port)

@@ -153,9 +153,7 @@ class JobQueue:
         question = NodeQuestion(batch, fields, seat.guarded and terms.guard, terms.coverage)
         answered = await self._answering.part(question, None if terms.way == SOLVE else UNTIL)
         shown = sum(values.nbytes for values in answered.fields.values())
-        sizes = (len(batch), shown, batch.nbytes)  # of the numbers: no message is made of them
-        self._circle.wiring.ledger.record(me, "consult", IN, *sizes)
-        self._circle.wiring.metrics.exchanged(me, "consult", IN, *sizes)
+        self._circle.wiring.ledger.record(me, "consult", IN, len(batch), shown, batch.nbytes)  # no message is made
         return answered
 
     def _fields(self, inquiry: Inquiry) -> list[str]:

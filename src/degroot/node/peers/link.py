@@ -100,8 +100,6 @@ class LinkContext:
     def record(self, peers: Sequence[str], kind: str, rows: int, sent: int) -> None:
         """Record what is about to leave; if that cannot be, it stays. (What peers send back is in their records.)"""
         self.ledger.record_all(peers, kind, OUT, rows, sent, 0)
-        for peer in peers:
-            self.metrics.exchanged(peer, kind, OUT, rows, sent, 0)
 
     def channel(self, peer: Peer) -> grpc.aio.Channel:
         """A channel to a peer whose certificate has to have its name."""

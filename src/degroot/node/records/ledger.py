@@ -98,13 +98,16 @@ class LedgerEntry:
 class Ledger:
     """The record of all exchanges, in an SQLite file; what is recorded outlives the process, however it ends.
 
-    Exchanges are kept one by one for a while, then as the totals of their day, so that the file stays small.
+    Exchanges are kept one by one for a while, then as the totals of their day, so that the file stays small. `totals`
+    are those since the node started, for its metrics: by peer, kind and direction, the number of exchanges, rows, bytes
+    sent and bytes received.
     """
 
     def __init__(
         self, path: Path, days: float = DAYS, kept: int = KEPT, clock: Callable[[], float] = time.time
     ) -> None:
         self.path, self.days, self.kept, self._clock = path, days, kept, clock
+        self.totals: dict[tuple[str, str, str], list[int]] = {}
         self._lock, self._since_fold = Lock(), 0
         try:
             self._connection = _open(path)
@@ -128,6 +131,10 @@ class Ledger:
                     self._connection.execute(RECORD, (now, peers[0], kind, direction, rows, sent_bytes, received_bytes))
                 elif peers:
                     self._together([(now, peer, kind, direction, rows, sent_bytes, received_bytes) for peer in peers])
+                for peer in peers:
+                    total = self.totals.setdefault((peer, kind, direction), [0, 0, 0, 0])
+                    for place, count in enumerate((1, rows, sent_bytes, received_bytes)):
+                        total[place] += count
                 self._tidy()
         except sqlite3.Error as error:
             raise LedgerError(self.path, str(error)) from error

@@ -1,7 +1,8 @@
 """Metrics: how a node does, in numbers that Prometheus reads on a local port."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from operator import add
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
@@ -25,15 +26,17 @@ EXCHANGED = {
 }
 
 
-class Metrics:
-    """The numbers of one node, in a registry of their own."""
+Totals = Mapping[tuple[str, str, str], Sequence[int]]  # by peer, kind and direction: a number for each of EXCHANGED
 
-    def __init__(self) -> None:
+
+class Metrics:
+    """The numbers of one node, in a registry of their own. `totals`: what was exchanged, as the ledger counts it."""
+
+    def __init__(self, totals: Totals | None = None) -> None:
         self.registry = CollectorRegistry()
         self._names: set[str] = set()
         self._states: set[str] = set()
-        self._exchanges = Exchanges()
-        self.registry.register(self._exchanges)
+        self.registry.register(Exchanges({} if totals is None else totals, self._label))
         self._refusals = self._counter("refusals", "Calls and messages refused.", ("peer", "reason"))
         self._seconds = Histogram(
             "degroot_question_seconds", "Time to answer a question.", registry=self.registry, buckets=SECONDS
@@ -45,10 +48,6 @@ class Metrics:
         self._calibrated = self._gauge("calibrated_ratio", "Share of own rows scored with a peer's model.", ("peer",))
         self._stale = self._gauge("stale_models", "Peers whose model changed since it was scored.", ())
         ProcessCollector(registry=self.registry)
-
-    def exchanged(self, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
-        """Count an exchange, as the ledger records it."""
-        self._exchanges.add((self._label(peer), kind, direction), rows, sent_bytes, received_bytes)
 
     def refused(self, peer: str | None, reason: str) -> None:
         """Count a refusal; `peer` is None unless it is in the roster."""
@@ -94,24 +93,17 @@ class Metrics:
 
 
 class Exchanges(Collector):
-    """Totals of what was exchanged. A question takes a millisecond or two: counting has to be quick."""
+    """What was exchanged, read when Prometheus asks: a question takes a millisecond or two, and counting is quick."""
 
-    def __init__(self) -> None:
-        self._totals: dict[tuple[str, str, str], list[int]] = {}
-
-    def add(self, key: tuple[str, str, str], rows: int, sent_bytes: int, received_bytes: int) -> None:
-        """Count one more, with a peer, of a kind, in a direction."""
-        total = self._totals.get(key)
-        if total is None:
-            total = self._totals[key] = [0, 0, 0, 0]
-        total[0] += 1
-        total[1] += rows
-        total[2] += sent_bytes
-        total[3] += received_bytes
+    def __init__(self, totals: Totals, label: Callable[[str], str]) -> None:
+        self._totals, self._label = totals, label
 
     def collect(self) -> Iterable[Metric]:
         """All of them, for Prometheus."""
-        totals = dict(self._totals)
+        totals: dict[tuple[str, str, str], list[int]] = {}
+        for (peer, kind, direction), counts in list(self._totals.items()):
+            total = totals.setdefault((self._label(peer), kind, direction), [0] * len(EXCHANGED))
+            total[:] = map(add, total, counts)
         for place, (name, meaning) in enumerate(EXCHANGED.items()):
             family = CounterMetricFamily(f"degroot_{name}", meaning, labels=EXCHANGE)
             for key, total in totals.items():

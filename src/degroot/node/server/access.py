@@ -314,7 +314,6 @@ class Visit:
 
     def _record(self, kind: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
         self._access.ledger.record(self.name, kind, IN, rows, sent_bytes, received_bytes)
-        self._access.metrics.exchanged(self.name, kind, IN, rows, sent_bytes, received_bytes)
         self._came = None
 
     async def refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:

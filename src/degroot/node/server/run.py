@@ -52,7 +52,7 @@ def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe
         stack.enter_context(locked(make_folder(configuration.state, mode=PRIVATE)))
         ledger = Ledger(configuration.ledger)
         stack.callback(ledger.close)
-        measured = metrics.Metrics()
+        measured = metrics.Metrics(ledger.totals)
         if configuration.metrics_port is not None:
             stack.callback(metrics.serve(measured.registry, configuration.metrics_port).close)
         opened = None if configuration.page is None else stack.enter_context(_opened(configuration.page))
