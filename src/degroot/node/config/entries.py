@@ -1,6 +1,8 @@
 """What a node is told, as frozen records."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from degroot.files import DataSource
@@ -85,7 +87,7 @@ class Page:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Configuration:
     """All that a node is told."""
 
@@ -106,7 +108,13 @@ class Configuration:
     metrics_port: int | None = None
     page: Page | None = None
 
-    @property
+    @cached_property
+    def rights(self) -> Mapping[str, frozenset[str]]:
+        """Who may do what here: clients, peers, and the node itself, which may do all."""
+        clients, peers = {each.name: each.may for each in self.clients}, {each.name: each.may for each in self.peers}
+        return clients | peers | {self.name: frozenset(RIGHTS)}
+
+    @cached_property
     def needed(self) -> int:
         """How many nodes have to take part in an answer: the quorum, or else more than half of all."""
         return self.quorum if self.quorum is not None else (1 + len(self.peers)) // 2 + 1

@@ -44,6 +44,10 @@ class Peers:
         """Everybody in the roster with a node, in order."""
         return tuple(sorted([self.configuration.name, *self.links]))
 
+    def rights(self) -> Mapping[str, frozenset[str]]:
+        """Who may do what at this node, as the roster is now."""
+        return self.configuration.rights
+
     async def change(self, configuration: Configuration) -> None:
         """Go on with the peers of another configuration; those that stay are not disturbed."""
         wanted = {peer.name: peer for peer in configuration.peers}
@@ -66,7 +70,9 @@ class Peers:
         self, points: Array, *, spread: bool = False, guard: bool = False, interval: bool = False
     ) -> PeerOpinion:
         """What this node says of points."""
-        seat = await self.scores.seat_for(points, self.links)
+        seat = self.scores.seat
+        if isinstance(self.scores, OnDemand):
+            seat = await self.scores.seat_for(points, self.links)
         if guard and not seat.guarded:
             raise InvalidInput("The guard must be on at all nodes; here it is off.")
         rehearsed, lacking = self.rehearsed, self.lacking

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,6 @@ class CalibratedScores:
         self._names: frozenset[str] = frozenset()
         self._building = asyncio.Lock()
         self.seat = first
-
-    async def seat_for(self, _points: Array, _links: Mapping[str, Link]) -> ScoredAgent:
-        """What a question about points is answered from."""
-        return self.seat
 
     async def keep(self, names: Collection[str]) -> None:
         """Judge the models of these peers, as far as they are scored, and no others."""

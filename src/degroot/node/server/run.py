@@ -4,7 +4,6 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import grpc
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import PRIVATE, make_folder
 from degroot.node.answering.answering import Answering
-from degroot.node.config import ON_DEMAND, RIGHTS, Configuration, Page
+from degroot.node.config import ON_DEMAND, Configuration, Page
 from degroot.node.config.check import check_peers, check_system, secured
 from degroot.node.intervals.schedule import keep_rehearsed
 from degroot.node.peers.link import LinkContext
@@ -73,7 +72,7 @@ async def _serve(
     wiring = LinkContext(configuration.name, credentials, limits, timing.deadline_seconds, ledger, measured)
     circle = Peers(configuration, wiring, _scores(configuration, first, measured, log), log)
     allowed = Allowances(limits)
-    access = Access(configuration.name, lambda: _roster(circle), allowed, ledger, measured, files is None, log=log)
+    access = Access(configuration.name, circle.rights, allowed, ledger, measured, files is None, log=log)
     answering = Answering(circle, measured, None if opened is None else Recent())
     server = _server(configuration, answering, access, log)
     stopping = _stopping()
@@ -104,13 +103,6 @@ def _scores(
     if configuration.queries == ON_DEMAND:
         return OnDemand(first, residuals, rows)
     return CalibratedScores(first, residuals, rows, measured, log)
-
-
-def _roster(circle: Peers) -> Mapping[str, frozenset[str]]:
-    """Who may do what, now."""
-    now = circle.configuration
-    peers, clients = ({each.name: each.may for each in them} for them in (now.peers, now.clients))
-    return clients | peers | {now.name: frozenset(RIGHTS)}
 
 
 async def _finish(server: grpc.aio.Server, access: Access, seconds: float) -> None:
