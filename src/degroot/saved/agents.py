@@ -53,7 +53,7 @@ class StoredScores:
         )  # fmt: skip
 
 
-class ScoredAgent(FiledAgent):
+class SavedAgent(FiledAgent):
     """An agent that was saved with its scores. What was checked then is not looked at again."""
 
     def __init__(

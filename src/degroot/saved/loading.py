@@ -8,7 +8,7 @@ from typing import Any
 
 from degroot.agents.agent import Agent, Scorer
 from degroot.exceptions import InvalidInput
-from degroot.saved.agents import FiledAgent, ScoredAgent
+from degroot.saved.agents import FiledAgent, SavedAgent
 from degroot.saved.document import Document, damaged
 from degroot.saved.handwritten import listed_agent
 from degroot.saved.scored import check_scored, places_scored, scored_agent
@@ -118,7 +118,7 @@ def _scored(document: Document, space: Any) -> tuple[Agent, ...]:
     return tuple(agents)
 
 
-def _member(document: Document, place: int) -> ScoredAgent:
+def _member(document: Document, place: int) -> SavedAgent:
     path = document.top.path.absolute()
     return scored_agent(document, place, partial(member, path, place, document.digest, document.unsafe_pickle))
 

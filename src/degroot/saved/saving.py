@@ -22,7 +22,7 @@ from degroot.models.inference_client import RemoteModel
 from degroot.models.saving import file_labels, model_file, transformer_file
 from degroot.models.source import SCHEME
 from degroot.rules.evidence import PeerIndices
-from degroot.saved.agents import FiledAgent, ScoredAgent
+from degroot.saved.agents import FiledAgent, SavedAgent
 from degroot.saved.document import FILE, FORMAT, NEEDED, Document
 from degroot.saved.settings import SETTINGS, choice_entries
 
@@ -94,7 +94,7 @@ def _scored(scorers: Sequence[Scorer], degree: int | None, peers: PeerIndices | 
 
 def _models(kept: Kept, name: str, agent: Agent, scorer: Scorer) -> dict[str, Any]:
     """The agent's model and its space, as files."""
-    if type(agent) not in (Agent, FiledAgent, ScoredAgent) or type(scorer) is not Scorer:
+    if type(agent) not in (Agent, FiledAgent, SavedAgent) or type(scorer) is not Scorer:
         raise agent.error(f"it must be an Agent of this process, to be saved; it is a {type(agent).__name__}.")
     tried, told = take(agent.X, slice(TRIED)), dict[str, Any](name=agent.name)
     try:

@@ -13,14 +13,14 @@ from degroot.exceptions import InvalidInput
 from degroot.files.npy import check_shape, mapped, mapped_table
 from degroot.files.source import PEERS
 from degroot.files.toml import Table
-from degroot.saved.agents import ScoredAgent, StoredScores
+from degroot.saved.agents import SavedAgent, StoredScores
 from degroot.saved.document import Document
 
 NUMBERS, FLOATS = "fiub", "f"
 METRIC = "euclidean"  # where the file names none
 
 
-def scored_agent(document: Document, place: int, source: Callable[[], Any]) -> ScoredAgent:
+def scored_agent(document: Document, place: int, source: Callable[[], Any]) -> SavedAgent:
     """The agent at this place as it was saved; `source` gives it again, with its scorer, in another process."""
     entry, features = document.agents[place], document.features
     if features is None:
@@ -29,7 +29,7 @@ def scored_agent(document: Document, place: int, source: Callable[[], Any]) -> S
     y = _matching(entry, "labels", X.shape[0])
     space = document.space(entry)
     own = entry.given("own_predictions", entry.text, None)
-    return ScoredAgent(
+    return SavedAgent(
         document.model(entry), X, y, entry.text("name"), features, space=space,
         own_predictions=own if own in (None, PEERS) else _matching(entry, "own_predictions", X.shape[0]),
         classes=document.classes, scores=_scores(document, place, X, y, source, space),
