@@ -158,12 +158,12 @@ def without_a_cache(tmp_path, asked):
     shutil.copytree(Path(degroot.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     wall = tmp_path / "wall"
     wall.touch()
-    for folder in [package, *filter(Path.is_dir, package.iterdir())]:
+    for folder in [package, *filter(Path.is_dir, package.rglob("*"))]:
         (folder / "__pycache__").touch()
     before = sorted(tmp_path.rglob("*"))
     code = f"""{MAKE}
 import degroot, numba, sys
-from degroot import points, trust
+from degroot import trust
 assert degroot.__file__.startswith({str(package)!r}), degroot.__file__
 try:
     numba.njit(cache=True)(trust._from_errors.py_func)
