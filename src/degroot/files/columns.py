@@ -4,7 +4,7 @@ import difflib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from degroot.compute.compiled import Array
 from degroot.compute.tables import told
 from degroot.exceptions import InvalidInput
 from degroot.files.csv_rows import check_header, row_ends
+from degroot.files.native import open_native
 from degroot.files.size_limits import Extent, check_extent
 
 Columns = dict[str, NDArray[Any]]
@@ -27,7 +28,7 @@ PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")  # how the 
 
 def read_columns(path: Path, labels: str | None, most: Extent | None = None) -> Columns:
     """All columns by name; `labels` stays text, whatever it looks like. No file with more than `most` is read."""
-    readers: dict[str, Callable[[BinaryIO, Path, str | None], Columns]] = {
+    readers: dict[str, Callable[[Path, str | None], Columns]] = {
         ".csv": _from_csv, **dict.fromkeys(PARQUET, _from_parquet), **dict.fromkeys(ARROW, _from_arrow),
         ".npz": _from_npz,
     }  # fmt: skip
@@ -37,8 +38,7 @@ def read_columns(path: Path, labels: str | None, most: Extent | None = None) -> 
     try:
         if most is not None:
             check_extent(path, most)
-        with path.open("rb") as file:
-            columns = reader(file, path, labels)
+        columns = reader(path, labels)
     except InvalidInput:
         raise
     except OSError as error:
@@ -51,25 +51,28 @@ def read_columns(path: Path, labels: str | None, most: Extent | None = None) -> 
     return columns
 
 
-def _from_csv(file: BinaryIO, path: Path, labels: str | None) -> Columns:
+def _from_csv(path: Path, labels: str | None) -> Columns:
     if not path.stat().st_size:
         raise InvalidInput(f"{path} must hold at least one row; it is empty.")
     check_header(path)
     deque(row_ends(path), 0)  # which refuses a quote that is never closed
     options = pyarrow.csv.ConvertOptions(column_types={} if labels is None else {labels: pa.string()})
-    return _from_table(pyarrow.csv.read_csv(file, convert_options=options), path)
+    with open_native(path) as file:
+        return _from_table(pyarrow.csv.read_csv(file, convert_options=options), path)
 
 
-def _from_parquet(file: BinaryIO, path: Path, _labels: str | None) -> Columns:
-    return _from_table(pyarrow.parquet.read_table(file), path)
+def _from_parquet(path: Path, _labels: str | None) -> Columns:
+    with open_native(path) as file:
+        return _from_table(pyarrow.parquet.read_table(file), path)
 
 
-def _from_arrow(file: BinaryIO, path: Path, _labels: str | None) -> Columns:
-    try:
-        return _from_table(pa.ipc.open_file(file).read_all(), path)
-    except pa.ArrowInvalid:  # the form of streams
-        file.seek(0)
-        return _from_table(pa.ipc.open_stream(file).read_all(), path)
+def _from_arrow(path: Path, _labels: str | None) -> Columns:
+    with open_native(path) as file:
+        try:
+            return _from_table(pa.ipc.open_file(file).read_all(), path)
+        except pa.ArrowInvalid:  # the form of streams
+            file.seek(0)
+            return _from_table(pa.ipc.open_stream(file).read_all(), path)
 
 
 def _from_table(table: pa.Table, path: Path) -> Columns:
@@ -88,11 +91,12 @@ def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
     return np.asarray(column.to_numpy())
 
 
-def _from_npz(file: BinaryIO, path: Path, _labels: str | None) -> Columns:
-    archive = np.load(file, allow_pickle=False)
-    if not hasattr(archive, "files"):
-        raise InvalidInput(f"{path} must hold named arrays; it holds a single one.")
-    arrays = {name: np.asarray(archive[name]) for name in archive.files}
+def _from_npz(path: Path, _labels: str | None) -> Columns:
+    with path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if not hasattr(archive, "files"):
+            raise InvalidInput(f"{path} must hold named arrays; it holds a single one.")
+        arrays = {name: np.asarray(archive[name]) for name in archive.files}
     columns = _spread(arrays, path) if arrays.get(TABLE, np.zeros(0)).ndim == 2 else arrays
     lengths = {name: len(column) if column.ndim else 0 for name, column in columns.items()}
     for name, column in columns.items():

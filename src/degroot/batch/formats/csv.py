@@ -12,6 +12,7 @@ from degroot.batch import shards
 from degroot.batch.shards import Shard
 from degroot.exceptions import InvalidInput
 from degroot.files.csv_rows import check_header, row_ends
+from degroot.files.native import copy_native, open_native
 
 
 class CsvFile:
@@ -36,9 +37,9 @@ class CsvFile:
 
     def read(self, shard: Shard, names: Sequence[str], text: Sequence[str]) -> pa.Table:
         """These columns of a shard: numbers, or text where any is none; those in `text` always."""
-        with self._path.open("rb") as file:
+        with open_native(self._path) as file:
             file.seek(shard.start)
-            content = file.read(shard.stop - shard.start)
+            content = file.read_buffer(shard.stop - shard.start)
         wrong: list[Any] = []
         try:
             table = _numbers_or_text(partial(_parsed, content, self.schema.names, wrong), names, text)
@@ -52,7 +53,7 @@ class CsvFile:
 
 
 def _header(line: bytes) -> list[str]:
-    names: list[str] = pyarrow.csv.read_csv(pa.py_buffer(line + b"\n")).column_names
+    names: list[str] = pyarrow.csv.read_csv(copy_native(line + b"\n")).column_names
     return names
 
 
@@ -65,7 +66,7 @@ def _numbers_or_text(
         return parsed(dict.fromkeys(names, pa.string()))
 
 
-def _parsed(content: bytes, names: list[str], wrong: list[Any], types: dict[str, pa.DataType]) -> pa.Table:
+def _parsed(content: pa.Buffer, names: list[str], wrong: list[Any], types: dict[str, pa.DataType]) -> pa.Table:
     """The columns that have types; a row with another number of columns goes to `wrong`, and is an error."""
 
     def note(row: Any) -> str:
@@ -73,8 +74,8 @@ def _parsed(content: bytes, names: list[str], wrong: list[Any], types: dict[str,
         return "error"
 
     return pyarrow.csv.read_csv(
-        pa.py_buffer(content),
-        pyarrow.csv.ReadOptions(column_names=names, use_threads=False, block_size=len(content) + 1),
+        content,
+        pyarrow.csv.ReadOptions(column_names=names, use_threads=False, block_size=content.size + 1),
         pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
         pyarrow.csv.ConvertOptions(column_types=types, include_columns=list(types), strings_can_be_null=False),
     )
