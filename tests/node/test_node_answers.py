@@ -1,5 +1,6 @@
 """The same answer everywhere: in process, solved at the asked node, and pooled in rounds over real processes."""
 
+import re
 import time
 from contextlib import suppress
 
@@ -491,6 +492,20 @@ def test_members_have_scored_and_heard_each_other_and_all_others_have_a_reason(c
         assert not any((scorer, other) in apart for other in who.members)
     assert missing.items() <= who.missing.items()
     assert all(who.missing.values())
+
+
+@given(circles())
+def test_members_have_each_other_in_their_rosters(circle):
+    roster, scored, missing, unlisted = circle
+    who = settle(roster, scored, missing | {"stranger": "has left the roster"}, roster[0], unlisted=unlisted)
+    assert set(who.members) | set(who.missing) == set(roster)
+    assert not any((one, other) in unlisted for one in who.members for other in who.members)
+    for name, reason in who.missing.items():
+        told = re.match("(not in the roster of|its roster lacks): ", reason)
+        others = reason[told.end() :].split(", ") if told else []
+        assert set(others) <= {one for one, other in unlisted if other == name} | {
+            other for one, other in unlisted if one == name
+        }
 
 
 @given(circles())

@@ -437,7 +437,6 @@ def test_questions_that_are_none(nodes, changes):
         {"members": []},
         {"members": [PEER]},
         {"members": [TARGET, TARGET]},
-        {"members": [TARGET, "stranger"]},
         {"tolerance": np.nan},
         {"tolerance": -1.0},
         {"session": ""},
@@ -447,6 +446,14 @@ def test_questions_that_are_none(nodes, changes):
 def test_poolings_that_are_none(nodes, changes):
     with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT):
         pool(made, v1.PoolMessage(begin=_begin(**changes)))
+
+
+def test_poolings_with_strangers(nodes):
+    with (
+        channel(nodes, PEER) as made,
+        refused(StatusCode.ABORTED, f"in the roster of {TARGET!r}; not there: stranger."),
+    ):
+        pool(made, v1.PoolMessage(begin=_begin(members=[TARGET, "stranger"])))
 
 
 def test_poolings_that_open_wrongly(nodes):

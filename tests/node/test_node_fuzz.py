@@ -1,4 +1,4 @@
-"""Whatever arrives, decoders either take it or say `Malformed`: nothing else comes out, and little room is taken."""
+"""Whatever arrives, decoders either take it or refuse it by one of two errors, and little room is taken."""
 
 import tracemalloc
 from dataclasses import replace
@@ -19,7 +19,7 @@ from degroot.node.pooling.session import Session
 from degroot.node.protocol.answer import decode_answer
 from degroot.node.protocol.models import Model
 from degroot.node.protocol.opinion import PeerOpinion, beliefs_of, decode_opinion, encode_opinion
-from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
+from degroot.node.protocol.tensors import Malformed, UnknownMembers, array, check_protocol, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.server import model_service
 from degroot.rules.evidence import Evidence
@@ -36,7 +36,7 @@ def told(work, *arguments):
     """What a decoder gives, or that it was refused: nothing else may come."""
     try:
         return work(*arguments)
-    except Malformed as error:
+    except (Malformed, UnknownMembers) as error:
         line = str(error)
         assert line
         assert "\n" not in line

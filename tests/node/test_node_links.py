@@ -1,12 +1,13 @@
 """Links: what is sent to a peer is what is recorded, whatever becomes of the streams that are kept open."""
 
 import asyncio
+import socket
 
 import grpc
 import numpy as np
 
 from degroot.node.config import Limits, Peer
-from degroot.node.peers.link import Link, LinkContext
+from degroot.node.peers.link import Link, LinkContext, write_first
 from degroot.node.protocol.tensors import tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
@@ -57,3 +58,18 @@ def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sen
     (line,) = summary(tmp_path / "ledger.sqlite")
     assert came == 6
     assert (line.exchanges, line.rows) == (came, 5 * came)
+
+
+def test_a_stream_that_is_not_open_yet_ends_when_the_peer_leaves(tmp_path):
+    async def scene(port):
+        wiring = LinkContext("north", None, Limits(), 10.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
+        link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
+        writing = asyncio.create_task(write_first(link.pool(), v1.PoolMessage()))
+        await asyncio.sleep(0)
+        await link.close()
+        await asyncio.wait([writing], timeout=60.0)
+        wiring.ledger.close()
+        return writing.cancelled()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert asyncio.run(scene(silent.getsockname()[1]))

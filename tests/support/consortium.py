@@ -17,9 +17,11 @@ import numpy as np
 from degroot import Agent, Collective
 from degroot.node.client import connect
 from degroot.node.config import read
+from degroot.node.scoring.load import seated, warmed
 from degroot.node.tls import authority
 
 CLIENT = "analyst"
+compiled = set()  # settings whose kernels are compiled
 
 
 def free_ports(count):
@@ -208,6 +210,7 @@ chunk_rows = 50
         return read(self.folder / name / "node.toml")
 
     def start(self, *names, environment=None, prefix=()):
+        self._compile_kernels()
         for name in names or self.names:
             code = (
                 "import sys; from pathlib import Path; from degroot.node.config import read; "
@@ -223,9 +226,17 @@ chunk_rows = 50
 
     def fork(self, *names, before=None):
         """Start nodes quickly. `before`: a function of a module, called in each process with the node's folder."""
+        self._compile_kernels()
         for name in names or self.names:
             self.processes[name] = Forked(self.folder / name, before)
         return self
+
+    def _compile_kernels(self):
+        """Compile once what the nodes compute with; in a fresh checkout each would, and be late on a busy machine."""
+        first = self.configuration(self.names[0])
+        if first.collective not in compiled:
+            warmed(seated(first))
+            compiled.add(first.collective)
 
     def log(self, name):
         return (self.folder / name / "log").read_text()

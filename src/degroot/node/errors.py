@@ -7,6 +7,7 @@
         ├── PeerUnreachable  it could not be reached
         ├── PeerLate         it did not answer in time
         ├── PeerRefused      it refused
+        │   └── RosterMismatch   its roster lacks members of the session
         └── BadReply         what it said makes no sense
 """
 
@@ -44,6 +45,10 @@ class PeerRefused(PeerError):
     """It refused."""
 
 
+class RosterMismatch(PeerRefused):
+    """Its roster lacks members of the session: nodes take a new roster in one after the other."""
+
+
 class BadReply(PeerError):
     """What it said makes no sense."""
 
@@ -69,7 +74,8 @@ def from_rpc(peer: str, error: grpc.RpcError, seconds: float) -> PeerError:
         return late(peer, seconds)
     if code in (StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.UNKNOWN):
         return PeerUnreachable(peer, f"unreachable ({_short(details)})")
-    return PeerRefused(peer, f"refused: {details or code.name}")
+    refusal = RosterMismatch if code is StatusCode.ABORTED else PeerRefused
+    return refusal(peer, f"refused: {details or code.name}")
 
 
 def told_to_peers(error: DeGrootError) -> str:

@@ -1,5 +1,6 @@
 """Answering: a question is put to the collective, whoever asks it, and kept count of."""
 
+import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from degroot.node.answering.ask_peers import NodeQuestion, consult
 from degroot.node.answering.modes import ROUNDS, SOLVE
 from degroot.node.answering.solve import NodeAnswer
 from degroot.node.peers.peers import Peers
+from degroot.node.peers.quorum import TooFew
 from degroot.node.pooling.coordinator import Until, pool
 from degroot.node.pooling.session import Sessions
 from degroot.node.records.metrics import Metrics
@@ -60,9 +62,17 @@ class Answering:
         remember()
 
     async def _answered(self, asked: NodeQuestion, until: Until | None) -> NodeAnswer:
-        if until is None:
-            return await consult(self.circle, asked)
-        return await pool(self.circle, self.sessions, asked, until)
+        """The answer; where too few can give one while rosters differ, again once a roster has changed."""
+        deadline = asyncio.get_running_loop().time() + self.circle.configuration.timing.deadline_seconds
+        while True:
+            rosters = self.circle.rosters()
+            try:
+                if until is None:
+                    return await consult(self.circle, asked)
+                return await pool(self.circle, self.sessions, asked, until)
+            except TooFew:
+                if not await self.circle.wait_for_rosters(rosters, deadline):
+                    raise
 
     def _extra(self, asked: NodeQuestion, until: Until | None) -> list[str] | None:
         """What the sample wants beside what is asked for and costs nothing more; None: nothing of this question."""

@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
@@ -26,11 +27,36 @@ from degroot.node.server import model_service
 from degroot.node.server.access import NAME
 
 
+async def write_first(call: Any, message: Any) -> None:
+    """Send the first message of a stream.
+
+    gRPC's own `write` waits for ever if the stream is cancelled before it is open, as it is when the channel is closed;
+    this raises `CancelledError` then, as all else does for a stream that is cancelled.
+    """
+    opening = asyncio.ensure_future(call.wait_for_connection())
+    call.add_done_callback(lambda _: opening.cancel())
+    await asyncio.gather(opening, return_exceptions=True)
+    if call.cancelled():
+        raise asyncio.CancelledError
+    if call.done():
+        raise await read_ending(call)
+    await call.write(message)
+
+
+async def read_ending(call: Any) -> grpc.RpcError:
+    """Why a stream has ended to which something was to be written."""
+    code, details = await call.code(), await call.details()
+    if code is grpc.StatusCode.OK:
+        code, details = grpc.StatusCode.UNAVAILABLE, "connection lost"
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
+
+
 class OpinionStream:
     """An open stream. After a failure, or when nobody waited for the reply, it has to be ended."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
+        self._write: Callable[[v1.Question], Awaitable[None]] = partial(write_first, call)
 
     @property
     def over(self) -> bool:
@@ -40,23 +66,18 @@ class OpinionStream:
     async def ask(self, question: v1.Question) -> v1.OpinionReply:
         """Put a question, and wait for the opinion."""
         try:
-            await self._call.write(question)
+            await self._write(question)
+            self._write = self._call.write
             reply: v1.OpinionReply = await self._call.read()
         except asyncio.InvalidStateError:  # the stream ended before it was written to
-            raise await self._ending() from None
+            raise await read_ending(self._call) from None
         if reply is grpc.aio.EOF:
-            raise await self._ending()
+            raise await read_ending(self._call)
         return reply
 
     def end(self) -> None:
         """Ask nothing more."""
         self._call.cancel()
-
-    async def _ending(self) -> grpc.RpcError:
-        code, details = await self._call.code(), await self._call.details()
-        if code is grpc.StatusCode.OK:
-            code, details = grpc.StatusCode.UNAVAILABLE, "connection lost"
-        return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
 
 
 KEPT = 60  # answers

@@ -1,7 +1,7 @@
 """The circle: all peers of a node, followed as they come, go, restart and change their models."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,20 +51,22 @@ class Peers:
     async def change(self, configuration: Configuration) -> None:
         """Go on with the peers of another configuration; those that stay are not disturbed."""
         wanted = {peer.name: peer for peer in configuration.peers}
-        for name, link in list(self.links.items()):
-            if wanted.get(name) is None or wanted[name].address != link.peer.address:
-                await self._leave(name)
+        addresses = {name: peer.address for name, peer in wanted.items()}
+        gone = [name for name, link in self.links.items() if addresses.get(name) != link.peer.address]
+        closing = [self._forget(name) for name in gone]
         for name, peer in wanted.items():
             if name not in self.links:
                 self.links[name] = Link(peer, self.wiring)
                 self._following[name] = asyncio.create_task(self._follow(self.links[name]))
-        self.configuration = configuration
+        self.configuration = configuration  # up to here nothing is awaited: nobody sees half of a roster
+        for link in closing:
+            await link.close()
         await self.scores.keep(self.links)
 
     async def close(self) -> None:
         """Hang up on everybody."""
         for name in list(self.links):
-            await self._leave(name)
+            await self._forget(name).close()
 
     async def opinion(
         self, points: Array, *, spread: bool = False, guard: bool = False, interval: bool = False
@@ -87,9 +89,47 @@ class Peers:
 
         return await run_model_in_thread(seat.quick(len(points)), formed)
 
-    def membership(self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = ()) -> Membership:
+    def membership(
+        self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = (), unlisted: Any = ()
+    ) -> Membership:
         """Who can answer together. `found`: whose models each node at hand has scored."""
-        return settle(self.names, found, missing, self.configuration.name, apart)
+        return settle(self.names, found, missing, self.configuration.name, apart, unlisted)
+
+    def rosters(self) -> dict[str, frozenset[str]]:
+        """Whom this node has in its roster, and whom its peers have, as they last described themselves."""
+        told = {name: link.description.members for name, link in self.links.items() if link.description is not None}
+        peers = {name: frozenset([name, *(each.name for each in members)]) for name, members in told.items() if members}
+        return {self.configuration.name: frozenset(self.names)} | peers
+
+    def unlisted(self) -> set[tuple[str, str]]:
+        """Pairs of this node's roster of which the first does not have the second in its own roster."""
+        return {(name, other) for name, roster in self.rosters().items() for other in self.names if other not in roster}
+
+    async def describe_again(self, names: Iterable[str]) -> dict[str, str]:
+        """Ask these peers anew who they are; which of them cannot be asked, and why."""
+
+        async def find_trouble(link: Link) -> str | None:
+            try:
+                await link.describe(lambda description: self.accept(description, link.name))
+            except PeerError as error:
+                return error.reason
+            return None
+
+        links = [self.links[name] for name in names if name in self.links]
+        troubles = await asyncio.gather(*map(find_trouble, links))
+        return {link.name: why for link, why in zip(links, troubles, strict=True) if why is not None}
+
+    async def wait_for_rosters(self, known: Mapping[str, frozenset[str]], until: float) -> bool:
+        """Whether rosters are others than those `known`. Where some differ, that is waited for, until then."""
+        clock = asyncio.get_running_loop()
+        while True:
+            await self.describe_again([name for name, link in self.links.items() if link.trouble is None])
+            if self.rosters() != known:
+                return clock.time() < until
+            left = until - clock.time()
+            if not self.unlisted() or left <= 0.0:
+                return False
+            await asyncio.sleep(min(self.configuration.timing.probe_seconds, left))
 
     def link(self, name: str) -> Link:
         """The way to a peer."""
@@ -140,10 +180,11 @@ class Peers:
         if difference is not None:
             raise PeerRefused(name, difference)
 
-    async def _leave(self, name: str) -> None:
+    def _forget(self, name: str) -> Link:
+        """Take a peer out of the roster; the way to it, which is to be closed."""
         self._following.pop(name).cancel()
         self.wiring.metrics.forget(name)
-        await self.links.pop(name).close()
+        return self.links.pop(name)
 
     async def _follow(self, link: Link) -> None:
         """Ask a peer who it is, every now and then, and score its model when that is new."""

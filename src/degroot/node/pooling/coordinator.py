@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,18 +19,19 @@ from degroot.guard.checks import Mask
 from degroot.jackknife.delete_one import influence, standard_error
 from degroot.node.answering.ask_peers import NodeQuestion
 from degroot.node.answering.solve import NodeAnswer, absent, expand_to_roster, stale
-from degroot.node.errors import PeerError, PeerLate, PeerUnreachable, from_rpc, late, left
-from degroot.node.peers.link import Link
+from degroot.node.errors import PeerError, PeerLate, PeerUnreachable, RosterMismatch, from_rpc, late, left
+from degroot.node.peers.link import read_ending, write_first
 from degroot.node.peers.peers import ABSENT, Peers
 from degroot.node.peers.quorum import Membership
 from degroot.node.pooling.rounds import FEW, GuardBounds, Pooled, PoolingTerms, check_rule, take_part, weight_of
-from degroot.node.pooling.session import MembersLost, Sessions
+from degroot.node.pooling.session import HUNG_UP, MembersLost, Sessions
 from degroot.node.protocol.models import models
 from degroot.node.protocol.opinion import PeerOpinion, beliefs_of, decode_forecast
 from degroot.node.protocol.tensors import Malformed
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.server.threads import run_in_thread
 
+ATTEMPTS = 3  # sessions that a peer may refuse because its roster differs
 NOT_AGREED = "not agreed: the rounds were used up before all members were settled"
 
 
@@ -44,24 +46,68 @@ class Until:
 async def pool(circle: Peers, sessions: Sessions, asked: NodeQuestion, until: Until) -> NodeAnswer:
     """The collective's answer by rounds; whoever is lost on the way is left out, and pooling starts again."""
     _check(circle, asked)
-    me, missing = circle.configuration.name, circle.troubled()
-    missing |= await _heard_again(circle, missing)
-    apart = _apart(circle)
+    candidates = Candidates(circle)
+    await candidates.refresh()
     while True:
-        found = {me: [model.name for model in circle.scores.seat.scored]}
-        for name, link in circle.links.items():
-            if link.description is not None:
-                found[name] = [model.name for model in link.description.scored]
-        who = circle.membership(found, missing, apart)
+        who = candidates.choose()
         who.check(circle.configuration.needed)
         try:
             return await _session(circle, sessions, asked, until, who)
         except MembersLost as lost:
-            for name, reason in lost.losses.items():
-                if lost.witness in (None, me) or lost.witness == name:
-                    missing[name] = reason
-                else:
-                    apart.add((lost.witness, name))
+            await candidates.learn(lost)
+
+
+class Candidates:
+    """Who can pool together: by what peers say of themselves, and by what was found out since the question came.
+
+    Nodes take a new roster in one after the other, so for a while rosters differ. A peer that refuses a session for
+    that is not at fault: it describes itself again, and those who do not have each other in their rosters do not take
+    part together. Only a peer that refuses `ATTEMPTS` times is missing.
+    """
+
+    def __init__(self, circle: Peers) -> None:
+        self._circle, self._me = circle, circle.configuration.name
+        self._missing = circle.troubled()
+        self._apart: set[tuple[str, str]] = set()  # who cannot hear each other
+        self._unscored: set[tuple[str, str]] = set()  # who has not scored whom, whatever it said before
+        self._mismatches: Counter[str] = Counter()
+
+    async def refresh(self) -> None:
+        """Hear again from those who did not know everybody, or had not scored everybody, when last heard of."""
+        names = set(self._circle.names)
+        lacking = {name for name, _ in self._circle.unlisted()}
+        lacking |= {name for name, scored in self._scored().items() if names - scored}
+        behind = [name for name in self._circle.links if name in lacking and name not in self._missing]
+        self._missing |= await self._circle.describe_again(behind)
+        self._apart = _apart(self._circle)
+
+    def choose(self) -> Membership:
+        """Who takes part, as things are now, and why the others do not."""
+        found = {
+            name: [model for model in scored if (name, model) not in self._unscored]
+            for name, scored in self._scored().items()
+        }
+        return self._circle.membership(found, self._missing, self._apart, self._circle.unlisted())
+
+    async def learn(self, lost: MembersLost) -> None:
+        """Take in why pooling failed."""
+        for name, reason in lost.losses.items():
+            if lost.witness in (None, self._me) or lost.witness == name:
+                self._missing[name] = reason
+            else:
+                self._apart.add((lost.witness, name))
+        self._unscored |= lost.unscored
+        self._mismatches.update(lost.mismatched.keys())
+        self._missing |= {
+            name: reason for name, reason in lost.mismatched.items() if self._mismatches[name] >= ATTEMPTS
+        }
+        self._missing |= await self._circle.describe_again(lost.mismatched)
+
+    def _scored(self) -> dict[str, set[str]]:
+        """Whose models each node at hand has scored, as it last said."""
+        told = {name: link.description.scored for name, link in self._circle.links.items() if link.description}
+        own = {self._me: {model.name for model in self._circle.scores.seat.scored}}
+        return own | {name: {model.name for model in scored} for name, scored in told.items()}
 
 
 def _check(circle: Peers, asked: NodeQuestion) -> None:
@@ -74,26 +120,6 @@ def _check(circle: Peers, asked: NodeQuestion) -> None:
             "Rounds need agents that score their own models; "
             f"{', '.join(circle.set_aside())} leave that to peers. Ask by solving."
         )
-
-
-async def _heard_again(circle: Peers, missing: Mapping[str, str]) -> dict[str, str]:
-    """Hear again from those who had not scored everybody when last heard of; who cannot be reached, and why."""
-
-    async def trouble(link: Link) -> str | None:
-        try:
-            await link.describe(lambda description: circle.accept(description, link.name))
-        except PeerError as error:
-            return error.reason
-        return None
-
-    names = set(circle.names)
-    behind = [
-        link
-        for name, link in circle.links.items()
-        if name not in missing and link.description and names - {model.name for model in link.description.scored}
-    ]
-    troubles = await asyncio.gather(*map(trouble, behind))
-    return {link.name: why for link, why in zip(behind, troubles, strict=True) if why is not None}
 
 
 def _apart(circle: Peers) -> set[tuple[str, str]]:
@@ -128,6 +154,7 @@ async def _session(circle: Peers, sessions: Sessions, asked: NodeQuestion, until
         for each in (*work, *calls.values()):
             each.cancel()
         sessions.close(terms.session)
+        await asyncio.gather(*work, return_exceptions=True)
 
 
 async def _opinions(
@@ -145,17 +172,26 @@ async def _opinions(
         for task in waiting:
             task.cancel()
     opinions = {circle.configuration.name: own}
-    losses = {}
+    losses, mismatched = {}, {}
     for name, reply in zip(calls, replies, strict=True):
-        if isinstance(reply, PeerError):
+        if isinstance(reply, RosterMismatch):
+            mismatched[name] = reply.reason
+        elif isinstance(reply, PeerError):
             losses[name] = reply.reason
             if name in circle.links and isinstance(reply, PeerLate | PeerUnreachable):
                 circle.links[name].fault = reply  # it is not asked again until it has described itself
         else:
             opinions[name] = reply
-    if losses:
-        raise MembersLost(losses)
+    unscored = [(name, model) for name, opinion in opinions.items() for model in _lacking(opinion, terms.members)]
+    if losses or mismatched or unscored:
+        raise MembersLost(losses, mismatched=mismatched, unscored=unscored)
     return opinions
+
+
+def _lacking(opinion: PeerOpinion, members: Sequence[str]) -> list[str]:
+    """Which members' models are not in an opinion: the roster may have changed since it was said who is scored."""
+    scored = {model.name for model in opinion.scored}
+    return [name for name in members if name not in scored]
 
 
 async def _ready(
@@ -163,10 +199,10 @@ async def _ready(
 ) -> PeerOpinion | PeerError:
     try:
         async with asyncio.timeout(patience):
-            await call.write(begin)
+            await write_first(call, begin)
             reply = await call.read()
         if reply is grpc.aio.EOF or reply.WhichOneof("kind") != "ready":
-            return PeerError(name, "hung up" if reply is grpc.aio.EOF else "did not get ready")
+            return PeerError(name, HUNG_UP if reply is grpc.aio.EOF else "did not get ready")
         if reply.ready.fault:
             return PeerError(name, reply.ready.fault[:300])
         M, scored = len(asked.points), models(reply.ready.scored)
@@ -207,8 +243,10 @@ async def _said(call: Any, message: v1.PoolMessage, name: str, patience: float) 
         await asyncio.wait_for(call.write(message), patience)
     except grpc.RpcError as error:
         raise MembersLost({name: from_rpc(name, error, patience).reason}) from error
-    except (TimeoutError, asyncio.InvalidStateError):
+    except TimeoutError:
         raise MembersLost({name: late(name, patience).reason}) from None
+    except asyncio.InvalidStateError:  # the stream has ended
+        raise MembersLost({name: from_rpc(name, await read_ending(call), patience).reason}) from None
     except asyncio.CancelledError as error:
         raise MembersLost({name: left(name, error).reason}) from error
 
@@ -218,7 +256,7 @@ async def _outcome(call: Any, name: str, asked: NodeQuestion, members: Sequence[
     try:
         reply = await call.read()
         if reply is grpc.aio.EOF or reply.WhichOneof("kind") != "outcome":
-            raise MembersLost({name: "hung up"})
+            raise MembersLost({name: HUNG_UP})
         if reply.outcome.lost:
             losses = {each.name: each.reason[:300] for each in reply.outcome.lost if each.name in members}
             raise MembersLost(losses or {name: "lost somebody who is no member"}, name)
@@ -232,7 +270,7 @@ async def _outcome(call: Any, name: str, asked: NodeQuestion, members: Sequence[
 
 
 async def _all(own: asyncio.Task[Pooled], outcomes: Mapping[str, asyncio.Task[Array]], patience: float) -> None:
-    """Wait for everybody, as long as one is at work oneself and a little longer; raise the first loss."""
+    """Wait for everybody, as long as one is at work oneself and a little longer; raise what went wrong first."""
     open_: set[asyncio.Task[Any]] = {own, *outcomes.values()}
     while open_:
         done, open_ = await asyncio.wait(
@@ -242,7 +280,27 @@ async def _all(own: asyncio.Task[Pooled], outcomes: Mapping[str, asyncio.Task[Ar
             raise MembersLost({name: "silent at the end" for name, task in outcomes.items() if task in open_})
         failures = [failure for failure in (task.exception() for task in done) if failure is not None]
         if failures:
-            raise failures[0]
+            raise await _find_cause(failures[0], outcomes, patience)
+
+
+async def _find_cause(
+    failure: BaseException, outcomes: Mapping[str, asyncio.Task[Array]], patience: float
+) -> BaseException:
+    """The failure behind a failure: a member that hung up has lost somebody itself, and says whom in its outcome."""
+    failures, asked = [failure], set[str]()
+    while True:
+        cause = min(failures, key=lambda each: len(_who_hung_up(each)))
+        silent = {name for each in failures for name in _who_hung_up(each) if name in outcomes} - asked
+        if not _who_hung_up(cause) or not silent:
+            return cause
+        asked |= silent
+        done, _ = await asyncio.wait([outcomes[name] for name in silent], timeout=patience)
+        failures = [error for error in (task.exception() for task in done) if error is not None] or failures
+
+
+def _who_hung_up(failure: BaseException) -> list[str]:
+    losses = failure.losses if isinstance(failure, MembersLost) else {}
+    return [name for name, reason in losses.items() if reason == HUNG_UP]
 
 
 def _concluded(

@@ -7,7 +7,7 @@ from degroot.exceptions import DeGrootError
 from degroot.node.errors import told_to_peers
 from degroot.node.peers.peers import Peers
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms, check_rule, take_part
-from degroot.node.pooling.session import MembersLost, Session, Sessions
+from degroot.node.pooling.session import HUNG_UP, MembersLost, Session, Sessions
 from degroot.node.protocol.models import listed
 from degroot.node.protocol.opinion import PeerOpinion, encode_forecast
 from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
@@ -80,7 +80,7 @@ class PoolingMember:
             finished = True
         finally:
             if not finished:
-                session.lose(visit.name, "hung up")
+                session.lose(visit.name, HUNG_UP)
             self._sessions.left(name, session, visit.name)
 
     def _received(self, session: Session, sender: str, message: v1.PoolMessage) -> None:

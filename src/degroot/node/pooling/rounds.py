@@ -21,11 +21,11 @@ from degroot.exceptions import InvalidInput
 from degroot.guard.bounds import Bounds, within
 from degroot.guard.checks import Mask
 from degroot.node.errors import LEFT, PeerError, from_rpc, late, left
-from degroot.node.peers.link import Link
+from degroot.node.peers.link import Link, write_first
 from degroot.node.pooling.session import MembersLost, Session
 from degroot.node.pooling.state import PoolingState
 from degroot.node.protocol.opinion import PeerOpinion
-from degroot.node.protocol.tensors import PROTOCOL, Malformed, array, tensor
+from degroot.node.protocol.tensors import PROTOCOL, Malformed, UnknownMembers, array, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread
@@ -88,11 +88,11 @@ class PoolingTerms:
         members = tuple(begin.members)
         if len(set(members)) < len(members) or me not in members:
             raise Malformed("`members` must be named once each, with the node that is told.")
-        unknown = [name[:100] for name in members if name not in roster]
-        if unknown:
-            raise Malformed(f"`members` must be in the roster of {me!r}; not there: {', '.join(unknown[:8])}.")
         if not 0.0 <= begin.tolerance < 1.0 or not begin.session or len(begin.session) > 64 or begin.rounds > MOST:
             raise Malformed(f"A session must have a short name, a tolerance from 0 to 1 and at most {MOST} rounds.")
+        unknown = [name[:100] for name in members if name not in roster]
+        if unknown:
+            raise UnknownMembers(f"`members` must be in the roster of {me!r}; not there: {', '.join(unknown[:8])}.")
         return cls(begin.session, members, begin.guard, begin.tolerance, begin.rounds)
 
 
@@ -157,7 +157,7 @@ class BeliefSender:
         join = v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session=self._terms.session))
         self._calls = [link.pool() for link in self._links]
         try:
-            await self._each(lambda call, _link: call.write(join))
+            await self._each(lambda call, _link: write_first(call, join))
         except BaseException:
             self._hang_up()
             raise

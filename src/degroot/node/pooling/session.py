@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from degroot.exceptions import DeGrootError
 from degroot.node.protocol.tensors import Malformed
@@ -12,14 +12,31 @@ from degroot.node.server.access import Exceeded
 
 MOST, EARLY = 256, 8  # sessions at the same time; of one sender, that have not begun here
 FORGOTTEN = 60.0  # seconds after which a session that never began is dropped
+HUNG_UP = "hung up"
 
 
 class MembersLost(DeGrootError):
-    """Members fell silent, or broke the rules: pooling starts again without them."""
+    """Members fell silent, broke the rules, or are not as they described themselves: pooling has to start again.
 
-    def __init__(self, losses: Mapping[str, str], witness: str | None = None) -> None:
+    Parameters
+    ----------
+    losses : who was lost, and why
+    witness : who says so, if not this node
+    mismatched : whose roster lacks members, and what they said
+    unscored : who has not scored whom
+    """
+
+    def __init__(
+        self,
+        losses: Mapping[str, str],
+        witness: str | None = None,
+        *,
+        mismatched: Mapping[str, str] | None = None,
+        unscored: Iterable[tuple[str, str]] = (),
+    ) -> None:
         super().__init__(losses, witness)
-        self.losses, self.witness = losses, witness  # who was lost and why; who says so, if not this node
+        self.losses, self.witness = losses, witness
+        self.mismatched, self.unscored = mismatched or {}, frozenset(unscored)
 
 
 class Session:

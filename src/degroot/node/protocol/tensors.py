@@ -22,6 +22,10 @@ class UnknownVersion(InvalidInput):
     """A message is of a protocol that is not spoken here."""
 
 
+class UnknownMembers(InvalidInput):
+    """A session has members that are not in the roster here."""
+
+
 def tensor(array: Array) -> v1.Tensor:
     """An array, ready to be sent."""
     return v1.Tensor(shape=array.shape, data=np.ascontiguousarray(array, LITTLE).tobytes())

@@ -14,7 +14,7 @@ from grpc import StatusCode
 
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.config import ASK, Limits
-from degroot.node.protocol.tensors import UnknownVersion
+from degroot.node.protocol.tensors import UnknownMembers, UnknownVersion
 from degroot.node.records.ledger import IN, Ledger, LedgerError
 from degroot.node.records.metrics import Metrics
 
@@ -326,6 +326,8 @@ class Visit:
             return work(*arguments)
         except UnknownVersion as error:
             await self.refuse("version", StatusCode.FAILED_PRECONDITION, str(error))
+        except UnknownMembers as error:
+            await self.refuse("roster", StatusCode.ABORTED, str(error))
         except InvalidInput as error:
             await self.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
         except Exceeded as exceeded:
