@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from degroot.node.server.access import Allowances
 from numpy.testing import assert_allclose
 from support.consortium import Consortium
 from test_node_drills import MISSING, points
@@ -27,7 +26,7 @@ from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.load import seated
 from degroot.node.server import run
-from degroot.node.server.access import Access
+from degroot.node.server.access import Access, Allowances
 
 X = points(6)
 SOLVE, ROUNDS = None, Until(1e-12, 10_000)
