@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from degroot.node.protocol.tensors import tensor
+from degroot.node.protocol.codec import tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 
 LARGE = 1 << 26  # bytes of float32 rows beyond which they are searched where they are

@@ -6,8 +6,8 @@
     ├── InvalidInput             data or settings do not meet a requirement (also a ValueError)
     │   ├── AgentError           one agent's rows, labels or model are at fault
     │   ├── DataMissing          a data set of the paper is not at hand (in `degroot.paper.data.datasets`)
-    │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.tensors`)
-    │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.tensors`)
+    │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.codec`)
+    │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.codec`)
     ├── PeerError                a peer gave nothing that can be used; its tree is in `degroot.node.errors`
     ├── TooFew                   fewer nodes can answer than the quorum (in `degroot.node.peers.quorum`)
     ├── Lost                     nodes fell silent while they pooled (in `degroot.node.pooling.session`)

@@ -25,9 +25,7 @@ from degroot.guard.bounds import Bounds, within
 from degroot.node.config import IdentityFiles
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.state import PoolingState
-from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import encode_forecast, encode_opinion
-from degroot.node.protocol.tensors import PROTOCOL, array, tensor
+from degroot.node.protocol.codec import PROTOCOL, Model, array, encode_forecast, encode_opinion, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
 from degroot.node.scoring.load import seated

@@ -9,10 +9,8 @@ from degroot import Collective, InvalidInput, plot
 from degroot.answers import Consensus, Consultable
 from degroot.answers.flags import Flag
 from degroot.node.answering.merge_batches import merge_batches
-from degroot.node.answering.solve import NodeAnswer
 from degroot.node.client import RemoteCollective
-from degroot.node.protocol.answer import decode_answer, encode_answer
-from degroot.node.protocol.tensors import Malformed
+from degroot.node.protocol.codec import Malformed, NodeAnswer, decode_answer, encode_answer
 from degroot.node.protocol.v1 import collective_pb2 as v1
 
 NAMES, FEATURES = ("north", "south"), ["a", "b"]

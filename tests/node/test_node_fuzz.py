@@ -16,10 +16,19 @@ from degroot.guard.forecast import AnswerForecast, GuardStandards
 from degroot.node.answering.merge_batches import merge_batches
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.session import Session
-from degroot.node.protocol.answer import decode_answer
-from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import PeerOpinion, beliefs_of, decode_opinion, encode_opinion
-from degroot.node.protocol.tensors import Malformed, UnknownMembers, array, check_protocol, tensor
+from degroot.node.protocol.codec import (
+    Malformed,
+    Model,
+    PeerOpinion,
+    UnknownMembers,
+    array,
+    beliefs_of,
+    check_protocol,
+    decode_answer,
+    decode_opinion,
+    encode_opinion,
+    tensor,
+)
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.server import model_service
 from degroot.rules.evidence import Evidence
@@ -268,7 +277,7 @@ def test_a_session_keeps_little_whatever_rounds_are_told(messages):
 
 @given(st.integers(0, 2**32 - 1).filter(lambda version: version != 1))
 def test_other_protocols_are_refused(version):
-    from degroot.node.protocol.tensors import UnknownVersion
+    from degroot.node.protocol.codec import UnknownVersion
 
     with pytest.raises(UnknownVersion, match=f"version 1 of degroot; got version {version}"):
         check_protocol(version)

@@ -24,10 +24,15 @@ from degroot.exceptions import DeGrootError
 from degroot.intervals import Summary
 from degroot.node.intervals.bounds import calibrated as all_calibrated
 from degroot.node.intervals.schedule import serves
-from degroot.node.protocol.calibration import CalibrationSummary, Near, decode, encode
-from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import PeerOpinion
-from degroot.node.protocol.tensors import Malformed
+from degroot.node.protocol.codec import (
+    CalibrationSummary,
+    Malformed,
+    Model,
+    Near,
+    PeerOpinion,
+    decode_calibration,
+    encode_calibration,
+)
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records import ledger
 from degroot.rules.evidence import Evidence
@@ -304,7 +309,7 @@ def told(ranks=(2, 5), scores=(0.5, 2.0), rows=5, near=1.0, spread=1.0, squares=
 
 
 def heard(sent):
-    return decode(encode(sent), 3, 1, classes=False)
+    return decode_calibration(encode_calibration(sent), 3, 1, classes=False)
 
 
 def test_what_is_told_arrives():
@@ -344,7 +349,7 @@ def test_what_no_rows_could_give_is_refused(wrong, why):
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_or_make_sense(noise):
     try:
-        found = decode(v1.Calibrated.FromString(noise), 3, 1, classes=False)
+        found = decode_calibration(v1.Calibrated.FromString(noise), 3, 1, classes=False)
     except (DecodeError, Malformed):
         return
     assert found.lacking or found.near is not None

@@ -8,7 +8,7 @@ import numpy as np
 
 from degroot.node.config import Limits, Peer
 from degroot.node.peers.link import Link, LinkContext, write_first
-from degroot.node.protocol.tensors import tensor
+from degroot.node.protocol.codec import tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
 from degroot.node.records.ledger import Ledger, summary

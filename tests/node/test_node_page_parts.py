@@ -21,7 +21,6 @@ from degroot.answers.answer import Consensus
 from degroot.answers.flags import Flag
 from degroot.exceptions import InvalidInput
 from degroot.files import columns
-from degroot.node.answering.solve import NodeAnswer
 from degroot.node.errors import BadReply, PeerLate, PeerRefused, PeerUnreachable
 from degroot.node.page import auth
 from degroot.node.page.answers import Answer, Archive, new_id
@@ -33,6 +32,7 @@ from degroot.node.page.overview import Overview
 from degroot.node.page.requests import ROWS, AskTerms, TooMuch, filed, typed
 from degroot.node.page.rows import ordered, rounds_of
 from degroot.node.page.trust import FEWEST, Agents, regions, summary
+from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.records import ledger
 from degroot.node.records.ledger_search import Wanted, search
 from degroot.node.records.recent import KEPT, OF_ONE, AnswerSample, QuestionRecord, Recent, SampledAnswers

@@ -80,7 +80,7 @@ def _stubbed(path):
 
 
 def test_the_version_of_the_protocol_is_in_the_package_and_in_every_request():
-    from degroot.node.protocol.tensors import PROTOCOL
+    from degroot.node.protocol.codec import PROTOCOL
 
     assert committed().package == f"degroot.v{PROTOCOL}"
     for name in ("DescribeRequest", "Question", "Begin", "Join", "ConsultRequest"):

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from degroot.node.protocol.codec import UnknownMembers
 from numpy.testing import assert_allclose
 from support.consortium import Consortium
 from test_node_drills import MISSING, points
@@ -20,7 +21,6 @@ from degroot.node.pooling.coordinator import ATTEMPTS, Until, _find_cause
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import PoolingTerms
 from degroot.node.pooling.session import HUNG_UP, MembersLost
-from degroot.node.protocol.tensors import UnknownMembers
 from degroot.node.records.ledger import Ledger
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics

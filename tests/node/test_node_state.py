@@ -18,8 +18,7 @@ from degroot.node.config import read
 from degroot.node.config.check import secured
 from degroot.node.errors import BadReply, PeerRefused
 from degroot.node.pooling.session import EARLY, MOST, MembersLost, Session, Sessions
-from degroot.node.protocol.models import Model
-from degroot.node.protocol.tensors import Malformed
+from degroot.node.protocol.codec import Malformed, Model
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
@@ -67,7 +66,7 @@ def test_residuals_are_where_their_rows_are_and_every_row_is_asked_once(tmp_path
 def test_what_is_finished_is_not_asked_again_whatever_ends_the_process(tmp_path):
     code = """
 import os, sys; from pathlib import Path; import numpy as np
-from degroot.node.protocol.models import Model; from degroot.node.scoring.residual_store import Residuals
+from degroot.node.protocol.codec import Model; from degroot.node.scoring.residual_store import Residuals
 work = Residuals.at(Path(sys.argv[1]), np.arange(46.0).reshape(23, 2), np.arange(23.0)).begun(Model("south", "2"), 5)
 for chunk in work.remaining()[:3]:
     work.write(chunk, work.rows(chunk)[:, None] + 0.5)

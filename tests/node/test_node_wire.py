@@ -16,7 +16,7 @@ from support.processes import wait_for
 from tritonclient.grpc import service_pb2 as v2
 
 from degroot.exceptions import DeGrootError
-from degroot.node.protocol.tensors import tensor
+from degroot.node.protocol.codec import tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records.ledger import summary
 from degroot.trust import from_errors

@@ -19,8 +19,7 @@ from degroot.node.answering.merge_batches import merge_batches
 from degroot.node.answering.modes import SOLVE, check_coverage
 from degroot.node.config import IdentityFiles
 from degroot.node.errors import from_rpc
-from degroot.node.protocol.answer import decode_answer
-from degroot.node.protocol.tensors import PROTOCOL, tensor
+from degroot.node.protocol.codec import PROTOCOL, decode_answer, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
 from degroot.node.server.access import NAME

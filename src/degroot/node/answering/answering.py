@@ -9,11 +9,11 @@ from dataclasses import replace
 from degroot.exceptions import DeGrootError
 from degroot.node.answering.ask_peers import NodeQuestion, consult
 from degroot.node.answering.modes import ROUNDS, SOLVE
-from degroot.node.answering.solve import NodeAnswer
 from degroot.node.peers.peers import Peers
 from degroot.node.peers.quorum import TooFew
 from degroot.node.pooling.coordinator import Until, pool
 from degroot.node.pooling.session import Sessions
+from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.recent import QuestionRecord, Recent
 

@@ -9,14 +9,13 @@ from itertools import count
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, INVALID, MalformedOpinions, Opinion
 from degroot.exceptions import InvalidInput
-from degroot.node.answering.solve import NodeAnswer, solve
+from degroot.node.answering.solve import solve
 from degroot.node.errors import BadReply, PeerError
 from degroot.node.intervals.bounds import bounded, calibrated
 from degroot.node.peers.link import Link, kind_of
 from degroot.node.peers.peers import Peers
 from degroot.node.peers.quorum import Membership
-from degroot.node.protocol.opinion import PeerOpinion, decode_opinion
-from degroot.node.protocol.tensors import PROTOCOL, Malformed, tensor
+from degroot.node.protocol.codec import PROTOCOL, Malformed, NodeAnswer, PeerOpinion, decode_opinion, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread

@@ -7,7 +7,8 @@ import numpy as np
 
 from degroot.answers.answer import Consensus
 from degroot.answers.flags import Flag
-from degroot.node.answering.solve import NodeAnswer, expand_to_roster
+from degroot.node.answering.solve import expand_to_roster
+from degroot.node.protocol.codec import NodeAnswer
 
 WITHOUT_OUTPUTS = ("weights", "trust")  # fields that have no axis of outputs
 

@@ -1,7 +1,6 @@
 """Solving: from the opinions of all who answered to what the collective answers, in one round."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,26 +8,11 @@ from degroot.answers.flags import MISSING, Flag
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import AnswerBuffer, Panel, conclude_in_blocks
 from degroot.node.peers.quorum import Membership
-from degroot.node.protocol.opinion import PeerOpinion
+from degroot.node.protocol.codec import NodeAnswer, PeerOpinion
 from degroot.rules.rules import RuleSettings
 
 OF_AGENTS = {"weights": 0.0, "influence": 0.0, "beliefs": np.nan, "trust": np.nan}  # what those who are missing have
 STALE = "stale: an earlier version of its model was scored by"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAnswer:
-    """What the collective answers: fields of a `Consensus` with a place for everybody in the roster."""
-
-    names: tuple[str, ...]
-    fields: dict[str, Array]  # with an axis of outputs
-    flags: tuple[Flag, ...]
-    rounds: int = 0
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Who took no part."""
-        return tuple(flag.agent for flag in self.flags if flag.kind == MISSING)
 
 
 def solve(

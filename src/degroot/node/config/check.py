@@ -18,8 +18,8 @@ from degroot.files.atomic import PRIVATE, make_folder
 from degroot.files.lock import HAS_POSIX_LOCKS
 from degroot.node.config.entries import Configuration, Peer
 from degroot.node.errors import from_rpc
+from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import described, differing
-from degroot.node.protocol.tensors import PROTOCOL
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
 from degroot.node.scoring.load import seated_with

@@ -6,11 +6,8 @@ from dataclasses import replace
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.intervals import half_width, prediction_sets, threshold
-from degroot.node.answering.solve import NodeAnswer
 from degroot.node.intervals.leave_one_out import overall_error, pooled_error
-from degroot.node.protocol.calibration import CalibrationSummary
-from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import PeerOpinion
+from degroot.node.protocol.codec import CalibrationSummary, Model, NodeAnswer, PeerOpinion
 
 
 def bounded(answered: NodeAnswer, told: Sequence[CalibrationSummary], coverage: float, *, classes: bool) -> NodeAnswer:

@@ -23,9 +23,7 @@ from degroot.node.intervals.leave_one_out import Rehearsed, class_scores_of, err
 from degroot.node.peers.link import kind_of
 from degroot.node.peers.peers import Peers
 from degroot.node.peers.retry import retry_when_limited
-from degroot.node.protocol.calibration import CalibrationSummary
-from degroot.node.protocol.models import Model, listed
-from degroot.node.protocol.opinion import PeerOpinion
+from degroot.node.protocol.codec import CalibrationSummary, Model, PeerOpinion, encode_models
 from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread
@@ -118,7 +116,7 @@ class Rehearsals:
         """Whether all peers among them have said that they have rehearsed with the same models."""
         links = [self._circle.links[name] for name, _ in models if name in self._circle.links]
         told = [[] if link.description is None else link.description.rehearsed for link in links]
-        return all(list(rehearsed) == listed(models) for rehearsed in told)
+        return all(list(rehearsed) == encode_models(models) for rehearsed in told)
 
     async def _rehearsed(self, seat: ScoredAgent, models: tuple[Model, ...]) -> Rehearsed:
         rows, aside = sampled(seat.agent), self._circle.set_aside()

@@ -17,12 +17,12 @@ from degroot.node.answering.answering import Answering
 from degroot.node.answering.ask_peers import NodeQuestion
 from degroot.node.answering.merge_batches import merge_batches
 from degroot.node.answering.modes import SOLVE
-from degroot.node.answering.solve import NodeAnswer
 from degroot.node.client import BATCH
 from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
 from degroot.node.page.overview import classes, features
 from degroot.node.page.requests import Inquiry, TooMuch
 from degroot.node.pooling.coordinator import Until
+from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.records.ledger import IN
 from degroot.node.server.threads import run_in_thread
 

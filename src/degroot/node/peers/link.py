@@ -18,7 +18,7 @@ from degroot.exceptions import DeGrootError
 from degroot.node.config import OPINION, Limits, Peer
 from degroot.node.errors import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
 from degroot.node.peers.retry import retry_when_limited
-from degroot.node.protocol.tensors import PROTOCOL
+from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
 from degroot.node.records.ledger import OUT, Ledger

@@ -12,10 +12,8 @@ from degroot.node.errors import LEFT, PeerError, PeerRefused, PeerUnreachable
 from degroot.node.intervals.leave_one_out import Rehearsed
 from degroot.node.peers.link import Link, LinkContext
 from degroot.node.peers.quorum import Membership, settle
-from degroot.node.protocol.calibration import CalibrationSummary
+from degroot.node.protocol.codec import CalibrationSummary, PeerOpinion, encode_models
 from degroot.node.protocol.description import described, differing
-from degroot.node.protocol.models import listed
-from degroot.node.protocol.opinion import PeerOpinion
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
@@ -164,13 +162,13 @@ class Peers:
         seat = self.scores.seat
         description = described(self.configuration, seat.agent, seat.feature_names)
         description.model_version = seat.version
-        description.scored.extend(listed(seat.scored))
+        description.scored.extend(encode_models(seat.scored))
         description.members.extend(
             v1.Member(name=name, state=self.state(link), reason=link.trouble or "", progress=link.progress)
             for name, link in sorted(self.links.items())
         )
         if self.rehearsed is not None:
-            description.rehearsed.extend(listed(self.rehearsed.models))
+            description.rehearsed.extend(encode_models(self.rehearsed.models))
             description.calibrated = self.rehearsed.summary is not None
         return description
 

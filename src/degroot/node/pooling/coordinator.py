@@ -18,16 +18,14 @@ from degroot.exceptions import InvalidInput
 from degroot.guard.checks import Mask
 from degroot.jackknife.delete_one import influence, standard_error
 from degroot.node.answering.ask_peers import NodeQuestion
-from degroot.node.answering.solve import NodeAnswer, absent, expand_to_roster, stale
+from degroot.node.answering.solve import absent, expand_to_roster, stale
 from degroot.node.errors import PeerError, PeerLate, PeerUnreachable, RosterMismatch, from_rpc, late, left
 from degroot.node.peers.link import read_ending, write_first
 from degroot.node.peers.peers import ABSENT, Peers
 from degroot.node.peers.quorum import Membership
 from degroot.node.pooling.rounds import FEW, GuardBounds, Pooled, PoolingTerms, check_rule, take_part, weight_of
 from degroot.node.pooling.session import HUNG_UP, MembersLost, Sessions
-from degroot.node.protocol.models import models
-from degroot.node.protocol.opinion import PeerOpinion, beliefs_of, decode_forecast
-from degroot.node.protocol.tensors import Malformed
+from degroot.node.protocol.codec import Malformed, NodeAnswer, PeerOpinion, beliefs_of, decode_forecast, decode_models
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.server.threads import run_in_thread
 
@@ -205,7 +203,7 @@ async def _ready(
             return PeerError(name, HUNG_UP if reply is grpc.aio.EOF else "did not get ready")
         if reply.ready.fault:
             return PeerError(name, reply.ready.fault[:300])
-        M, scored = len(asked.points), models(reply.ready.scored)
+        M, scored = len(asked.points), decode_models(reply.ready.scored)
         opinion = Opinion(beliefs_of(reply.ready.beliefs, M, outputs))
         if asked.guard:
             forecast, standards = decode_forecast(reply.ready.expectation, M, len(scored), outputs)

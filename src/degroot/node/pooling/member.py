@@ -8,9 +8,15 @@ from degroot.node.errors import told_to_peers
 from degroot.node.peers.peers import Peers
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms, check_rule, take_part
 from degroot.node.pooling.session import HUNG_UP, MembersLost, Session, Sessions
-from degroot.node.protocol.models import listed
-from degroot.node.protocol.opinion import PeerOpinion, encode_forecast
-from degroot.node.protocol.tensors import Malformed, array, check_protocol, tensor
+from degroot.node.protocol.codec import (
+    Malformed,
+    PeerOpinion,
+    array,
+    check_protocol,
+    encode_forecast,
+    encode_models,
+    tensor,
+)
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.server.access import Access, Exceeded, Visit
 
@@ -95,7 +101,7 @@ class PoolingMember:
 def _ready(opinion: PeerOpinion) -> v1.Ready:
     """What the asked node is told before the first round: beliefs and expectations, and no errors."""
     ready = v1.Ready(model_version=opinion.version, beliefs=tensor(opinion.opinion.beliefs))
-    ready.scored.extend(listed(opinion.scored))
+    ready.scored.extend(encode_models(opinion.scored))
     if opinion.opinion.forecast is not None:
         ready.expectation.CopyFrom(encode_forecast(opinion.opinion))
     return ready

@@ -24,8 +24,7 @@ from degroot.node.errors import LEFT, PeerError, from_rpc, late, left
 from degroot.node.peers.link import Link, write_first
 from degroot.node.pooling.session import MembersLost, Session
 from degroot.node.pooling.state import PoolingState
-from degroot.node.protocol.opinion import PeerOpinion
-from degroot.node.protocol.tensors import PROTOCOL, Malformed, UnknownMembers, array, tensor
+from degroot.node.protocol.codec import PROTOCOL, Malformed, PeerOpinion, UnknownMembers, array, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread

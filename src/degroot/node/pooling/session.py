@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from degroot.exceptions import DeGrootError
-from degroot.node.protocol.tensors import Malformed
+from degroot.node.protocol.codec import Malformed
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.server.access import Exceeded
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from degroot.agents.agent import Agent
 from degroot.node.config import Configuration, NodeSettings
-from degroot.node.protocol.tensors import PROTOCOL
+from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.v1 import collective_pb2 as v1
 
 LONGEST, MOST = 200, 10_000  # characters of a version; models that are scored, and members

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from degroot.compute.compiled import Array
-from degroot.node.answering.solve import NodeAnswer
+from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.server.access import Bucket
 
 OF_ONE = 64  # points of one question

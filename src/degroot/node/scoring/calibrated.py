@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from degroot.compute.compiled import Array
 from degroot.node.errors import BadReply
 from degroot.node.peers.link import Link
-from degroot.node.protocol.models import Model
-from degroot.node.protocol.tensors import Malformed
+from degroot.node.protocol.codec import Malformed, Model
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.load import own_residuals
 from degroot.node.scoring.residual_store import Residuals, UnfinishedResiduals

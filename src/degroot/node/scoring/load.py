@@ -11,7 +11,7 @@ from degroot.collective import Collective
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS
 from degroot.node.config import Configuration
-from degroot.node.protocol.models import Model
+from degroot.node.protocol.codec import Model
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.rules.rules import RULES, RuleSettings
 

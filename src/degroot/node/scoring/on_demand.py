@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from degroot.compute.compiled import Array
 from degroot.node.errors import PeerError
 from degroot.node.peers.link import Link
-from degroot.node.protocol.models import Model
+from degroot.node.protocol.codec import Model
 from degroot.node.scoring.calibrated import residuals_at
 from degroot.node.scoring.load import own_residuals
 from degroot.node.scoring.residual_store import Residuals

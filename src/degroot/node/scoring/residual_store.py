@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError
 from degroot.files.atomic import save
-from degroot.node.protocol.models import Model
+from degroot.node.protocol.codec import Model
 
 BLOCK = 1 << 17  # numbers written at once
 

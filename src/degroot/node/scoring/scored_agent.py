@@ -11,8 +11,7 @@ import numpy as np
 from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, Opinion, Question, give_opinion, give_whole_opinion
-from degroot.node.protocol.models import Model
-from degroot.node.protocol.opinion import PeerOpinion
+from degroot.node.protocol.codec import Model, PeerOpinion
 from degroot.rules.evidence import MOMENTS, NOTHING, Evidence
 from degroot.rules.rules import RuleSettings
 

@@ -14,7 +14,7 @@ from grpc import StatusCode
 
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.config import ASK, Limits
-from degroot.node.protocol.tensors import UnknownMembers, UnknownVersion
+from degroot.node.protocol.codec import UnknownMembers, UnknownVersion
 from degroot.node.records.ledger import IN, Ledger, LedgerError
 from degroot.node.records.metrics import Metrics
 

@@ -12,7 +12,7 @@ from tritonclient.grpc import service_pb2_grpc
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.config import QUERY
-from degroot.node.protocol.tensors import Malformed
+from degroot.node.protocol.codec import Malformed
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.access import Access, Visit
 from degroot.node.server.threads import run_model_in_thread

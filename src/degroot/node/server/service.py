@@ -21,9 +21,7 @@ from degroot.node.peers.quorum import TooFew
 from degroot.node.pooling.coordinator import Until
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import MOST
-from degroot.node.protocol.answer import encode_answer
-from degroot.node.protocol.opinion import encode_opinion
-from degroot.node.protocol.tensors import Malformed, array, check_protocol
+from degroot.node.protocol.codec import Malformed, array, check_protocol, encode_answer, encode_opinion
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
 from degroot.node.server.access import Access, Exceeded, Visit

@@ -1,0 +1,316 @@
+"""The codec between protobuf messages and what they say: arrays, models, opinions, calibration, answers.
+
+Whatever arrives is checked here: it has the right shapes, or it is `Malformed`.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.answers.flags import MISSING, Flag
+from degroot.compute.compiled import Array
+from degroot.compute.tables import LARGEST
+from degroot.consultation.consult import Opinion
+from degroot.exceptions import InvalidInput
+from degroot.guard.forecast import AnswerForecast, GuardStandards
+from degroot.intervals import POINTS, Summary
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.rules.evidence import Evidence
+
+PROTOCOL = 1
+LITTLE = np.dtype("<f8")
+LARGEST_EMPTY = 1 << 40
+MEASURED = ("errors", "moments", "spread", "effective")
+MOST_ROWS = 1 << 40  # that a node may say it has
+
+
+class Malformed(InvalidInput):
+    """A message does not say what it has to."""
+
+
+class UnknownVersion(InvalidInput):
+    """A message is of a protocol that is not spoken here."""
+
+
+class UnknownMembers(InvalidInput):
+    """A session has members that are not in the roster here."""
+
+
+def tensor(array: Array) -> v1.Tensor:
+    """An array, ready to be sent."""
+    return v1.Tensor(shape=array.shape, data=np.ascontiguousarray(array, LITTLE).tobytes())
+
+
+def array(message: v1.Tensor, shape: Sequence[int | None], name: str, *, finite: bool = True) -> Array:
+    """The array in a message, if it has that shape (None: any length) and, unless told otherwise, is finite.
+
+    Examples
+    --------
+    >>> array(tensor(np.array([[1.0, 2.0]])), (None, 2), "points")
+    array([[1., 2.]])
+    >>> array(tensor(np.array([1.0])), (2,), "weights")
+    Traceback (most recent call last):
+    degroot.node.protocol.codec.Malformed: `weights` must have the shape (2,); got (1,).
+    """
+    told = tuple(message.shape)
+    if told != shape and not _fits(told, shape):
+        raise Malformed(f"`{name}` must have the shape {_written(shape)}; got {_written(told[:8])}.")
+    size = math.prod(told)  # Python's numbers, which do not overflow
+    if size * LITTLE.itemsize != len(message.data):
+        raise Malformed(f"`{name}` must hold {size} numbers of 8 bytes; it holds {len(message.data)} bytes.")
+    if size == 0 and math.prod(filter(None, told)) > LARGEST_EMPTY:  # which not even an array without numbers can have
+        raise Malformed(f"`{name}` must hold numbers; it holds none, and has the shape {_written(told[:8])}.")
+    values = np.frombuffer(message.data, LITTLE).astype(np.float64).reshape(told)
+    if finite and not np.isfinite(values).all():
+        raise Malformed(f"`{name}` must be finite; some of it is not.")
+    return values
+
+
+def _fits(told: Sequence[int], shape: Sequence[int | None]) -> bool:
+    """Whether a shape is the wanted one, up to what may have any length."""
+    if len(told) != len(shape):
+        return False
+    return all(size >= 0 and (wanted is None or size == wanted) for size, wanted in zip(told, shape, strict=True))
+
+
+def check_protocol(protocol: int) -> None:
+    """Refuse what this node does not speak."""
+    if protocol != PROTOCOL:
+        raise UnknownVersion(f"The protocol must be version {PROTOCOL} of degroot; got version {protocol}.")
+
+
+def _written(shape: Sequence[int | None]) -> str:
+    sizes = ["any" if size is None else str(size) for size in shape]
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+
+
+class Model(NamedTuple):
+    """One organisation's model."""
+
+    name: str
+    version: str
+
+
+def encode_models(known: Iterable[Model]) -> list[v1.Model]:
+    """Models, ready to be sent."""
+    return [v1.Model(name=name, version=version) for name, version in known]
+
+
+def decode_models(told: Sequence[v1.Model]) -> tuple[Model, ...]:
+    """The models that a message lists, each once."""
+    known = tuple(Model(each.name, each.version) for each in told)
+    if len({each.name for each in known}) < len(known):
+        raise Malformed(f"A message must name each model once; got {len(known)} names, some of them twice.")
+    return known
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The collective's mean squared errors on a node's rehearsed rows near M points, and where those rows are."""
+
+    errors: Array  # (M, Q)
+    spread: Array  # (M,)
+    effective: Array  # (M,)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationSummary:
+    """What one node tells of its rehearsed rows: near points and in all. No row and no single error is in it."""
+
+    lacking: str = ""  # why there is nothing
+    models: tuple[Model, ...] = ()  # those with which the rows were rehearsed
+    rows: int = 0
+    squares: Array | None = None  # (Q,) sums of squared errors
+    near: Near | None = None  # None for classes
+    summary: Summary | None = None  # of its scores; None as long as there are none
+
+
+def encode_calibration(told: CalibrationSummary) -> v1.Calibrated:
+    """What is told, ready to be sent."""
+    message = v1.Calibrated(lacking=told.lacking, rows=told.rows)
+    message.models.extend(encode_models(told.models))
+    if told.squares is not None:
+        message.squares.CopyFrom(tensor(told.squares))
+    if told.near is not None:
+        message.near.CopyFrom(tensor(told.near.errors))
+        message.spread.CopyFrom(tensor(told.near.spread))
+        message.effective.CopyFrom(tensor(told.near.effective))
+    if told.summary is not None:
+        message.ranks.extend(told.summary.ranks.tolist())
+        message.scores.CopyFrom(tensor(told.summary.scores.reshape(len(told.summary.ranks), -1)))
+    return message
+
+
+def decode_calibration(message: v1.Calibrated, points: int, outputs: int, *, classes: bool) -> CalibrationSummary:
+    """What a peer told, if rows could give it; whether they did is not known."""
+    if message.lacking or not message.models:
+        return CalibrationSummary(message.lacking[:300] or "it has not rehearsed yet")
+    if not 1 <= message.rows <= MOST_ROWS:
+        raise Malformed(f"`rows` must be 1 to {MOST_ROWS}; got {message.rows}.")
+    squares = _check_positive(array(message.squares, (outputs,), "squares"), "squares")
+    near = None if classes else _decode_near(message, points, outputs)
+    told = _decode_summary(message, 1 if classes else outputs) if message.ranks else None
+    return CalibrationSummary("", decode_models(message.models), message.rows, squares, near, told)
+
+
+def _decode_near(message: v1.Calibrated, M: int, Q: int) -> Near:
+    errors = _check_positive(array(message.near, (M, Q), "near"), "near")
+    spread, effective = (array(getattr(message, name), (M,), name, finite=False) for name in ("spread", "effective"))
+    return Near(errors, _check_positive(spread, "spread"), _check_positive(effective, "effective"))
+
+
+def _check_positive(values: Array, name: str) -> Array:
+    if not (values >= 0.0).all():
+        raise Malformed(f"`{name}` must not be negative; some of it is.")
+    return values
+
+
+def _decode_summary(message: v1.Calibrated, outputs: int) -> Summary:
+    """Scores in order with their ranks, the last of which is the number of rows."""
+    if len(message.ranks) > POINTS or max(message.ranks) > MOST_ROWS:
+        raise Malformed(f"`ranks` must be at most {POINTS} numbers up to {MOST_ROWS}; got others.")
+    ranks: NDArray[np.int64] = np.array(message.ranks, np.int64)
+    if ranks[0] < 1 or (np.diff(ranks) < 1).any() or ranks[-1] != message.rows:
+        raise Malformed(f"`ranks` must rise to the number of rows, {message.rows}; they do not.")
+    scores = _check_positive(array(message.scores, (len(ranks), outputs), "scores"), "scores")
+    if (np.diff(scores, axis=0) < 0.0).any():
+        raise Malformed("`scores` must be in order; they are not.")
+    return Summary(ranks, scores)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerOpinion:
+    """What one node says of M points, and of which versions of models. It has no rows, labels or single residuals."""
+
+    version: str  # of its own model
+    scored: tuple[Model, ...]  # the columns of what it measured
+    opinion: Opinion
+    calibrated: CalibrationSummary | None = None  # for intervals
+
+    def select(self, members: Sequence[str]) -> Opinion:
+        """The opinion with the members' models as its columns, in their order."""
+        names = [model.name for model in self.scored]
+        if names == list(members):
+            return self.opinion
+        columns = np.array([names.index(name) for name in members])
+        measured, forecast = self.opinion.measured, self.opinion.forecast
+        if measured is not None:
+            measured = measured.select_models(columns)
+        if forecast is not None:
+            forecast = forecast.select_models(columns)
+        return replace(self.opinion, measured=measured, forecast=forecast)
+
+
+def encode_opinion(told: PeerOpinion, number: int) -> v1.OpinionReply:
+    """An opinion, ready to be sent in reply to a question."""
+    reply = v1.OpinionReply(id=number, model_version=told.version, beliefs=tensor(told.opinion.beliefs))
+    reply.scored.extend(encode_models(told.scored))
+    for name in MEASURED:
+        values = getattr(told.opinion.measured, name)
+        if values is not None and (name != "errors" or _has_plain_errors(told.opinion)):
+            getattr(reply, name).CopyFrom(tensor(values[:, 0]))
+    if told.opinion.forecast is not None:
+        reply.expectation.CopyFrom(encode_forecast(told.opinion))
+    if told.calibrated is not None:
+        reply.calibrated.CopyFrom(encode_calibration(told.calibrated))
+    return reply
+
+
+def _has_plain_errors(opinion: Opinion) -> bool:
+    """Whether errors are told by themselves: with moments they are on the diagonal."""
+    return opinion.measured is not None and opinion.measured.moments is None
+
+
+def decode_opinion(reply: v1.OpinionReply, points: int, outputs: int, *, classes: bool = False) -> PeerOpinion:
+    """What a peer said of so many points, if it has the right shapes; whether it can be true is for the guard."""
+    M, scored = points, decode_models(reply.scored)
+    K = len(scored)
+    sizes = {"errors": (M, K), "moments": (M, K * (K + 1) // 2), "spread": (M,), "effective": (M,)}
+    found: dict[str, Array] = {
+        name: array(getattr(reply, name), shape, name, finite=False)[:, None]
+        for name, shape in sizes.items()
+        if reply.HasField(name)
+    }
+    if ("errors" in found) == ("moments" in found) or not scored:
+        raise Malformed("An opinion must have either errors or second moments of some models.")
+    errors = found.get("errors", np.empty((0, 1, K)))
+    measured = Evidence(errors, found.get("moments"), found.get("spread"), found.get("effective"))
+    forecast, standards = None, None
+    if reply.HasField("expectation"):
+        forecast, standards = decode_forecast(reply.expectation, M, K, outputs)
+    told = None
+    if reply.HasField("calibrated"):
+        told = decode_calibration(reply.calibrated, M, outputs, classes=classes)
+    opinion = Opinion(beliefs_of(reply.beliefs, M, outputs), measured, forecast, standards)
+    return PeerOpinion(reply.model_version, scored, opinion, told)
+
+
+def beliefs_of(message: v1.Tensor, points: int, outputs: int) -> Array:
+    """Beliefs (M, Q), none of them too large."""
+    beliefs = array(message, (points, outputs), "beliefs")
+    if np.abs(beliefs).max(initial=0.0) > LARGEST:
+        raise Malformed(f"`beliefs` must not exceed {LARGEST:g} in size; they reach {np.abs(beliefs).max():g}.")
+    return beliefs
+
+
+def encode_forecast(opinion: Opinion) -> v1.Expectation:
+    """What a node expects of others, and what is usual at its own rows, ready to be sent."""
+    if opinion.forecast is None or opinion.standards is None:
+        raise Malformed("Under a guard an opinion must have a forecast; it has none.")
+    said, usual = opinion.forecast, opinion.standards
+    return v1.Expectation(
+        answers=tensor(said.answers), tolerance=tensor(said.tolerance), errors=tensor(said.errors),
+        spread=tensor(said.spread), reach=usual.distance, low=tensor(usual.low), high=tensor(usual.high),
+    )  # fmt: skip
+
+
+def decode_forecast(message: v1.Expectation, M: int, K: int, Q: int) -> tuple[AnswerForecast, GuardStandards]:
+    """What a peer expects, if it has the right shapes."""
+    said = AnswerForecast(
+        array(message.answers, (M, K, Q), "answers", finite=False),
+        array(message.tolerance, (M, K), "tolerance", finite=False),
+        array(message.errors, (M, K), "errors", finite=False),
+        array(message.spread, (M,), "spread", finite=False),
+    )
+    if not 0.0 <= message.reach < np.inf:
+        raise Malformed(f"`reach` must be finite and not negative; got {message.reach}.")
+    low, high = array(message.low, (Q,), "low"), array(message.high, (Q,), "high")
+    return said, GuardStandards(message.reach, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """What the collective answers: fields of a `Consensus` with a place for everybody in the roster."""
+
+    names: tuple[str, ...]
+    fields: dict[str, Array]  # with an axis of outputs
+    flags: tuple[Flag, ...]
+    rounds: int = 0
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Who took no part."""
+        return tuple(flag.agent for flag in self.flags if flag.kind == MISSING)
+
+
+def encode_answer(answered: NodeAnswer, outputs: int | None) -> v1.Answer:
+    """An answer, ready to be sent. `outputs`: how many numbers a value is; None: one, as (M,)."""
+    message = v1.Answer(names=answered.names, rounds=answered.rounds, outputs=outputs or 0)
+    for name, values in answered.fields.items():
+        message.fields[name].CopyFrom(tensor(values))
+    for flag in answered.flags:
+        message.flags.add(agent=flag.agent, reason=flag.reason, points=flag.points.tolist())
+    return message
+
+
+def decode_answer(message: v1.Answer, fields: Sequence[str], outputs: int | None) -> NodeAnswer:
+    """The answer in a message, if it has these fields in the right shapes; it may have others, which are not read."""
+    K, Q = len(message.names), outputs or 1
+    of_agents = {"weights": (None, K), "trust": (None, K, K), "beliefs": (None, K, Q), "influence": (None, K, Q)}
+    found = {name: array(message.fields[name], of_agents.get(name, (None, Q)), name, finite=False) for name in fields}
+    flags = tuple(Flag(flag.agent, flag.reason, np.array(flag.points, np.intp)) for flag in message.flags)
+    return NodeAnswer(tuple(message.names), found, flags, message.rounds)
