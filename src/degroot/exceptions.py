@@ -9,7 +9,7 @@
     │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.codec`)
     │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.codec`)
     ├── PeerError                a peer gave nothing that can be used; its tree is in `degroot.node.errors`
-    ├── TooFew                   fewer nodes can answer than the quorum (in `degroot.node.peers.quorum`)
+    ├── TooFew                   fewer nodes can answer than the quorum (in `degroot.node.peers.peers`)
     ├── Lost                     nodes fell silent while they pooled (in `degroot.node.pooling.session`)
     ├── Exceeded                 more came than a limit allows (in `degroot.node.server.access`)
     ├── LedgerError              an exchange cannot be recorded (in `degroot.node.records.ledger`)

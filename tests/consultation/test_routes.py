@@ -12,8 +12,8 @@ from degroot import Agent, AgentError, Collective
 from degroot.agents.agent import Scorer
 from degroot.answers.answer import FIELDS
 from degroot.consultation.consult import MalformedOpinions, Opinion, Panel, consult, give_whole_opinion
-from degroot.node.answering.solve import solve
-from degroot.node.peers.quorum import Membership
+from degroot.node.answering.answer import solve
+from degroot.node.peers.peers import Membership
 from degroot.node.protocol.codec import Model, decode_opinion, encode_opinion
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.scoring.scored_agent import ScoredAgent

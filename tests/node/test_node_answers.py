@@ -16,7 +16,7 @@ from support.consortium import Consortium
 
 from degroot import Agent, InvalidInput, consensus, jackknife
 from degroot.exceptions import DeGrootError
-from degroot.node.peers.quorum import TooFew, settle
+from degroot.node.peers.peers import TooFew, settle
 from degroot.node.pooling.rounds import PoolingTerms
 from degroot.node.pooling.state import PoolingState
 from degroot.trust import from_errors

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from degroot import Collective, InvalidInput, plot
 from degroot.answers import Consensus, Consultable
 from degroot.answers.flags import Flag
-from degroot.node.answering.merge_batches import merge_batches
+from degroot.node.answering.answer import merge_batches
 from degroot.node.client import RemoteCollective
 from degroot.node.protocol.codec import Malformed, NodeAnswer, decode_answer, encode_answer
 from degroot.node.protocol.v1 import collective_pb2 as v1

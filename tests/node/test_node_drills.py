@@ -18,7 +18,7 @@ from support.proxy import Proxy
 
 from degroot import Agent, DeGrootError
 from degroot.node import client
-from degroot.node.answering.solve import STALE
+from degroot.node.answering.answer import STALE
 from degroot.node.records.ledger import IN, summary
 
 WAYS = ("solve", "rounds")

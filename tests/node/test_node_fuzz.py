@@ -13,7 +13,7 @@ from tritonclient.grpc import service_pb2 as v2
 from degroot.answers.answer import Consensus
 from degroot.consultation.consult import Opinion
 from degroot.guard.forecast import AnswerForecast, GuardStandards
-from degroot.node.answering.merge_batches import merge_batches
+from degroot.node.answering.answer import merge_batches
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.session import Session
 from degroot.node.protocol.codec import (

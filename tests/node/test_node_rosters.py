@@ -5,22 +5,21 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from degroot.node.protocol.codec import UnknownMembers
 from numpy.testing import assert_allclose
 from support.consortium import Consortium
 from test_node_drills import MISSING, points
 
 from degroot.answers.answer import FIELDS
+from degroot.node.answering.answer import NodeQuestion
 from degroot.node.answering.answering import Answering
-from degroot.node.answering.ask_peers import NodeQuestion
 from degroot.node.config.check import secured
 from degroot.node.peers.link import Link, LinkContext
-from degroot.node.peers.peers import Peers
-from degroot.node.peers.quorum import TooFew
+from degroot.node.peers.peers import Peers, TooFew
 from degroot.node.pooling.coordinator import ATTEMPTS, Until, _find_cause
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import PoolingTerms
 from degroot.node.pooling.session import HUNG_UP, MembersLost
+from degroot.node.protocol.codec import UnknownMembers
 from degroot.node.records.ledger import Ledger
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics

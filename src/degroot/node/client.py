@@ -15,8 +15,7 @@ from degroot.compute.progress import progress
 from degroot.compute.tables import check_points, column_names, row_labels, to_numbers
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback
-from degroot.node.answering.merge_batches import merge_batches
-from degroot.node.answering.modes import SOLVE, check_coverage
+from degroot.node.answering.answer import SOLVE, check_coverage, merge_batches
 from degroot.node.config import IdentityFiles
 from degroot.node.errors import from_rpc
 from degroot.node.protocol.codec import PROTOCOL, decode_answer, tensor

@@ -12,7 +12,7 @@ from degroot.consultation.consult import Question, give_opinion
 from degroot.consultation.leave_one_out import gather_left_out, sampled
 from degroot.intervals import Summary, class_scores, local_error, score, summary
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.node.answering.solve import peers_score
+from degroot.node.answering.answer import peers_score
 from degroot.node.protocol.codec import CalibrationSummary, Model, Near, PeerOpinion
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.rules.evidence import MOMENTS, NOTHING, unknown

@@ -13,10 +13,8 @@ from degroot.answers.answer import FIELDS, Consensus
 from degroot.answers.flags import MISSING
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError
+from degroot.node.answering.answer import SOLVE, NodeQuestion, merge_batches
 from degroot.node.answering.answering import Answering
-from degroot.node.answering.ask_peers import NodeQuestion
-from degroot.node.answering.merge_batches import merge_batches
-from degroot.node.answering.modes import SOLVE
 from degroot.node.client import BATCH
 from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
 from degroot.node.page.overview import classes, features

@@ -13,7 +13,7 @@ import numpy as np
 from degroot import files
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
-from degroot.node.answering.modes import SOLVE, check_coverage, check_way
+from degroot.node.answering.answer import SOLVE, check_coverage, check_way
 
 ASKED = ("rows", "way", "guard", "coverage")  # what a question has that is typed
 FORM = "form"  # where rows come from that were typed

@@ -11,13 +11,12 @@ from grpc import StatusCode
 from degroot.answers.answer import FIELDS, check_fields
 from degroot.compute.compiled import Array
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
-from degroot.node.answering.answering import Answering
-from degroot.node.answering.ask_peers import NodeQuestion, checked
-from degroot.node.answering.modes import ROUNDS, SOLVE, check_coverage, check_way
+from degroot.node.answering.answer import ROUNDS, SOLVE, NodeQuestion, check_coverage, check_way
+from degroot.node.answering.answering import Answering, checked
 from degroot.node.config import ASK, OPINION
 from degroot.node.errors import told_to_peers
 from degroot.node.peers.link import kind_of
-from degroot.node.peers.quorum import TooFew
+from degroot.node.peers.peers import TooFew
 from degroot.node.pooling.coordinator import Until
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import MOST

@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from degroot.node.answering.modes import SOLVE
+from degroot.node.answering.answer import SOLVE
 from degroot.node.page.encoding import KIND, reply
 from degroot.node.page.jobs import JobQueue
 from degroot.node.page.requests import FILE_BYTES, FORM_BYTES, AskTerms, Inquiry, TooMuch, filed, typed

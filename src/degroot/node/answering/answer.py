@@ -1,0 +1,136 @@
+"""What a node is asked, and what it answers: the ways of answering, the answer of opinions, and that of batches."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from degroot.answers.answer import Consensus
+from degroot.answers.flags import MISSING, Flag
+from degroot.compute.compiled import Array
+from degroot.consultation.consult import AnswerBuffer, Panel, conclude_in_blocks, drop_output_axis
+from degroot.exceptions import InvalidInput
+from degroot.intervals import rows_needed
+from degroot.node.protocol.codec import NodeAnswer, PeerOpinion
+from degroot.rules.rules import RuleSettings
+
+if TYPE_CHECKING:
+    from degroot.node.peers.peers import Membership
+
+SOLVE, ROUNDS = "solve", "rounds"  # ways of answering
+OF_AGENTS = {"weights": 0.0, "influence": 0.0, "beliefs": np.nan, "trust": np.nan}  # what those who are missing have
+STALE = "stale: an earlier version of its model was scored by"
+
+
+def check_way(way: str) -> None:
+    """Refuse a way that is none."""
+    if way not in (SOLVE, ROUNDS):
+        raise InvalidInput(f"`way` must be {SOLVE!r} or {ROUNDS!r}; got {way[:100]!r}.")
+
+
+def check_coverage(coverage: float | None, way: str) -> None:
+    """Refuse a coverage that is none, or is asked for by rounds."""
+    if coverage is None:
+        return
+    rows_needed(coverage)
+    if way != SOLVE:
+        raise InvalidInput(f"Intervals must be asked for by solving, way={SOLVE!r}; got {way!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeQuestion:
+    """A batch of points, and what is asked about them."""
+
+    points: Array  # (M, d)
+    fields: Sequence[str]
+    guard: bool
+    coverage: float | None = None  # of intervals; None: without them
+
+
+def solve(
+    roster: Sequence[str],
+    who: "Membership",
+    opinions: Mapping[str, PeerOpinion],
+    settings: RuleSettings,
+    fields: Iterable[str],
+    *,
+    guard: bool,
+    aside: Iterable[str] = (),
+) -> NodeAnswer:
+    """Weigh the members' opinions. `aside`: those whose models are scored by their peers."""
+    told = [opinions[name].select(who.members) for name in who.members]
+    M, Q = told[0].beliefs.shape
+    panel = Panel(tuple(who.members), Q, settings, guard, peers_score(who.members, aside))
+    names = list(fields)
+    buffer = AnswerBuffer.allocate(panel, names, M)
+    conclude_in_blocks(told, panel, panel.ask(names), buffer)
+    notes = [*absent(who, M), *stale(who.members, opinions, M), *buffer.flags(who.members)]
+    return NodeAnswer(tuple(roster), expand_to_roster(buffer.fields, roster, who.members), tuple(notes))
+
+
+def peers_score(members: Sequence[str], aside: Iterable[str]) -> tuple[int, ...]:
+    """The places of members whose models are scored by their peers."""
+    return tuple(place for place, name in enumerate(members) if name in set(aside))
+
+
+def expand_to_roster(found: dict[str, Array], roster: Sequence[str], members: Sequence[str]) -> dict[str, Array]:
+    """The same fields with a place for everybody in the roster."""
+    if list(roster) == list(members):
+        return found
+    places, K = [list(roster).index(name) for name in members], len(roster)
+    wide = dict(found)
+    for name, empty in OF_AGENTS.items():
+        if name in found:
+            array = found[name]
+            shape = (len(array), K, K) if name == "trust" else (len(array), K, *array.shape[2:])
+            wide[name] = np.full(shape, empty)
+            wide[name][np.ix_(range(len(array)), places, places) if name == "trust" else (slice(None), places)] = array
+    return wide
+
+
+def absent(who: "Membership", M: int) -> Iterable[Flag]:
+    """Who is missing, and why."""
+    for name, reason in who.missing.items():
+        yield Flag(name, f"{MISSING}: {reason}", np.arange(M))
+
+
+def stale(members: Sequence[str], opinions: Mapping[str, PeerOpinion], M: int) -> Iterable[Flag]:
+    """Whose model is another by now than the one that was scored."""
+    known = {scorer: dict(opinions[scorer].scored) for scorer in members}
+    for name in members:
+        by = [scorer for scorer in members if known[scorer][name] != opinions[name].version]
+        if by:
+            yield Flag(name, f"{STALE} {', '.join(by)}", np.arange(M))
+
+
+def merge_batches(answers: Sequence[NodeAnswer], outputs: int | None, known: Sequence[str], **about: Any) -> Consensus:
+    """One answer to all batches, in order. The roster may have changed between them.
+
+    Parameters
+    ----------
+    answers : at least one, all with the same fields
+    outputs : how many numbers a value is; None: one, as (M,)
+    known : names of agents that have a place in the answer, whether a batch names them or not
+    about : what is known of the question: further fields of `Consensus`
+    """
+    names = tuple(sorted({*known, *(name for answer in answers for name in answer.names)}))
+    parts = [expand_to_roster(answer.fields, names, answer.names) for answer in answers]
+    fields: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in answers[0].fields}
+    if outputs is None:
+        fields = drop_output_axis(fields)
+    if "sets" in fields:
+        fields["sets"] = fields["sets"] != 0.0
+    rounds = max(answer.rounds for answer in answers)
+    return Consensus(names, **fields, flags=_merge_flags(answers), rounds=rounds or None, **about)
+
+
+def _merge_flags(answers: Sequence[NodeAnswer]) -> tuple[Flag, ...]:
+    """Each flag once, with the points of all batches, counted from the first one."""
+    places: dict[tuple[str, str], list[Any]] = {}
+    start = 0
+    for answer in answers:
+        for flag in answer.flags:
+            places.setdefault((flag.agent, flag.reason), []).append(flag.points + start)
+        start += len(next(iter(answer.fields.values()), ()))
+    return tuple(Flag(agent, why, np.concatenate(points)) for (agent, why), points in places.items())
