@@ -276,11 +276,9 @@ def test_a_model_that_takes_its_time_is_not_near_by(tmp_path):
 def test_a_slow_model_keeps_no_computation_waiting():
     async def scenario():
         waiting, over = threading.Barrier(9), threading.Event()
-        asked = [
-            asyncio.create_task(run_model_in_thread(False, lambda: waiting.wait(60) + over.wait(60))) for _ in range(8)
-        ]
+        asked = [asyncio.create_task(run_model_in_thread(lambda: waiting.wait(60) + over.wait(60))) for _ in range(8)]
         await asyncio.to_thread(waiting.wait, 60)  # all threads for models are taken
-        assert await run_in_thread(False, lambda: "done") == "done"
+        assert await run_in_thread(lambda: "done") == "done"
         over.set()
         await asyncio.gather(*asked)
 

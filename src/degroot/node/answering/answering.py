@@ -116,7 +116,7 @@ async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
         who.check(circle.configuration.needed)
         work = partial(_solved, circle.scores.seat, asked, roster, who, opinions, aside)
         try:
-            return await run_in_thread(len(asked.points) <= FEW_POINTS, work)
+            return work() if len(asked.points) <= FEW_POINTS else await run_in_thread(work)
         except MalformedOpinions as error:
             for name in [who.members[place] for place in error.agents]:
                 missing[name] = IMPOSSIBLE

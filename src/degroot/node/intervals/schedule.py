@@ -129,7 +129,7 @@ class Rehearsals:
             errors[part] = errors_at(seat, models, rows[part], opinions, aside)
 
         await self._put(seat, rows, names, learn, interval=False)
-        return await run_in_thread(False, Rehearsed.of, seat, models, errors)
+        return await run_in_thread(Rehearsed.of, seat, models, errors)
 
     async def _summed_up(self, rehearsed: Rehearsed) -> Rehearsed:
         if rehearsed.seat.agent.classes is not None:
@@ -142,7 +142,7 @@ class Rehearsals:
 
         names = [name for name, _ in rehearsed.models]
         await self._put(rehearsed.seat, rehearsed.rows, names, learn, interval=True)
-        return await run_in_thread(False, rehearsed.calibrated, scores)
+        return await run_in_thread(rehearsed.calibrated, scores)
 
     async def _put(
         self,
@@ -158,7 +158,7 @@ class Rehearsals:
         for part in _shuffled(len(rows)):
             points = seat.agent.X[rows[part]]
             replies = await asyncio.gather(*(self._asked(name, points, interval=interval) for name in names))
-            await run_in_thread(False, learn, part, dict(zip(names, replies, strict=True)))
+            await run_in_thread(learn, part, dict(zip(names, replies, strict=True)))
 
     async def _asked(self, name: str, points: Array, *, interval: bool) -> PeerOpinion:
         """What one node says of points; where that is over a limit, a little later."""

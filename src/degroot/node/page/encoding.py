@@ -26,7 +26,7 @@ def reply(content: Any, status: int = 200) -> Response:
 
 async def reply_of(work: Callable[..., Any], *arguments: Any) -> Response:
     """A response with what `work` gives as JSON; others need not wait for that."""
-    content = await run_in_thread(False, lambda: encoded(work(*arguments)))
+    content = await run_in_thread(lambda: encoded(work(*arguments)))
     return Response(content, media_type=KIND)
 
 

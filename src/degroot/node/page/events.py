@@ -38,7 +38,7 @@ class Live:
         async with self._summing:
             now = asyncio.get_running_loop().time()
             if now - self._summed >= SUMS:
-                self._lines = await run_in_thread(False, self._leak.read)
+                self._lines = await run_in_thread(self._leak.read)
                 self._sums, self._summed = encoded(self._lines), now
         return self._lines
 

@@ -108,7 +108,7 @@ class JobQueue:
     async def _work(self, work: Work) -> None:
         try:
             answer = await self._answer(work)
-            await run_in_thread(False, self._archive.save, answer)
+            await run_in_thread(self._archive.save, answer)
             self._works.pop(work.id, None)
         except DeGrootError as error:
             work.error = str(error)
@@ -143,7 +143,7 @@ class JobQueue:
             answers.append(await self._answer_batch(batch, work.inquiry, fields))
             work.done = start + len(batch)
         known, about = self._circle.names, {"coverage": coverage, "classes": classes}
-        return await run_in_thread(False, lambda: merge_batches(answers, agent.outputs, known, **about))
+        return await run_in_thread(lambda: merge_batches(answers, agent.outputs, known, **about))
 
     async def _answer_batch(self, batch: Array, inquiry: Inquiry, fields: list[str]) -> NodeAnswer:
         """The answer to one batch, recorded before it is shown."""

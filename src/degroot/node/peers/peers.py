@@ -169,7 +169,7 @@ class Peers:
                 opinion, calibrated=CalibrationSummary(lacking) if rehearsed is None else rehearsed.told(points)
             )
 
-        return await run_model_in_thread(seat.quick(len(points)), formed)
+        return formed() if seat.quick(len(points)) else await run_model_in_thread(formed)
 
     def membership(
         self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = (), unlisted: Any = ()

@@ -5,6 +5,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import grpc
@@ -135,7 +136,8 @@ async def _session(circle: Peers, sessions: Sessions, asked: NodeQuestion, until
     try:
         calls = {name: circle.links[name].pool() for name in others}
         opinions = await _opinions(circle, asked, terms, calls, patience)
-        verdict, held = await run_in_thread(few, _held, terms, opinions, asked)
+        examine_all = partial(_held, terms, opinions, asked)
+        verdict, held = examine_all() if few else await run_in_thread(examine_all)
         if asked.guard:
             await asyncio.gather(*(_said(calls[name], held[name].encode(), name, patience) for name in others))
         first = {name: opinion.opinion.beliefs for name, opinion in opinions.items()}
@@ -145,7 +147,8 @@ async def _session(circle: Peers, sessions: Sessions, asked: NodeQuestion, until
         work = [own, *outcomes.values()]
         await _all(own, outcomes, patience)
         weights = {me: own.result().part.weight} | {name: task.result() for name, task in outcomes.items()}
-        return await run_in_thread(few, _concluded, me, roster, who, asked, own.result(), weights, opinions, verdict)
+        conclude = partial(_concluded, me, roster, who, asked, own.result(), weights, opinions, verdict)
+        return conclude() if few else await run_in_thread(conclude)
     finally:
         for each in (*work, *calls.values()):
             each.cancel()

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
@@ -125,7 +126,8 @@ async def take_part(
     `first`: what the members have told the asked node to believe, (M, Q) each, which is what they have to pool.
     """
     few = len(opinion.opinion.beliefs) <= FEW
-    part = await run_in_thread(few, _part, me, terms, opinion, held)
+    work = partial(_part, me, terms, opinion, held)
+    part = work() if few else await run_in_thread(work)
     others = [name for name in terms.members if name != me]
     gone = [name for name in others if name not in links]
     if gone:
@@ -139,7 +141,10 @@ async def take_part(
                 _refuse_others(told, first, terms.members)
             if terms.guard and number > 0:
                 _refuse_strays(part, told, terms.members)
-            await run_in_thread(few, part.listen, told, shares)
+            if few:
+                part.listen(told, shares)
+            else:
+                await run_in_thread(part.listen, told, shares)
             if settled.all():
                 break
         return Pooled(part, settled, number)

@@ -43,7 +43,7 @@ class Session:
     """The inbox of one member. Nobody is more than a round ahead, so it stays small."""
 
     def __init__(self) -> None:
-        self.definition = time.monotonic()
+        self.opened_at = time.monotonic()
         self.joined: list[str] = []  # who sends here
         self.members: frozenset[str] | None = None  # None: it has not begun here
         self._round = 0
@@ -129,5 +129,5 @@ class Sessions:
     def _drop_forgotten(self) -> None:
         now = time.monotonic()
         for name, session in list(self._open.items()):
-            if session.members is None and now - session.definition > FORGOTTEN:
+            if session.members is None and now - session.opened_at > FORGOTTEN:
                 del self._open[name]

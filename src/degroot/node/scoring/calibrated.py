@@ -40,7 +40,7 @@ class CalibratedScores:
 
     async def take(self, first: ScoredAgent) -> None:
         """Go on with another model of one's own."""
-        own = await run_model_in_thread(False, own_residuals, first)
+        own = await run_model_in_thread(own_residuals, first)
         self._first, self._own = first, own
         await self._reseat()
 
@@ -54,7 +54,7 @@ class CalibratedScores:
         if model in self._complete:
             link.progress = 1.0
             return
-        work = await run_in_thread(False, self._residuals.begun, model, self._chunk_rows)
+        work = await run_in_thread(self._residuals.begun, model, self._chunk_rows)
         self._log.info("calibrating", peer=link.name, version=model.version, done=round(work.progress, 3))
         await self._calibrate(link, model.version, work)
         work.finish()
@@ -67,7 +67,7 @@ class CalibratedScores:
         told = time.monotonic()
         for chunk in work.remaining():
             residuals = await residuals_at(link, version, self._first, work.rows(chunk))
-            await run_in_thread(False, work.write, chunk, residuals)
+            await run_in_thread(work.write, chunk, residuals)
             link.progress = work.progress
             self._metrics.calibrated(link.name, link.progress)
             if time.monotonic() - told > TELL_SECONDS:
@@ -79,7 +79,7 @@ class CalibratedScores:
         async with self._building:
             kept: dict[Model, Array] = {each: r for each, r in self._complete.items() if each.name in self._names}
             kept[Model(self._first.agent.name, self._first.version)] = self._own
-            self.seat = await run_in_thread(False, ScoredAgent.taken, self._first, kept)
+            self.seat = await run_in_thread(ScoredAgent.taken, self._first, kept)
 
 
 async def residuals_at(link: Link, version: str, seat: ScoredAgent, rows: NDArray[np.intp]) -> Array:

@@ -37,7 +37,7 @@ class OnDemand:
 
     async def take(self, first: ScoredAgent) -> None:
         """Go on with another model of one's own."""
-        self._own = await run_model_in_thread(False, own_residuals, first)
+        self._own = await run_model_in_thread(own_residuals, first)
         self._first = first
         self._announce()
 
@@ -49,7 +49,7 @@ class OnDemand:
         """Get ready to score a peer's model."""
         model, link.progress = Model(link.name, link.version), 1.0
         if model not in self._known:
-            kept = await run_in_thread(False, self._residuals.cache, model)
+            kept = await run_in_thread(self._residuals.cache, model)
             others = {each: values for each, values in self._known.items() if each.name != model.name}
             self._known = others | {model: kept}
             self._announce()
@@ -57,14 +57,14 @@ class OnDemand:
     async def seat_for(self, points: Array, links: Mapping[str, Link]) -> ScoredAgent:
         """A seat with all models that are known near these points, once their owners have been asked."""
         first, own = self._first, self._own
-        rows = await run_in_thread(False, _rows_near, first, points)
+        rows = await run_in_thread(_rows_near, first, points)
         async with self._asking:
             known = {model: kept for model, kept in self._known.items() if model.name in self._names}
             asked = [self._ask(links.get(model.name), model, kept, rows) for model, kept in known.items()]
             scored = [model for model in await asyncio.gather(*asked) if model is not None]
         residuals: dict[Model, Array] = {model: known[model] for model in scored}
         residuals[Model(first.agent.name, first.version)] = own
-        return await run_in_thread(False, ScoredAgent.taken, first, residuals)  # which copies all that is known
+        return await run_in_thread(ScoredAgent.taken, first, residuals)  # which copies all that is known
 
     async def _ask(self, link: Link | None, model: Model, kept: Any, rows: NDArray[np.intp]) -> Model | None:
         """The model, if it is known at all these rows in the end."""

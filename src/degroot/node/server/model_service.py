@@ -130,7 +130,10 @@ class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
                 await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
             await visit.message(MODEL_QUERY, len(points), request.ByteSize())
             try:
-                predictions = await run_model_in_thread(seat.quick(len(points)), seat.agent.predict, points)
+                if seat.quick(len(points)):
+                    predictions = seat.agent.predict(points)
+                else:
+                    predictions = await run_model_in_thread(seat.agent.predict, points)
             except InvalidInput as error:
                 await visit.refuse("model", StatusCode.INTERNAL, str(error))
             answer = response(request, seat.version, predictions)

@@ -54,9 +54,9 @@ async def _reread(circle: Peers, log: Any) -> None:
 
 
 async def _reload(circle: Peers, unsafe_pickle: bool, log: Any) -> None:
-    if await run_model_in_thread(False, models.is_still, circle.configuration.model, circle.scores.seat.version):
+    if await run_model_in_thread(models.is_still, circle.configuration.model, circle.scores.seat.version):
         return
-    seat = await run_model_in_thread(False, _with_model, circle.scores.seat, circle.configuration, unsafe_pickle)
+    seat = await run_model_in_thread(_with_model, circle.scores.seat, circle.configuration, unsafe_pickle)
     if seat.version == circle.scores.seat.version:
         return
     if seat.agent.own_predictions is not None:

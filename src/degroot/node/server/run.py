@@ -77,7 +77,7 @@ async def _serve(
     server = _server(configuration, answering, access, log)
     stopping = _stopping()
     log.info("getting ready", note="the first time after installation this takes a while: kernels are compiled")
-    await run_in_thread(False, warmed, first)
+    await run_in_thread(warmed, first)
     await server.start()
     await circle.change(configuration)
     page = _page(answering, opened, log)

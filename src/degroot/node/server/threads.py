@@ -1,4 +1,4 @@
-"""Computing beside the event loop: what is quick is computed at once, all else in a few threads.
+"""Computing beside the event loop, in a few threads, so that nobody else has to wait for what takes its time.
 
 Models have threads of their own: one that takes its time, or is served elsewhere and does not answer, keeps others who
 ask it waiting, and nobody else.
@@ -15,15 +15,11 @@ _workers = ThreadPoolExecutor(4, "degroot")
 _models = ThreadPoolExecutor(8, "degroot-model")
 
 
-async def run_in_thread(quick: bool, work: Callable[..., Result], *arguments: Any) -> Result:
-    """What `work` gives, without keeping others waiting for long. It asks no model."""
-    return work(*arguments) if quick else await _in(_workers, work, *arguments)
+async def run_in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
+    """What `work` gives. It asks no model."""
+    return await asyncio.get_running_loop().run_in_executor(_workers, work, *arguments)
 
 
-async def run_model_in_thread(quick: bool, work: Callable[..., Result], *arguments: Any) -> Result:
+async def run_model_in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
     """What `work`, which asks the node's own model, gives."""
-    return work(*arguments) if quick else await _in(_models, work, *arguments)
-
-
-async def _in(pool: ThreadPoolExecutor, work: Callable[..., Result], *arguments: Any) -> Result:
-    return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+    return await asyncio.get_running_loop().run_in_executor(_models, work, *arguments)

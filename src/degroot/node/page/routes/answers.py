@@ -26,7 +26,7 @@ def answer_routes(desk: JobQueue, archive: Archive, admitted: Any) -> APIRouter:
 
     @router.get("", dependencies=[admitted])
     async def answers() -> Response:
-        kept = await run_in_thread(False, archive.entries)
+        kept = await run_in_thread(archive.entries)
         return reply({"answers": sorted([*desk.entries(), *kept], key=itemgetter("at"), reverse=True)})
 
     @router.get("/{id}")
@@ -68,14 +68,14 @@ def row_routes(desk: JobQueue, archive: Archive) -> APIRouter:
         headers = {"Content-Disposition": f'attachment; filename="answer-{answer.id[:8]}.{format}"'}
         if format == "json":
             return StreamingResponse(downloads.lines(answer), media_type=KIND, headers=headers)
-        content = await run_in_thread(False, downloads.written, answer, format)
+        content = await run_in_thread(downloads.written, answer, format)
         return Response(content, media_type=downloads.KINDS[format], headers=headers)
 
     return router
 
 
 async def _found(archive: Archive, id_: str) -> Answer:
-    answer = await run_in_thread(False, archive.find, id_)
+    answer = await run_in_thread(archive.find, id_)
     if answer is None:
         raise NotThere(f"There is no such answer; the last {KEPT} are kept.")
     return answer

@@ -29,9 +29,9 @@ async def _inquiry(request: Request, filename: str, terms: AskTerms, features: l
     """What is asked: rows as JSON, with their terms, or a file."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == KIND:
-        return await run_in_thread(False, typed, await _body(request, FORM_BYTES), features)
+        return await run_in_thread(typed, await _body(request, FORM_BYTES), features)
     terms.checked()
-    return await run_in_thread(False, filed, await _body(request, FILE_BYTES), filename, kind, terms, features)
+    return await run_in_thread(filed, await _body(request, FILE_BYTES), filename, kind, terms, features)
 
 
 async def _body(request: Request, most: int) -> bytes:

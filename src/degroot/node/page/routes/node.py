@@ -76,7 +76,7 @@ def audit_routes(ledger: Path, live: Live) -> APIRouter:
             raise InvalidInput(f"`asked_by` must be 'we' or 'they'; got {asked_by[:100]!r}.")
         span = (_seconds("since", since), _seconds("until", until))
         wanted = Wanted(q or None, peer or None, kind or None, DIRECTIONS[asked_by], *span)
-        total, found = await run_in_thread(False, search, ledger, wanted, offset, limit)
+        total, found = await run_in_thread(search, ledger, wanted, offset, limit)
         lines = await live.leak()
         known = {f"{name}s": sorted({line[name] for line in lines}) for name in ("peer", "kind")}
         return reply({"total": total, "rows": [_row(each) for each in found], **known})
