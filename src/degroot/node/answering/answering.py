@@ -53,7 +53,9 @@ class Answering:
         begun = time.perf_counter()
         extra = self._extra(asked, until)
         answered = await self._answered(replace(asked, fields=[*asked.fields, *extra]) if extra else asked, until)
-        self._metrics.answered(time.perf_counter() - begun, answered.rounds)
+        self._metrics.question_seconds.observe(time.perf_counter() - begun)
+        if answered.rounds:  # 0: it was solved
+            self._metrics.question_rounds.observe(answered.rounds)
         if self.recent is not None and extra is not None:
             self.recent.sample.add(asked.points, answered)
         return _without(answered, extra or ())

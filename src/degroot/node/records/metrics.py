@@ -38,10 +38,10 @@ class Metrics:
         self._states: set[str] = set()
         self.registry.register(Exchanges({} if totals is None else totals, self._label))
         self._refusals = self._counter("refusals", "Calls and messages refused.", ("peer", "reason"))
-        self._seconds = Histogram(
+        self.question_seconds = Histogram(
             "degroot_question_seconds", "Time to answer a question.", registry=self.registry, buckets=SECONDS
         )
-        self._rounds = Histogram(
+        self.question_rounds = Histogram(
             "degroot_question_rounds", "Pooling rounds for a question.", registry=self.registry, buckets=ROUNDS
         )
         self._peers = self._gauge("peers", "Peers in each state.", ("state",))
@@ -52,12 +52,6 @@ class Metrics:
     def refused(self, peer: str | None, reason: str) -> None:
         """Count a refusal; `peer` is None unless it is in the roster."""
         self._refusals.labels(UNKNOWN if peer is None else self._label(peer), reason).inc()
-
-    def answered(self, seconds: float, rounds: int = 0) -> None:
-        """Count a question that was answered, in so many pooling rounds; 0: it was solved."""
-        self._seconds.observe(seconds)
-        if rounds:
-            self._rounds.observe(rounds)
 
     def peers(self, states: Mapping[str, int]) -> None:
         """Say how many peers are in each state; none in those that are not named."""
