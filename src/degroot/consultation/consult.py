@@ -6,7 +6,6 @@ makes the answer of them. Engines differ in how the opinions travel.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,7 +76,7 @@ class Opinion:
         return Opinion(self.beliefs[points], measured, forecast, self.standards)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Panel:
     """Who answers together, and by which rule."""
 
@@ -88,13 +87,10 @@ class Panel:
     scored_by_peers: tuple[int, ...] = ()  # who does not score its own model
     peers: PeerIndices | None = None  # whose models each agent has scored; None: everybody's
 
-    @cached_property
+    @property
     def rule(self) -> Rule:
-        """The rule itself. It is not pickled: it is made of functions."""
+        """The rule itself."""
         return self.settings.definition
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "rule"}
 
     @property
     def n_scored(self) -> int:

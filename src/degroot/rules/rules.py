@@ -5,6 +5,8 @@ Weights are (M, K). Values without each agent in turn are (M, K), and are all th
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +90,7 @@ RULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RuleSettings:
     """A rule with its settings."""
 
@@ -96,10 +98,13 @@ class RuleSettings:
     reach: NeighbourhoodSpec
     ridge: float | None = None  # of stacking
 
-    @property
+    @cached_property
     def definition(self) -> Rule:
-        """The rule itself."""
+        """The rule itself. It is not pickled: it is made of functions."""
         return _stacking(self.ridge) if self.ridge is not None else RULES[self.rule]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "definition"}
 
     def as_set(self, neighbours: float | None, kernel: str | None, ridge: float | None) -> "RuleSettings":
         """The same with the settings that were given."""
