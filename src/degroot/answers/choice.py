@@ -12,7 +12,8 @@ class Choice:
 
     Examples
     --------
-    >>> from degroot import Collective
+    >>> import numpy as np
+    >>> from degroot import Agent, Collective
     >>> rows = np.arange(30.0)[:, None]
     >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.4 * rows[:, 0], f"times {k}") for k in (1, 2)]
     >>> choice = Collective(agents, neighbours=10, ridge=1.0, rule="auto").choice

@@ -1,4 +1,4 @@
-"""Tempering: what an agent says of models is kept within what its peers measured of them.
+"""Bounds: what an agent says of models is kept within what its peers measured of them.
 
 M points, K agents; f of them may lie, see `degroot.guard`.
 """
@@ -60,14 +60,14 @@ def clip_to_peer_bounds(errors: Array, local: Array, stretch: Array, kept: Mask 
     --------
     >>> errors = np.ones((1, 4, 4))
     >>> errors[0, 3] = [9.0, 9.0, 99.0, 0.0]
-    >>> tempered(errors, errors, np.ones((1, 4)))[0, 3]
+    >>> clip_to_peer_bounds(errors, errors, np.ones((1, 4)))[0, 3]
     array([1., 1., 2., 1.])
     """
     return within(errors, bounds(local, stretch, kept), np.arange(errors.shape[1]))
 
 
 def bounds(local: Array, stretch: Array, kept: Mask | None = None) -> Bounds:
-    """What the peers measured of every model, as `tempered` takes it: the part that needs what all agents say."""
+    """What the peers measured of every model, for `clip_to_peer_bounds`: the part that needs what all agents say."""
     local, stretch = as_kernel_array(local), as_kernel_array(stretch)
     f, asked = tolerated_liars(local.shape[1]), _asked(stretch, kept)
     found = Bounds(*(np.empty(stretch.shape) for _ in range(3)))

@@ -89,7 +89,8 @@ class AnswerForecaster:
     --------
     >>> rows = np.arange(30.0)[:, None]
     >>> answers = np.stack([2.0 * rows, rows > 14], axis=-1)
-    >>> expectations = Expectations(rows, answers, np.full((30, 2), 0.01), Neighbourhoods(rows, 10, kernel="tricube"))
+    >>> near = Neighbourhoods(rows, 10, kernel="tricube")
+    >>> forecaster = AnswerForecaster(rows, answers, np.full((30, 2), 0.01), near)
     >>> expected = forecaster.forecast(np.array([[5.3], [14.5]]))
     >>> expected.answers[..., 0].round(2)
     array([[10.6,  0. ],

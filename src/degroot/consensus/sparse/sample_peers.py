@@ -22,7 +22,7 @@ def sample_peers(K: int, degree: int, seed: int = 0) -> PeerIndices:
 
     Examples
     --------
-    >>> peers = acquaintances(1000, 8)
+    >>> peers = sample_peers(1000, 8)
     >>> np.unique(np.bincount(peers.ravel()))
     array([8])
     """
