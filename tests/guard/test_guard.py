@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 
 from degroot import consensus, guard
 from degroot.guard import bounds
+from degroot.guard.checks import malformed, semidefinite
 from degroot.guard.forecast import DEVIATIONS, ERRORS, AnswerForecaster
-from degroot.guard.validity import malformed, semidefinite
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import from_moments, with_errors
 from degroot.trust import inverse_error_weights

@@ -17,8 +17,8 @@ from degroot.compute.compiled import Array, block_size, count_threads, in_blocks
 from degroot.compute.tables import take, to_numbers
 from degroot.consultation.guarding import Codes, Verdict, examine, list_flags
 from degroot.exceptions import AgentError, DeGrootError
+from degroot.guard.checks import malformed
 from degroot.guard.forecast import AnswerForecast, GuardStandards
-from degroot.guard.validity import malformed
 from degroot.rules.degroot import jackknife_agents, pool_predictions
 from degroot.rules.evidence import (
     MOMENTS,

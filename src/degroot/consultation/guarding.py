@@ -10,9 +10,17 @@ from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.guard.bounds import Bounds, bounds, capped, within
-from degroot.guard.checks import Mask, consistent, objections, plausible, relative_distance, remaining, verified
+from degroot.guard.checks import (
+    Mask,
+    consistent,
+    malformed,
+    objections,
+    plausible,
+    relative_distance,
+    remaining,
+    verified,
+)
 from degroot.guard.forecast import AnswerForecast, GuardStandards
-from degroot.guard.validity import malformed
 from degroot.rules.evidence import Evidence, scored_by_peers, with_errors
 
 Codes = NDArray[np.uint8]  # (M, K) sums of the numbers below

@@ -15,7 +15,7 @@ from degroot.compute.tables import take
 from degroot.consultation.consult import INVALID, MalformedOpinions, Question, give_opinion
 from degroot.consultation.roster import scored_by_peers_indices
 from degroot.exceptions import InvalidInput
-from degroot.guard.validity import malformed
+from degroot.guard.checks import malformed
 from degroot.rules.evidence import Evidence, NeighbourhoodSpec, scored_by_peers, stack_evidence
 
 ROWS = 2000  # of each agent, at most: a sample of them settles what they are asked for

@@ -1,8 +1,8 @@
 r"""A guard against liars: what agents say of each other and of themselves bounds what each of them can do.
 
 An agent can send any belief, any errors of any model, and any claim of how near its rows are. With K agents the guard
-withstands f = `withstood` (K) liars, nearly a third of all: what f agents alone say leaves out no honest agent, and
-what they alone say of each other is not believed. Order statistics do that: among n numbers of which at most f are
+withstands f = `tolerated_liars` (K) liars, nearly a third of all: what f agents alone say leaves out no honest agent,
+and what they alone say of each other is not believed. Order statistics do that: among n numbers of which at most f are
 lies, the r-th smallest with f < r <= n - f lies between honest ones (Marzullo, *Tolerating failures of
 continuous-valued sensors*, 1990; LeBlanc, Zhang, Koutsoukos and Sundaram, *Resilient asymptotic consensus in robust
 networks*, 2013).
@@ -14,15 +14,19 @@ What honest agents lose: labels that no more than f agents have ever seen are no
 M points, K agents, Q outputs. Masks say who is kept, (M, K).
 """
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from degroot.compute.compiled import Array
+from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
+from degroot.rules.evidence import Evidence
 
 Mask = NDArray[np.bool_]
 
 FARTHEST = 1e100  # stretch: beyond it all is the same
 MARGIN = 0.5  # how far answers may be from the range of the labels, in units of its width
+SEMI = 1e-8  # rounding that is let pass in second moments with a diagonal of 1, for each model
 
 
 def tolerated_liars(K: int) -> int:
@@ -32,7 +36,7 @@ def tolerated_liars(K: int) -> int:
 
     Examples
     --------
-    >>> [withstood(K) for K in (2, 3, 5, 9, 128)]
+    >>> [tolerated_liars(K) for K in (2, 3, 5, 9, 128)]
     [1, 1, 1, 2, 42]
     """
     return max(1, (K - 1) // 3)
@@ -55,7 +59,7 @@ def relative_distance(spread: ArrayLike, reach: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> stretch([0.0, 3.0, 8.0], [0.0, 4.0, 4.0])
+    >>> relative_distance([0.0, 3.0, 8.0], [0.0, 4.0, 4.0])
     array([1., 1., 2.])
     """
     spread, reach = np.asarray(spread, np.float64), np.asarray(reach, np.float64)
@@ -99,7 +103,7 @@ def objections(beliefs: ArrayLike, expected: ArrayLike, tolerance: ArrayLike) ->
 
 
 def consistent(objections: NDArray[np.intp]) -> Mask:
-    """Whether no more than `withstood` (K) peers object, (M, K).
+    """Whether no more than `tolerated_liars` (K) peers object, (M, K).
 
     So an answer that all honest peers expect stands, whatever the liars say, and one to which more than f honest peers
     object falls.
@@ -115,8 +119,8 @@ def consistent(objections: NDArray[np.intp]) -> Mask:
 def plausible(beliefs: ArrayLike, low: ArrayLike, high: ArrayLike) -> Mask:
     """Whether answers are among the labels that agents have seen, or not much beyond them.
 
-    The range is from the (f + 1)-th smallest of `low` to the (f + 1)-th largest of `high`, f = `withstood` (K), and
-    `MARGIN` times its width further at both ends: f liars cannot widen it beyond what an honest agent has seen, nor
+    The range is from the (f + 1)-th smallest of `low` to the (f + 1)-th largest of `high`, f = `tolerated_liars` (K),
+    and `MARGIN` times its width further at both ends: f liars cannot widen it beyond what an honest agent has seen, nor
     leave out what more than f agents have seen. To one or two agents everything is plausible.
 
     Parameters
@@ -159,7 +163,7 @@ def remaining(kept: Mask, objections: NDArray[np.intp]) -> Mask:
 
 
 def verified(stretch: Array, kept: Mask | None = None) -> Mask:
-    """Whether more than `withstood` (K) other agents say that their rows are near: at least one of them is honest.
+    """Whether more than `tolerated_liars` (K) other agents say that their rows are near: at least one is honest.
 
     Parameters
     ----------
@@ -179,3 +183,74 @@ def verified(stretch: Array, kept: Mask | None = None) -> Mask:
     near = (stretch <= 1.0) & (True if kept is None else kept)
     others: Mask = near.sum(axis=1, keepdims=True) - near > tolerated_liars(stretch.shape[1])
     return others
+
+
+def malformed(evidence: Evidence) -> NDArray[np.bool_]:
+    """Whose opinions no rows could give, (M, K): not numbers, negative, or moments that are not semi-definite.
+
+    Examples
+    --------
+    >>> malformed(Evidence(np.array([[[1.0, 2.0], [np.nan, 1.0]]])))
+    array([[False,  True]])
+    """
+    fine = ((evidence.errors >= 0.0) & (evidence.errors < np.inf)).all(axis=-1)
+    for each in (evidence.spread, evidence.effective):
+        fine &= True if each is None else each >= 0.0
+    if evidence.moments is not None:
+        fine &= semidefinite(evidence.moments)
+    return np.asarray(~fine)
+
+
+def semidefinite(moments: Array) -> NDArray[np.bool_]:
+    """Whether packed lower triangles (M, J, K (K + 1) / 2) are positive semi-definite, up to rounding: (M, J).
+
+    In units in which diagonals are 1, a Cholesky decomposition has to succeed with a little more on the diagonal.
+
+    Examples
+    --------
+    >>> semidefinite(np.array([[[1.0, 1.0, 1.0], [1.0, 2.0, 1.0], [0.0, 1.0, 4.0]]]))
+    array([[ True, False, False]])
+    """
+    packed = as_kernel_array(moments)
+    verdict = np.empty(packed.shape[:2], np.bool_)
+    over_points(_semidefinite, packed, verdict)
+    return verdict
+
+
+@compiled
+def _semidefinite(moments: Array, verdict: NDArray[np.bool_]) -> None:
+    M, J, length = moments.shape
+    K = round((math.sqrt(8.0 * length + 1.0) - 1.0) / 2.0)
+    factor = np.empty((K, K))
+    for m in range(M):
+        for i in range(J):
+            verdict[m, i] = _decomposes(moments[m, i], factor)
+
+
+@compiled
+def _decomposes(packed: Array, factor: Array) -> bool:
+    K = len(factor)
+    for j in range(K):
+        own = packed[j * (j + 1) // 2 + j]
+        if not 0.0 <= own < np.inf:
+            return False
+        for k in range(j):
+            other = packed[k * (k + 1) // 2 + k]
+            scale = math.sqrt(own) * math.sqrt(other)
+            entry = packed[j * (j + 1) // 2 + k]
+            if scale == 0.0:
+                if entry != 0.0:
+                    return False
+                factor[j, k] = 0.0
+                continue
+            entry /= scale
+            for p in range(k):
+                entry -= factor[j, p] * factor[k, p]
+            factor[j, k] = entry / factor[k, k]
+        pivot = 1.0 + K * SEMI
+        for p in range(j):
+            pivot -= factor[j, p] * factor[j, p]
+        if not pivot > 0.0:
+            return False
+        factor[j, j] = math.sqrt(pivot)
+    return True
