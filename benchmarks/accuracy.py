@@ -16,6 +16,7 @@ from sets import FRESH, LOOKED_AT, Pair, deal, missing, pairs, table
 from sklearn.tree import DecisionTreeRegressor
 
 from degroot import Collective, DeGrootRegressor
+from degroot.consultation.rule_selection import OPTIONS
 from degroot.estimators.self_scoring import SELF_SCORING
 from degroot.paper.data import datasets
 
@@ -26,7 +27,7 @@ how many splits it is (lower:higher). All other rules have honest self-scores, b
 protocol of table 1: 5 agents, half of the rows dealt in the order of the label; {splits} splits. The best is the best
 of average, degroot and stacking on that pair, after the fact. Nothing is tuned to a data set."""
 RESULTS = Path(__file__).with_name("ACCURACY.md")
-RULES = ("average", "degroot", "stacking")  # that "auto" chooses among
+RULES = sorted({option.rule for option in OPTIONS})  # that "auto" chooses among
 SLOW = {Pair("e2006", "NN"): 5}  # splits, at most
 
 

@@ -11,14 +11,14 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import coo_array, coo_matrix, csr_array, csr_matrix
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
+from support.rules import SCORING
 
 from degroot import Agent, AgentError, Collective, DeGrootRegressor, InvalidInput
 from degroot.agents.agent import neighbourhood_size
 from degroot.baselines import best_single, cv_adaptive, cv_static
 from degroot.rules.evidence import NeighbourhoodSpec
+from degroot.rules.rules import RULES
 
-RULES = ["degroot", "average", "trust-average", "error-average"]
-JUDGED = ["degroot", "trust-average", "error-average"]
 WRONG_NUMBERS = [np.nan, np.inf, -np.inf]
 TABLES = {
     "numpy": np.asarray,
@@ -362,7 +362,7 @@ def test_neighbours_are_a_number(neighbours, rule):
         Collective([agent()], neighbours, rule)
 
 
-@pytest.mark.parametrize("rule", JUDGED)
+@pytest.mark.parametrize("rule", SCORING)
 def test_neighbours_are_among_the_rows(rule):
     with expect_refused("`neighbours` must be at most the number of rows, 10", "got 11", agent="north"):
         Collective([agent("south", X=rows(12)), agent("north")], 11, rule)
@@ -493,14 +493,14 @@ def test_a_broken_model_is_its_agents_fault(model, rule):
     joined = collective("average").join(bad)
     with expect_refused("`predict(X)`" if "`predict(X)`" in complaint else "its model must predict", agent="west"):
         joined.consult(rows(), fields=["beliefs"])
-    if rule in JUDGED:
+    if rule in SCORING:
         with nothing_lost(whole), expect_refused("must", agent="west"):
             whole.join(bad)
         with nothing_lost(whole), expect_refused("must", agent="south"):
             whole.replace(agent("south", model))
 
 
-@pytest.mark.parametrize("rule", JUDGED)
+@pytest.mark.parametrize("rule", SCORING)
 def test_a_model_that_fails_on_anothers_rows_is_named_not_the_other(rule):
     def picky(X):
         if len(X) == 12:
@@ -567,7 +567,7 @@ def culprit(where):
 
 
 @WHERE
-@pytest.mark.parametrize("rule", JUDGED)
+@pytest.mark.parametrize("rule", SCORING)
 @pytest.mark.parametrize("space", [3, "scaled", [StandardScaler()]])
 def test_a_space_transforms(where, rule, space):
     with expect_refused("`space` must have transform(X) or be callable", type(space).__name__, agent=culprit(where)):
@@ -589,7 +589,7 @@ SPACES = {
 
 
 @WHERE
-@pytest.mark.parametrize("rule", JUDGED)
+@pytest.mark.parametrize("rule", SCORING)
 @pytest.mark.parametrize("space", SPACES)
 def test_a_space_gives_a_table_of_as_many_rows(where, rule, space):
     space, complaint = SPACES[space]
@@ -604,7 +604,7 @@ def test_a_space_gives_a_table_of_as_many_rows(where, rule, space):
 
 
 @WHERE
-@pytest.mark.parametrize("rule", JUDGED)
+@pytest.mark.parametrize("rule", SCORING)
 @pytest.mark.parametrize("space", SPACES)
 def test_a_space_that_fails_on_points_fails_those_only(where, rule, space):
     wrong, _ = SPACES[space]

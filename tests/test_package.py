@@ -109,6 +109,8 @@ print(np.abs(Collective(agents, 3).predict(rows) - rows[:, 0]).max() < 1e-9)
 MAKE = """
 import numpy as np
 from degroot import Agent, Collective, consensus, trust
+from degroot.neighbourhoods import METRICS
+from degroot.rules.rules import RULES
 
 def collective(rule="degroot", metric="euclidean", d=6):
     source = np.random.default_rng(0)
@@ -119,12 +121,10 @@ def collective(rule="degroot", metric="euclidean", d=6):
         agents.append(Agent(lambda X, slope=slope: X @ slope, X, X[:, 0] ** 2, f"agent {k}"))
     return Collective(agents, 5, rule, metric=metric), source.normal(size=(500, d)) + 1
 
-RULES, METRICS = ("degroot", "average", "trust-average", "error-average"), ("euclidean", "cosine", "manhattan")
-
-def answers(rules=RULES, metrics=METRICS):
+def answers():
     found = []
-    for rule in rules:
-        for metric, d in [(metric, d) for metric in metrics for d in (1, 6)]:
+    for rule in RULES:
+        for metric, d in [(metric, d) for metric in METRICS for d in (1, 6)]:
             whole, asked = collective(rule, metric, d)
             answer = whole.consult(asked)
             found += [answer.value, answer.standard_error, answer.trust.ravel()]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.rules import CANDIDATES
 
 from degroot import Agent, Collective, Consensus, Explanation, Flag, InvalidInput
 from degroot.answers.answer import FIELDS
@@ -56,7 +57,7 @@ def some_agents(K, Q=None, classes=None):
 
 
 @pytest.mark.parametrize("K", [1, 2, 5])
-@pytest.mark.parametrize("rule", ["degroot", "stacking", "average"])
+@pytest.mark.parametrize("rule", CANDIDATES)
 def test_facts_are_those_of_the_answer(K, rule):
     answer = Collective(some_agents(K), 5, rule).consult(np.array([[0.1, 0.2], [1.0, -1.0]]))
     told = answer.explain(1).facts

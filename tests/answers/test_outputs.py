@@ -13,8 +13,8 @@ from support import oracle
 
 from degroot import Agent, AgentError, Collective, DeGrootClassifier, DeGrootRegressor, InvalidInput
 from degroot.baselines import average, best_single, cv_adaptive, cv_static
+from degroot.rules.rules import RULES
 
-RULES = ("average", "degroot", "stacking", "trust-average", "error-average", "auto")
 CLASSES = np.array(["cat", "cow", "dog"])
 
 
@@ -41,7 +41,7 @@ def classified(seed=0, K=3, n=60):
 # -- several outputs ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, "auto"])
 def test_outputs_are_pooled_with_shared_weights(rule):
     agents, X = problem()
     answer = Collective(agents, rule=rule).consult(X)
@@ -76,7 +76,7 @@ def test_trust_comes_from_errors_summed_over_outputs():
             assert_allclose(answer.influence[m, :, q], answer.value[m, q] - without, atol=1e-9)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, "auto"])
 def test_the_same_output_twice_is_that_output(rule):
     agents, X = problem(2, Q=1)
     twice = [
@@ -137,7 +137,7 @@ def test_agents_predict_the_same_thing():
 # -- classes -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, "auto"])
 def test_classes_are_one_hot_outputs(rule):
     agents, X = classified()
     as_outputs = [Agent(agent.model.predict_proba, agent.X, agent.y, agent.name) for agent in agents]

@@ -13,14 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
+from support.rules import CANDIDATES
 from support.seed import SEED
 
 from degroot import Agent, Collective, DeGrootClassifier, InvalidInput
 from degroot.audit import Audit, audit, report
 from degroot.audit.regions import NEARLY_ALL, find_regions
 from degroot.consultation.leave_one_out import PARTS, chance, sums_over_parts
+from degroot.rules.rules import RULES
 
-RULES = ("degroot", "stacking", "average", "trust-average", "error-average")
 OPTIONS = {"neighbours": 6}
 
 
@@ -169,7 +170,7 @@ def errors_on_own_rows(agents, rule, honest=None):
     return np.array(squares)
 
 
-@pytest.mark.parametrize("rule", ["degroot", "stacking", "average"])
+@pytest.mark.parametrize("rule", CANDIDATES)
 @pytest.mark.parametrize("Q", [None, 2])
 def test_losses_are_those_of_collectives_that_never_saw_the_row(rule, Q):
     agents = some_agents(3, 12, Q)
@@ -214,7 +215,7 @@ def test_what_nobody_could_measure_is_not_known():
     assert not found.droppable.any()
 
 
-@pytest.mark.parametrize("rule", ["average", "stacking", "degroot"])
+@pytest.mark.parametrize("rule", CANDIDATES)
 @pytest.mark.parametrize("seed", [SEED + k for k in range(5)])
 def test_nothing_is_lost_without_an_agent_whose_model_is_noise(rule, seed):
     rng = np.random.default_rng(seed)

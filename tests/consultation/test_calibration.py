@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression, Ridge
+from support.rules import CANDIDATES
 
 from degroot import Agent, Collective, DeGrootRegressor, InvalidInput
 from degroot.intervals import half_width, local_error, score, summary, threshold
-
-RULES = ("average", "degroot", "stacking", "auto")
 
 
 def dealt(seed, rule="stacking", n=600, fraction=0.5, **settings):
@@ -23,7 +22,7 @@ def dealt(seed, rule="stacking", n=600, fraction=0.5, **settings):
     return model.fit(X[:n], y[:n]).collective_.calibrate(), X[n:], y[n:]
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*CANDIDATES, "auto"])
 @pytest.mark.parametrize("fraction", [0.5, 0.0])
 def test_outcomes_are_inside_as_often_as_asked_for(rule, fraction):
     inside = {0.9: [], 0.5: []}

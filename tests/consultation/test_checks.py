@@ -7,11 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
+from support.rules import CANDIDATES
 
 from degroot import Agent, AgentError, Collective, InvalidInput
 from degroot.agents.agent import Scorer
-
-RULES = ("degroot", "stacking", "average")
 
 
 class Liar(Agent):
@@ -79,7 +78,7 @@ def stubborn(evidence, place, own):
         evidence.spread[:, place] = 0.0
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CANDIDATES)
 @pytest.mark.parametrize("model", [Ridge, lambda: DecisionTreeRegressor(max_depth=4)])
 def test_honest_agents_lose_next_to_nothing(rule, model):
     agents, X, y = problem(model=model)
@@ -103,7 +102,7 @@ def test_praise_of_itself_gains_an_agent_little(rule):
     assert error(guarded, X, y) < 3 * honest
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CANDIDATES)
 @pytest.mark.parametrize("lie", [5.0, -50.0, 1e6])
 def test_lies_at_the_point_are_left_out(rule, lie):
     agents, X, y = problem()
@@ -182,7 +181,7 @@ def test_the_guard_is_on_when_agents_are_remote():
         Collective(agents, guard="yes")
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", CANDIDATES)
 def test_blocks_and_fields_change_nothing(rule):
     agents, X, _ = problem()
     guarded = Collective(with_liar(agents, lie=30.0), rule=rule, guard=True)

@@ -19,6 +19,7 @@ from degroot.exceptions import DeGrootError
 from degroot.node.peers.peers import TooFew, settle
 from degroot.node.pooling.rounds import PoolingTerms
 from degroot.node.pooling.state import PoolingState
+from degroot.rules.rules import RULES
 from degroot.trust import from_errors
 
 FIELDS = ("value", "standard_error", "weights", "influence", "beliefs")
@@ -138,7 +139,7 @@ def test_nodes_without_a_guard(consortium):
 # three processes, other settings
 
 
-@pytest.mark.parametrize("rule", ["stacking", "average", "trust-average", "error-average"])
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "degroot"])
 def test_other_rules_by_solving(consortium, rule):
     three = consortium(3, agents=as_agents(random_agents(5, 3)), settings=f'rule = "{rule}"')
     X = points_near(three.agents, 5)

@@ -11,8 +11,7 @@ from support import oracle
 
 from degroot import Agent, AgentError, Collective, DeGrootRegressor, InvalidInput, stacking
 from degroot.consultation.rule_selection import OPTIONS
-
-RULES = ("average", "degroot", "stacking", "trust-average", "error-average")
+from degroot.rules.rules import RULES
 
 
 class Party:
