@@ -9,6 +9,8 @@ from hypothesis import settings
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+pytest.register_assert_rewrite("support")  # so that what helpers assert is told in full
+
 settings.register_profile("degroot", deadline=None)  # the first call of a kernel compiles it
 settings.load_profile("degroot")
 

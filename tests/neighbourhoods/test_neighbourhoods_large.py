@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from test_neighbourhoods import (
+from support.neighbourhoods import (
     METRICS_AND_KINDS,
     assert_means,
     assert_rows_near,

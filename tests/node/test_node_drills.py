@@ -1,12 +1,10 @@
 """Failure drills with real processes: after each the right answer comes from the rest, and the missing are named."""
 
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.consortium import Consortium, made_rows, save_linear
+from support.drills import EXACT, MISSING, WAYS, check, missing, points, queried, right, until, whole
 from support.proxy import Proxy
 
 from degroot import Agent, DeGrootError
@@ -21,57 +20,8 @@ from degroot.node import client
 from degroot.node.answering.answer import STALE
 from degroot.node.records.ledger import IN, summary
 
-WAYS = ("solve", "rounds")
-EXACT = {"tolerance": 1e-12}
 BATCHES = {"solve": (20, 1000), "rounds": (5, 40)}  # of so many points: both take a while, but not long
-MISSING = "missing: "
 PATIENT = {"timing": "shutdown_seconds = 60"}  # the machine may be busy
-
-
-def points(number=40, seed=3):
-    return np.random.default_rng(seed).normal(0.0, 1.5, (number, 3))
-
-
-def until(condition, what, seconds=60.0):
-    """What `condition` gives, once that is something."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, what() if callable(what) else what
-        time.sleep(0.01)
-    return found
-
-
-def missing(answer):
-    """Who was missing, and why."""
-    return {flag.agent: flag.reason.removeprefix(MISSING) for flag in answer.flags if flag.reason.startswith(MISSING)}
-
-
-def check(answer, consortium, X, without=(), rows=slice(None)):
-    """The answer, at some rows, is that of the collective in this process without those who are missing."""
-    expected = consortium.collective(without=without).consult(X[rows])
-    present = [answer.names.index(name) for name in expected.names]
-    absent = [answer.names.index(name) for name in without if name in answer.names]
-    assert len(present) + len(absent) == len(answer.names)
-    for field in ("value", "standard_error"):
-        np.testing.assert_allclose(getattr(answer, field)[rows], getattr(expected, field), rtol=1e-9, atol=1e-9)
-    for field in ("weights", "beliefs"):
-        here = getattr(answer, field)[rows]
-        np.testing.assert_allclose(here[:, present], getattr(expected, field), rtol=1e-9, atol=1e-9)
-    assert (answer.weights[rows][:, absent] == 0.0).all()
-    assert np.isnan(answer.beliefs[rows][:, absent]).all()
-
-
-def right(answer, consortium, X, without=()):
-    """Like `check`, and the missing are named, for all points."""
-    assert set(missing(answer)) == set(without), answer.flags
-    assert all(len(flag.points) == len(X) for flag in answer.flags if flag.reason.startswith(MISSING))
-    check(answer, consortium, X, without)
-
-
-def queried(consortium, name):
-    """How many rows each peer has put to a node's model, as the node's ledger has it."""
-    lines = summary(consortium.configuration(name).ledger)
-    return {line.peer: line.rows for line in lines if (line.kind, line.direction) == ("model query", IN)}
 
 
 def rows_answered(consortium, name):
@@ -84,16 +34,6 @@ def questions(consortium, asked, peer):
     """How often a node has put a question to a peer, or begun to."""
     lines = summary(consortium.configuration(asked).ledger)
     return sum(line.exchanges for line in lines if line.peer == peer and line.kind in ("opinion", "pool"))
-
-
-def whole(consortium, asked="node0", way="rounds"):
-    """Wait until everybody answers with everybody's model of now; rounds go by what peers last told of themselves."""
-    consortium.ready()
-    with consortium.connect(asked, way=way) as node:
-        until(
-            lambda: not any(re.match(f"{MISSING}|{STALE}", each.reason) for each in node.consult(points(1)).flags), ""
-        )
-    return consortium
 
 
 def complaint(consortium, name, prefix=()):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.consortium import Consortium
-from test_node_drills import EXACT, WAYS, points, queried, right, whole
+from support.drills import EXACT, WAYS, points, queried, right, whole
 
 from degroot.node.records.ledger import summary
 
@@ -57,5 +57,5 @@ def test_the_network_between_two_of_five_is_cut(tmp_path):
     trial = [*command, "ip", "link", "add", "bridge", "type", "bridge"]
     if any(shutil.which(each) is None for each in ("unshare", "nsenter", "ip")) or subprocess.run(trial).returncode:
         pytest.skip("networks in namespaces cannot be had here; tests/node/test_node_drills.py cuts with proxies")
-    drill = Path(__file__).parents[1] / "support" / "network.py"
-    subprocess.run([*command, sys.executable, str(drill), str(tmp_path)], check=True, timeout=300)
+    drill = [*command, sys.executable, "-m", "support.network", str(tmp_path)]
+    subprocess.run(drill, cwd=Path(__file__).parents[1], check=True, timeout=300)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from numpy.testing import assert_allclose
 from support.consortium import Consortium
-from test_node_drills import MISSING, points
+from support.drills import MISSING, points
 
 from degroot.answers.answer import FIELDS
 from degroot.node.answering.answer import NodeQuestion

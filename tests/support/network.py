@@ -1,6 +1,6 @@
 """A network of its own for each node of a consortium, in namespaces, and a drill: the way between two of five is cut.
 
-To be run as root of a network: ``unshare -rnmpf --mount-proc --kill-child python tests/support/network.py FOLDER``.
+To be run in `tests`, as root of a network: ``unshare -rnmpf --mount-proc --kill-child python -m support.network DIR``.
 """
 
 import subprocess
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from support.consortium import Consortium
-from test_node_drills import EXACT, WAYS, missing, points, right, whole
+from support.drills import EXACT, WAYS, missing, points, right, whole
 
 NOWHERE = "02:00:00:00:00:99"
 
