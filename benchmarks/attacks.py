@@ -112,7 +112,7 @@ class Outcome:
     paper: float  # of the paper's rule, on the honest agents alone
     checked: float  # guarded over the paper's, where all liars' answers were verified
     unchecked: float  # and elsewhere
-    exclude_row: float  # share of the liars' answers
+    left_out: float  # share of the liars' answers
     unverified: float
     honest_left_out: float  # share of the others' answers, and
     honest_points: float  # of the points at which there were any
@@ -174,7 +174,7 @@ def attacked(dealt: Dealt, places: np.ndarray, rule: str, paper: np.ndarray) -> 
             name: float(squares["guarded"][where].mean() / squares["paper"][where].mean()) if where.any() else np.nan
             for name, where in (("checked", ~unchecked), ("unchecked", unchecked))
         },
-        **dict(zip(("exclude_row", "unverified", "honest_left_out", "honest_points"), map(float, shares), strict=True)),
+        **dict(zip(("left_out", "unverified", "honest_left_out", "honest_points"), map(float, shares), strict=True)),
     )
 
 
@@ -247,7 +247,7 @@ def attack_row(found: Found, size: Size, attack: Attack) -> dict[str, str]:
         cells["guarded" if rule == RULES[0] else "guarded "] = f"{np.mean(list(guarded.values())):.2f}"
         cells["worst" if rule == RULES[0] else "worst "] = worst(guarded)
         largest = max(largest, *guarded.values())
-    cells["left out"], cells["unverified"] = share(outcomes, "exclude_row"), share(outcomes, "unverified")
+    cells["left out"], cells["unverified"] = share(outcomes, "left_out"), share(outcomes, "unverified")
     return cells | {f"all at most {MOST:g}": verdict(largest, MOST)}
 
 
@@ -274,7 +274,7 @@ def far_rows(found: dict[Pair, list[dict[tuple[Attack, str], Outcome]]]) -> list
             splits = [each[ALL_OF_IT, rule] for each in outcomes]
             cells = {"data, model": str(pair), "rule": rule}
             cells["no guard"], cells["guarded"] = (f"{mean_ratio(splits, each):.2f}" for each in ("plain", "guarded"))
-            cells["left out, %"] = share({"": splits}, "exclude_row")
+            cells["left out, %"] = share({"": splits}, "left_out")
             rows.append(cells | {"flagged unverified, %": share({"": splits}, "unverified")})
     return rows
 

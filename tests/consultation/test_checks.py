@@ -86,8 +86,8 @@ def test_honest_agents_lose_next_to_nothing(rule, model):
     assert error(guarded, X, y) < 1.1 * error(plain, X, y)
     answer = guarded.consult(X)
     assert_allclose(answer.weights.sum(axis=1), 1)
-    exclude_row = [flag for flag in answer.flags if not flag.reason.startswith("unverified")]
-    assert sum(len(flag.points) for flag in exclude_row) < 0.01 * answer.weights.size
+    left_out = [flag for flag in answer.flags if not flag.reason.startswith("unverified")]
+    assert sum(len(flag.points) for flag in left_out) < 0.01 * answer.weights.size
     assert plain.consult(X).flags == ()
 
 

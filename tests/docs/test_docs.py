@@ -57,11 +57,11 @@ def test_every_block_is_of_a_kind_that_is_tried(page):
 def test_pytest_runs_the_examples_of_every_page():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
     assert "--doctest-glob=*.md" in settings["addopts"]
-    exclude_row = re.findall(r"--ignore=(\S+)", settings["addopts"])
+    ignored = re.findall(r"--ignore=(\S+)", settings["addopts"])
     for page in PAGES:
         if any(each.is_doctest for each in blocks(page)):
             assert any(of(page).startswith(place) for place in settings["testpaths"]), of(page)
-            assert not any(of(page).startswith(place) for place in exclude_row), of(page)
+            assert not any(of(page).startswith(place) for place in ignored), of(page)
 
 
 @pytest.mark.slow

@@ -26,8 +26,9 @@ from support.neighbourhoods import (
 )
 
 from degroot.neighbourhoods import KERNELS, METRICS, Neighbourhoods
-from degroot.neighbourhoods import neighbourhoods as index
+from degroot.neighbourhoods.kdtree import TreeIndex
 
+MODULE = "degroot.neighbourhoods.neighbourhoods"
 PATHS = ("dense", "tree", "sparse")
 SAMPLE = 2048  # from more rows than this the dense search takes its threshold from a sample
 
@@ -43,9 +44,9 @@ def forced(monkeypatch, path):
         else:
             expected = path
         with monkeypatch.context() as patch:
-            tree = index.TreeIndex if expected == "tree" else lambda *_: None
-            patch.setattr(index, "_tree_if_faster", tree)
-            patch.setattr(index, "SPARSE_BELOW", 2.0)
+            tree = TreeIndex if expected == "tree" else lambda *_: None
+            patch.setattr(f"{MODULE}._tree_if_faster", tree)
+            patch.setattr(f"{MODULE}.SPARSE_BELOW", 2.0)
             neighbourhoods = Neighbourhoods(csr_array(rows) if path == "sparse" else rows, size, metric, kernel)
         assert neighbourhoods.path == expected
         return neighbourhoods
@@ -194,7 +195,7 @@ def test_stored_zeros_unsorted_and_repeated_entries_do_not_matter(monkeypatch):
         halves = np.hstack([table[:, ::-1] / 2, table / 2]).ravel()
         return csr_array((halves, columns, np.arange(0, 2 * m * d + 1, 2 * d)), shape=table.shape)
 
-    monkeypatch.setattr(index, "SPARSE_BELOW", 10.0)
+    monkeypatch.setattr(f"{MODULE}.SPARSE_BELOW", 10.0)
     for metric in METRICS:
         stored, asked = messy(rows), messy(queries)
         neighbourhoods = Neighbourhoods(stored, 4, metric)

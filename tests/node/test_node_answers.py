@@ -409,8 +409,8 @@ def test_settled_parts_have_the_consensus_and_its_jackknife(seed, K, Q, decades)
     for part in parts:
         value, without = part.agreed()
         assert_allclose(value + part.base, np.einsum("mk,mkq->mq", weights, beliefs), atol=1e-9 * scale)
-        exclude_row = np.stack([jackknife.values_without(trust, beliefs[..., q]) for q in range(Q)], axis=-1)
-        assert_allclose(without + part.base[:, None], exclude_row, atol=1e-9 * scale)
+        expected = np.stack([jackknife.values_without(trust, beliefs[..., q]) for q in range(Q)], axis=-1)
+        assert_allclose(without + part.base[:, None], expected, atol=1e-9 * scale)
 
 
 @settings(deadline=None, max_examples=30)

@@ -888,7 +888,7 @@ def points(deceived):
 WAYS = [{"way": "solve"}, {"way": "rounds", "tolerance": 1e-12, "rounds": 5000}]
 
 
-def exclude_row(answer):
+def agents_left_out(answer):
     return {flag.agent for flag in answer.flags if "left out" in flag.reason or "refused" in flag.reason}
 
 
@@ -910,7 +910,7 @@ def test_absurd_beliefs_by_solving(deceived, liar, points):
     liar.opinion_lie = lambda told: _said(told, beliefs=told.opinion.beliefs + 1e6)
     with nodes.connect(TARGET) as asked:
         found = asked.consult(points)
-    assert exclude_row(found) == {LIAR}
+    assert agents_left_out(found) == {LIAR}
     assert_array_equal(found.weights[:, 3], 0.0)
     honest = found.beliefs[:, :3]
     assert (found.value >= honest.min(axis=1) - 1e-9).all()

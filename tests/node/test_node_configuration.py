@@ -272,8 +272,8 @@ def test_the_template_is_a_function_whatever_else_was_imported():
     assert 'name = "north"' in config.template("north")
 
 
-@pytest.mark.parametrize("exclude_row", ["name", "listen", "state", "target"])
-def test_what_must_be_said_and_is_not_is_named(tmp_path, exclude_row):
-    lines = [line for line in LEAST.splitlines() if not line.startswith(exclude_row)]
+@pytest.mark.parametrize("missing", ["name", "listen", "state", "target"])
+def test_what_must_be_said_and_is_not_is_named(tmp_path, missing):
+    lines = [line for line in LEAST.splitlines() if not line.startswith(missing)]
     text = "\n".join(lines).format(top="", model="", data="", rest="")
     assert "it is missing" in complaint(written(tmp_path, text))

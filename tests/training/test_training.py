@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from degroot import Collective, InvalidInput, models
-from degroot import files as datafiles
+from degroot.files import load
 from degroot.files.csv_rows import check_header
 from degroot.node import config
 from degroot.training import comparison, organisations, train
@@ -336,7 +336,7 @@ def test_a_node_begins_with_what_was_trained(degroot, place):
     assert out.startswith("out/south/south.toml: its keys go beside it")
     told = config.read(place / "out/south/south.toml")
     assert (told.name, told.collective.rule, told.data.space) == ("south", "stacking", "standardise")
-    rows, agent = datafiles.load(told.data), Collective.load("out").agents[1]
+    rows, agent = load(told.data), Collective.load("out").agents[1]
     assert_array_equal(rows.X, agent.X)
     assert_array_equal(rows.y, agent.y)
     assert_array_equal(rows.own, agent.own_predictions)
@@ -353,7 +353,7 @@ def test_a_node_of_classes_knows_them_all(degroot, place):
     assert degroot("node", "init", "west", "--trained", "out")[0] == 0
     told = config.read(place / "out/west/west.toml")
     assert told.data.classes == ("high", "low")
-    assert set(datafiles.load(told.data).y.tolist()) <= {"high", "low"}
+    assert set(load(told.data).y.tolist()) <= {"high", "low"}
 
 
 def test_a_node_does_not_fill_gaps(degroot, place):
