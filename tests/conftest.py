@@ -1,5 +1,6 @@
 import os
 import sys
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,12 @@ settings.register_profile("degroot", deadline=None)  # the first call of a kerne
 settings.load_profile("degroot")
 
 
+class Run(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
 @pytest.fixture
 def degroot(monkeypatch, capsys):
     """Run a command in this process: its exit code, and what it prints and complains of."""
@@ -26,7 +33,7 @@ def degroot(monkeypatch, capsys):
         with pytest.raises(SystemExit) as ended:
             cli.main()
         out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
+        return Run(ended.value.code or 0, out, err)
 
     return run
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 from support.consortium import Consortium, free_ports
 
-from degroot import Agent, cli
+from degroot import Agent
 from degroot.answers.answer import Consensus
 from degroot.answers.flags import Flag
 from degroot.cli.output import columns, show, summary
@@ -27,26 +26,15 @@ POINTS = pd.DataFrame(RANDOM.normal(size=(25, 3)), columns=["x0", "x1", "x2"])
 FIGURES = ["value", "standard_error"]
 
 
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def ask(monkeypatch, capsys, tmp_path):
+def ask(degroot, monkeypatch, tmp_path):
     """`degroot ask` in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
 
     def run(*arguments, **options):
         told = [text for name, value in options.items() for text in (f"--{name.replace('_', '-')}", str(value))]
-        monkeypatch.setattr(sys, "argv", ["degroot", "ask", *map(str, arguments), *told])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        return Run(ended.value.code or 0, out, err)
+        return degroot("ask", *arguments, *told)
 
     return run
 

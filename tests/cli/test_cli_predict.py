@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,15 +19,9 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression, Ridge
 from support.consortium import Consortium, save_linear
 
-from degroot import Agent, Collective, cli
+from degroot import Agent, Collective
 
 NAMES = ["x0", "x1", "x2"]
-
-
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 def rows(count, seed=0):
@@ -51,7 +44,7 @@ def saved(tmp_path_factory):
 
 
 @pytest.fixture
-def predict(monkeypatch, capsys, tmp_path, saved):
+def predict(degroot, monkeypatch, tmp_path, saved):
     """`degroot predict` in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
@@ -61,12 +54,7 @@ def predict(monkeypatch, capsys, tmp_path, saved):
             text for name, value in options.items() if value is not None
             for text in (f"--{name.replace('_', '-')}", str(value))
         ]  # fmt: skip
-        monkeypatch.setattr(sys, "argv", ["degroot", "predict", *map(str, arguments), *told])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        return Run(ended.value.code or 0, out, err)
+        return degroot("predict", *arguments, *told)
 
     return run
 

@@ -1,6 +1,7 @@
 """Where agents score a sample of the models: the same answers as from the whole matrix with zeros in it."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
+from support import oracle
 
 from degroot import consensus, jackknife
 from degroot.consensus.sparse.sample_peers import sample_peers
@@ -27,17 +29,7 @@ def whole(trust, peers):
     return matrix
 
 
-def stationary(trust):
-    """Grassmann, Taksar and Heyman (1985), as they print it, for each of the matrices (..., K, K)."""
-    a = np.array(trust, float)
-    K = a.shape[-1]
-    for k in range(K - 1, 0, -1):
-        a[..., :k, k] /= a[..., k, :k].sum(axis=-1, keepdims=True)
-        a[..., :k, :k] += a[..., :k, k, None] * a[..., None, k, :k]
-    w = np.ones(a.shape[:-1])
-    for k in range(1, K):
-        w[..., k] = (w[..., :k] * a[..., :k, k]).sum(axis=-1)
-    return w / w.sum(axis=-1, keepdims=True)
+stationary = partial(oracle.stationary, kind=float)  # of many matrices, fast
 
 
 def by_deletion(trust, beliefs):

@@ -1,6 +1,5 @@
 """Data files: the same rows from CSV, Parquet and npz; every mistake is one line; answers are whole files."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from support.refusals import complaint
 
-from degroot import InvalidInput
 from degroot.files import load, points, write_answers
 from degroot.node.config import DataSource
 
@@ -28,13 +27,6 @@ def as_file(folder: Path, suffix: str, frame: pd.DataFrame = FRAME) -> Path:
     else:
         np.savez(path, **{name: frame[name].to_numpy() for name in frame})
     return path
-
-
-def complaint(act: Callable[[], object]) -> str:
-    with pytest.raises(InvalidInput) as caught:
-        act()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])

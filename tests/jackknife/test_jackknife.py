@@ -1,11 +1,13 @@
 """The oracle is the paper's own sentence: delete row and column i, let rows sum to 1 again, solve for the weights."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import oracle
 
 from degroot.exceptions import InvalidInput
 from degroot.jackknife.delete_one import influence, standard_error, values_without, weights_without
@@ -18,17 +20,7 @@ def rows_to_one(a):
     return a / a.sum(-1, keepdims=True)
 
 
-def stationary(trust):
-    """Grassmann, Taksar and Heyman (1985), as they print it, for each of the matrices (..., K, K)."""
-    a = np.array(trust, float)
-    K = a.shape[-1]
-    for k in range(K - 1, 0, -1):
-        a[..., :k, k] /= a[..., k, :k].sum(axis=-1, keepdims=True)
-        a[..., :k, :k] += a[..., :k, k, None] * a[..., None, k, :k]
-    w = np.ones(a.shape[:-1])
-    for k in range(1, K):
-        w[..., k] = (w[..., :k] * a[..., :k, k]).sum(axis=-1)
-    return w / w.sum(axis=-1, keepdims=True)
+stationary = partial(oracle.stationary, kind=float)  # of many matrices, fast
 
 
 def by_deletion(trust, solve=stationary):

@@ -17,7 +17,8 @@ from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from support.models import LABELS, RANDOM, Bomb, X, Y, complaint, onnx_file
+from support.models import LABELS, RANDOM, Bomb, X, Y, onnx_file
+from support.refusals import complaint
 from tritonclient.grpc import service_pb2
 
 from degroot import Agent

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 import xgboost
 from numpy.testing import assert_allclose, assert_array_equal
+from support.refusals import complaint
 
-from degroot import Agent, AgentError, Collective, InvalidInput, load_model
+from degroot import Agent, AgentError, Collective, load_model
 from degroot.models import check_features
 from degroot.models.lightgbm_check import check_trees
 from degroot.models.saving import model_file
@@ -43,13 +44,6 @@ def light(kind=lightgbm.LGBMRegressor, **options):
 
 def extreme(kind=xgboost.XGBRegressor, **options):
     return kind(**FEW, **options)
-
-
-def complaint(act):
-    with pytest.raises(InvalidInput) as caught:
-        act()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".lgb"])

@@ -10,7 +10,8 @@ import skops.io
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression, Ridge
 from support.consortium import Consortium
-from support.models import LABELS, Bomb, X, Y, complaint, onnx_file
+from support.models import LABELS, Bomb, X, Y, onnx_file
+from support.refusals import complaint
 
 from degroot import Agent, Collective, load_model
 from degroot.models import ModelSource, is_still, load

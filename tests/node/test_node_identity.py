@@ -1,7 +1,7 @@
 """Certificates: each mistake is one line, and mutual TLS lets in who it should and nobody else."""
 
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,8 +11,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from support.refusals import complaint
 
-from degroot import InvalidInput
 from degroot.node.config import IdentityFiles
 from degroot.node.tls.authority import init_ca, issue
 from degroot.node.tls.identity import channel_credentials, check, server_credentials
@@ -22,13 +22,6 @@ NOW = datetime.now(UTC)
 
 def files(folder: Path, name: str) -> IdentityFiles:
     return IdentityFiles(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
-
-
-def complaint(act: Callable[[], object]) -> str:
-    with pytest.raises(InvalidInput) as caught:
-        act()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from support.refusals import complaint
 
 from degroot import Agent, Collective, InvalidInput, saved
 from degroot.files.toml import toml_text
@@ -66,13 +67,6 @@ def listed(folder, top="", suffix=".csv", model=Ridge, **entries):
         text += toml_text({"agents": [told]})
     (folder / "collective.toml").write_text(text)
     return folder / "collective.toml", agents
-
-
-def complaint(act):
-    with pytest.raises(InvalidInput) as caught:
-        act()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".pq", ".npz", ".arrow", ".feather", ".ipc"])

@@ -32,6 +32,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from support.refusals import complaint
 
 from degroot import Agent, Collective, InvalidInput, saved
 from degroot.consensus.sparse.sample_peers import sample_peers
@@ -236,13 +237,14 @@ def test_another_process_loads_the_same(kept, tmp_path):
     known = {kind: (kept(kind)[1], digest_of(kept(kind)[0].consult(asked(kind)))) for kind in KINDS}
     code = """
         import json, sys
-        sys.path.insert(0, sys.argv[1])
+        sys.path[:0] = sys.argv[1:]
         import test_saved as t
         loaded = {kind: t.Collective.load(folder) for kind, folder in json.load(sys.stdin).items()}
         print(json.dumps({kind: t.digest_of(each.consult(t.asked(kind))) for kind, each in loaded.items()}))
     """
     given = json.dumps({kind: str(folder) for kind, (folder, _) in known.items()})
-    command = [sys.executable, "-c", textwrap.dedent(code), str(Path(__file__).parent)]
+    folder = Path(__file__).parent
+    command = [sys.executable, "-c", textwrap.dedent(code), str(folder), str(folder.parent)]
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert json.loads(done.stdout) == {kind: digest for kind, (_, digest) in known.items()}
 
@@ -424,13 +426,6 @@ def test_what_is_written_to_a_loaded_array_stays_in_this_process(kept):
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------
-
-
-def complaint(act):
-    with pytest.raises(InvalidInput) as caught:
-        act()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.fixture

@@ -1,16 +1,14 @@
 """Models in files and behind a server, as the tests of models share them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
 import numpy as np
-import pytest
 from skl2onnx import to_onnx
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from degroot import InvalidInput
 from degroot.models import RemoteModel
 
 RANDOM = np.random.default_rng(0)
@@ -30,13 +28,6 @@ def onnx_file(folder: Path, model: object, *, rows: np.ndarray = X, **options: o
     wanted = {id(model): options} if options else None
     path.write_bytes(to_onnx(model, rows[:1], options=wanted).SerializeToString())
     return path
-
-
-def complaint(act: Callable[[], object]) -> str:
-    with pytest.raises(InvalidInput) as caught:
-        act()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 class Bomb:

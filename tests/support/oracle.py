@@ -109,17 +109,20 @@ def trust_row(errors):
     return inverse / inverse.sum()
 
 
-def stationary(trust):
-    """w with wT = w and sum 1, by the elimination of Grassmann, Taksar and Heyman, which subtracts nothing."""
-    flow = np.array(trust, np.longdouble)
-    K = len(flow)
+def stationary(trust, kind=np.longdouble):
+    """w with wT = w and sum 1, for each of the matrices (..., K, K).
+
+    By the elimination of Grassmann, Taksar and Heyman (1985), as they print it, which subtracts nothing.
+    """
+    flow = np.array(trust, kind)
+    K = flow.shape[-1]
     for k in range(K - 1, 0, -1):
-        flow[:k, k] /= flow[k, :k].sum()
-        flow[:k, :k] += np.outer(flow[:k, k], flow[k, :k])
-    weights = np.ones(K, np.longdouble)
+        flow[..., :k, k] /= flow[..., k, :k].sum(axis=-1, keepdims=True)
+        flow[..., :k, :k] += flow[..., :k, k, None] * flow[..., None, k, :k]
+    weights = np.ones(flow.shape[:-1], kind)
     for k in range(1, K):
-        weights[k] = weights[:k] @ flow[:k, k]
-    return (weights / weights.sum()).astype(float)
+        weights[..., k] = (weights[..., :k] * flow[..., :k, k]).sum(axis=-1)
+    return (weights / weights.sum(axis=-1, keepdims=True)).astype(float)
 
 
 def values_without(trust, beliefs):
