@@ -1,4 +1,7 @@
-"""An agent: a model, private rows, and its scores of every model."""
+"""An agent: a model, private rows, and its scores of every model.
+
+Imports answers and the layers below.
+"""
 
 from degroot.agents.agent import Agent, Scorer
 

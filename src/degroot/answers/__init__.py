@@ -1,4 +1,7 @@
-"""The result types of a question, and how they are displayed."""
+"""The result types of a question: the consensus, its flags, its explanation, the chosen rule.
+
+Imports the layers below only.
+"""
 
 from degroot.answers.answer import FIELDS, Consensus
 from degroot.answers.choice import Choice

@@ -1,4 +1,7 @@
-"""Influence reports: what a collective's answers rest on."""
+"""Influence reports: which agents a collective's answers depend on.
+
+Imports the layers below only. The collective is an argument.
+"""
 
 from degroot.audit.regions import Region
 from degroot.audit.report import Audit, audit

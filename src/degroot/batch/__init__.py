@@ -1,4 +1,7 @@
-"""Files of any size: a plan of their shards, engines that answer them, and output that is whole or not there."""
+"""Predictions for files of any size: a plan of shards, engines that answer them, output that is written whole.
+
+Imports the layers below only.
+"""
 
 from degroot.answers.display.words import output_names
 from degroot.batch.columns import Columns

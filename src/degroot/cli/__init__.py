@@ -1,4 +1,7 @@
-"""The command line: one short function for each command."""
+"""The command line: one short function for each command.
+
+The top layer: imports the layers below, nothing imports it.
+"""
 
 import os
 import sys

@@ -1,1 +1,4 @@
-"""Compiled kernels, threads, SIMD, progress bars and table conversion: nothing of the method."""
+"""Compiled kernels, threads, SIMD, progress bars and table conversion: nothing of the method.
+
+Imports exceptions only.
+"""

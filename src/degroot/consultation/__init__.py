@@ -1,1 +1,4 @@
-"""A question, from opinions to an answer."""
+"""The path of a question, from the agents' opinions to an answer; leave-one-out calibration; rule selection.
+
+Imports the layers below only.
+"""

@@ -1,1 +1,4 @@
-"""The demonstration: five organisations with a node each, on this machine, and what they answer together."""
+"""The demonstration: five organisations with a node each, on this machine, and what they answer together.
+
+Imports paper and the layers below.
+"""

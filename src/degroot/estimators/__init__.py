@@ -1,4 +1,7 @@
-"""scikit-learn's face: estimators that deal rows to agents, train a model for each, and let them pool."""
+"""Estimators of scikit-learn: they partition rows among agents, train a model for each, and pool the models.
+
+Imports the layers below only.
+"""
 
 from degroot.estimators.classifier import DeGrootClassifier
 from degroot.estimators.regressor import DeGrootRegressor

@@ -1,4 +1,7 @@
-"""Data files: an organisation's rows, points to ask about, and the answers. CSV, Parquet, Arrow and npz."""
+"""Files: tables of rows in CSV, Parquet, Arrow and npz, TOML documents, arrays, locks and atomic writing.
+
+Imports compute and exceptions only.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

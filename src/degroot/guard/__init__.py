@@ -1,4 +1,7 @@
-"""A guard against faulty or adversarial members."""
+"""The guard against faulty or adversarial members: checks, bounds and forecasts, on arrays.
+
+Imports neighbourhoods, rules and compute only.
+"""
 
 from degroot.guard.checks import (
     FARTHEST,

@@ -1,4 +1,7 @@
-"""Neighbourhoods: exact means and second moments over the N nearest private rows."""
+"""Exact means and second moments over the N nearest private rows.
+
+Imports compute only.
+"""
 
 from degroot.neighbourhoods.distances import METRICS
 from degroot.neighbourhoods.kernels import KERNELS

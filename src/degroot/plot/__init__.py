@@ -1,4 +1,6 @@
-"""Plots of answers: who is trusted where, who trusts whom, how beliefs meet, where outcomes are, and who matters.
+"""Plots of answers: weights along a feature, trust, pooling in rounds, intervals and influence.
+
+Imports the layers below only.
 
 Every function takes the axes to draw on, or makes a figure of its own, and gives the axes: ``ax.figure.savefig(file)``
 keeps the picture. pyplot is not touched, and no setting of matplotlib is changed.

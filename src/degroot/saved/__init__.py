@@ -1,4 +1,7 @@
-"""Collectives in files: written by hand as one TOML file, or saved whole in a folder with residuals and all."""
+"""Collectives on disk: one TOML file written by hand, or a folder with models, rows and residuals.
+
+Imports the layers below only.
+"""
 
 from degroot.saved.loading import Saved, digest, load, member, stamp, verify
 from degroot.saved.saving import save

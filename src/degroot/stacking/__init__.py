@@ -1,4 +1,7 @@
-"""Local stacking."""
+"""Local stacking: the weights of least local squared error of the weighted mean.
+
+Imports compute and exceptions only.
+"""
 
 from degroot.stacking.local import RIDGE, Pool, coverage, pool, values_without, weigh, weigh_pooled, weights
 

@@ -1,4 +1,7 @@
-"""Reprs: how agents, collectives and answers look in terminals and notebooks."""
+"""How agents, collectives and answers are displayed in terminals and notebooks.
+
+Imports answers and compute only.
+"""
 
 from degroot.answers.display.numbers import Digits, share
 from degroot.answers.display.view import View, Viewed

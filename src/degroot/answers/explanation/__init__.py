@@ -1,4 +1,7 @@
-"""Explanations: where the answer for one point came from, in words and as plain facts."""
+"""Where the answer for one point came from, as a text and as plain facts.
+
+Imports answers and exceptions only.
+"""
 
 from degroot.answers.display.overview import overview
 from degroot.answers.explanation.explanation import Explanation, explain

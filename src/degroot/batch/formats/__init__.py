@@ -1,4 +1,7 @@
-"""Formats: files of rows, their columns and their shards."""
+"""File formats of tables, CSV, Parquet and Arrow: their columns and their shards.
+
+Imports batch, files, compute and exceptions only.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

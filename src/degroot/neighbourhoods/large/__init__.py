@@ -1,1 +1,4 @@
-"""Neighbourhoods in sets of rows too large to copy."""
+"""Neighbourhoods in sets of rows too large to copy.
+
+Imports neighbourhoods and compute only.
+"""

@@ -1,4 +1,7 @@
-"""The configuration of a node: one TOML file."""
+"""The configuration of a node: one TOML file, read, checked and written.
+
+Imports other packages of the node and the layers below.
+"""
 
 from degroot.files import DataSource
 from degroot.models import ModelSource

@@ -1,1 +1,4 @@
-"""Prediction intervals between nodes."""
+"""Prediction intervals between nodes: leave-one-out calibration, its schedule, and the bounds.
+
+Imports other packages of the node and the layers below.
+"""

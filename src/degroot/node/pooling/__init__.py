@@ -1,1 +1,4 @@
-"""Pooling in rounds between nodes."""
+"""Pooling in rounds between nodes: the state of one member, its session, and the coordinator.
+
+Imports other packages of the node and the layers below.
+"""

@@ -1,1 +1,4 @@
-"""The paper's data sets."""
+"""The paper's data sets: downloaded, packaged or read from a folder.
+
+Imports exceptions only.
+"""

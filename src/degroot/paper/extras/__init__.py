@@ -1,1 +1,4 @@
-"""Experiments beyond the paper."""
+"""Experiments beyond the paper.
+
+Imports paper and public names only.
+"""

@@ -1,1 +1,4 @@
-"""The paper's figures, tables and theorems."""
+"""The paper's figures, tables and theorems, one module each.
+
+Imports paper and public names only.
+"""

@@ -1,1 +1,4 @@
-"""Synthetic problems of the paper."""
+"""Synthetic problems: the paper's logistic curve, and two with known errors.
+
+Imports paper and public names only.
+"""
