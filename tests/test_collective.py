@@ -291,6 +291,7 @@ def test_shapes_and_sums(rule, K):
         assert answer.value.shape == answer.standard_error.shape == (M,)
         assert answer.weights.shape == answer.beliefs.shape == answer.influence.shape == (M, K)
         assert answer.trust.shape == (M, K, K)
+        assert (answer.weights >= 0.0).all()
         np.testing.assert_allclose(answer.weights.sum(axis=1), 1.0, rtol=1e-13)
         np.testing.assert_allclose(answer.trust.sum(axis=2), 1.0, rtol=1e-13)
         np.testing.assert_allclose(answer.value, (answer.weights * answer.beliefs).sum(axis=1), rtol=1e-12)
