@@ -13,7 +13,7 @@ from degroot.answers.answer import FIELDS, Consensus, check_fields
 from degroot.answers.choice import Choice
 from degroot.answers.display import View, Viewed, counted, one_line
 from degroot.compute.compiled import Array
-from degroot.compute.tables import as_table, column_names, row_labels, same_columns
+from degroot.compute.tables import check_points, row_labels
 from degroot.consultation.calibration import Calibration, calibrate
 from degroot.consultation.consult import Engine, LocalEngine, Panel, consult
 from degroot.consultation.roster import SHOWN, Roster, listed, scored_by_peers_indices, tabulate
@@ -187,9 +187,7 @@ class Collective(Viewed):
         return f"Collective({listed(map(one_line, self.names))}; {settings})"
 
     def _view(self) -> View:
-        agents = getattr(self, "agents", ())  # nodes keep theirs
-        if not agents:
-            return View(repr(self))
+        agents = self.agents
         chosen = f" ({self.choice.rule} was chosen)" if self.choice else ""
         degree = "" if self.degree is None else f", degree: {self.degree}"
         lines = (
@@ -463,11 +461,7 @@ class Collective(Viewed):
             raise InvalidInput(f"{what}() must have the agents in this process; got engine={self.engine!r}.")
 
     def _check_points(self, X: Any) -> Any:
-        X, expected = as_table(X), self._roster.n_features
-        if X.shape[1] != expected:
-            raise InvalidInput(f"`X` must have {expected} features, as the agents' rows do; got {X.shape[1]}.")
-        same_columns(column_names(X), self.feature_names)
-        return X
+        return check_points(X, self._roster.n_features, self.feature_names)
 
     @property
     def _options(self) -> list[RuleSettings]:

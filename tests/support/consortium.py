@@ -245,7 +245,7 @@ chunk_rows = 50
         keys = self.folder / "keys"
         return {"ca": keys / "ca.pem", "certificate": keys / f"{name}.pem", "key": keys / f"{name}.key"}
 
-    def connect(self, name=None, *, caller=CLIENT, patience=120.0, **settings):
+    def connect(self, name=None, *, caller=CLIENT, patience=300.0, **settings):
         """A connection to one node, once it is there."""
         name = name or self.names[0]
         until = time.monotonic() + patience
@@ -259,7 +259,7 @@ chunk_rows = 50
                     raise AssertionError(f"{name} does not answer:\n{self.log(name)}") from None
                 time.sleep(0.1)
 
-    def ready(self, *names, among=None, patience=60.0):
+    def ready(self, *names, among=None, patience=300.0):
         """Wait until these nodes see those `among` as ready."""
         until = time.monotonic() + patience
         for name in names or self.names:
