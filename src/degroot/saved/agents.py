@@ -35,7 +35,7 @@ class FiledAgent(Agent):
 
 @dataclass(frozen=True, slots=True)
 class StoredScores:
-    """What an agent once found of models on its rows, mapped from files; see `Judge`."""
+    """What an agent once found of models on its rows, mapped from files; see `Scorer`."""
 
     space: Any
     rows: Any
