@@ -1,4 +1,4 @@
 """The wire protocol: `v1/collective.proto`, and codecs between its messages and arrays.
 
-Imports answering and config of the node for names, and the layers below.
+Imports config of the node and the layers below.
 """
