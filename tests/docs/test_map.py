@@ -1,6 +1,7 @@
 """The map of the code in docs/contributing.md, and the picture: what they name exists, and no package is missing."""
 
 import re
+import runpy
 from xml.etree import ElementTree
 
 import pytest
@@ -112,3 +113,12 @@ def test_the_names_in_the_picture_are_in_the_files_beside_them():
         for name in names:
             assert name in words, name
             assert re.search(rf"^(?:def|class) {name}\b", code, re.MULTILINE), name
+
+
+# -- the index of modules ----------------------------------------------------------------------------------------------
+
+
+def test_the_index_of_modules_is_current():
+    code = runpy.run_path(str(ROOT / "docs" / "modules.py"))
+    assert code["write_index"](TEXT) == TEXT, "run: python docs/modules.py"
+    assert all(len(line.split(" | ")[1]) > 10 for line in code["list_modules"]().splitlines()[2:])

@@ -1,4 +1,4 @@
-"""Agents: a model and private rows."""
+"""Agents, a model and private rows each, and scorers: an agent's errors of every model on these rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

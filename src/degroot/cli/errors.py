@@ -1,4 +1,4 @@
-"""Complaints: what is wrong, in one line on standard error."""
+"""Errors of the command line: what is wrong, in one line on standard error; exit codes, interrupts and examples."""
 
 import os
 import signal

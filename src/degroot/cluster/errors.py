@@ -1,4 +1,4 @@
-"""Faults: what goes wrong in other processes, as this package's errors."""
+"""Errors of Ray and of the agents' processes, as this package's errors."""
 
 from collections.abc import Sequence
 from typing import Any

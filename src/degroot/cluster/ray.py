@@ -1,4 +1,4 @@
-"""Engines: Ray, on a cluster or on this machine."""
+"""The engine of a Ray cluster, or of a Ray on this machine: start actors, and collect their opinions."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Instructions: pieces of code for several numbers at a time, in LLVM's vector types.
+"""SIMD building blocks of kernels, such as inner products and comparisons, in LLVM's vector types.
 
 numba compiles loops; whether it vectorises them is its own decision, and for short loops and scattered stores it
 decides badly. What is stated in vector types the compiler turns into AVX-512, AVX2, SSE or NEON, whichever the machine

@@ -1,4 +1,4 @@
-"""Consensus: the agents pool their beliefs, round by round, or the weights on which they would end up are solved for.
+"""Consensus: pool beliefs round by round, or solve for the stationary weights on which pooling would end up.
 
 The model is DeGroot's (1974): each agent replaces its belief by the average of all beliefs, weighted by its trust.
 """

@@ -1,4 +1,4 @@
-"""Checks: what agents say is held against what the others know, before a rule decides."""
+"""The guard at work: what agents say is checked against what the others know, before a rule decides."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Dealing: the part that the estimators share, from rows to agents with trained models."""
+"""The base of the estimators: from rows to agents with trained models."""
 
 import reprlib
 from collections.abc import Iterable, Sequence

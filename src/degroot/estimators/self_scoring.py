@@ -1,4 +1,4 @@
-"""Folds: an agent's model, and what it says of the agent's own rows when it has not been trained on them."""
+"""Self-scoring: an agent's model, and its out-of-fold predictions of the agent's own rows."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Lines: where the rows of a CSV file end. A line break inside quotes ends no row, and an empty line is none."""
+"""CSV rows: where the rows of a CSV file end. A line break inside quotes ends no row, and an empty line is none."""
 
 import csv
 from collections.abc import Iterator

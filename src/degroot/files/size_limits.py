@@ -1,4 +1,4 @@
-"""Extents: how much a file holds, as its headers say, before it is read. A small file may hold very much."""
+"""Size limits: how much a file holds, as its headers say, before it is read. A small file may hold very much."""
 
 import io
 import math

@@ -1,4 +1,4 @@
-r"""A guard against liars: what agents say of each other and of themselves bounds what each of them can do.
+r"""Checks against faulty members: what agents say of each other and of themselves bounds what each of them can do.
 
 An agent can send any belief, any errors of any model, and any claim of how near its rows are. With K agents the guard
 withstands f = `tolerated_liars` (K) liars, nearly a third of all: what f agents alone say leaves out no honest agent,

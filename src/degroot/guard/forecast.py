@@ -1,4 +1,4 @@
-"""Expectations: what an agent can tell of every model's answer at a point, from the answers on its own rows."""
+"""Forecasts: what an agent expects every model to answer at a point, from the answers on its own rows."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple

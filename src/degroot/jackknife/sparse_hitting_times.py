@@ -1,4 +1,4 @@
-"""Rounds: how long trust takes to a target without an agent, measured anew for sixteen agents side by side.
+"""Hitting times without an agent: how long trust takes to a target, measured for sixteen agents side by side.
 
 For those of whom the ties with everybody say too little; see `ties` for what the rounds are good for.
 """

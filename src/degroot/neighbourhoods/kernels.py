@@ -1,4 +1,4 @@
-"""Weights: how much each row of a neighbourhood counts, by its distance over the farthest distance."""
+"""Smoothing kernels: how much each row of a neighbourhood counts, by its distance over the farthest distance."""
 
 import math
 from typing import Any

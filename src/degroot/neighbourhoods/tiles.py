@@ -1,4 +1,4 @@
-"""Packing: rows as they lie in memory, or in a file, become tiles of sixteen, a few hundred at a time.
+"""Tiles: rows as they lie in memory, or in a file, become tiles of sixteen, a few hundred at a time.
 
 Rows of any number stay where they are: what is packed fits a processor's cache, and is forgotten after its use.
 """

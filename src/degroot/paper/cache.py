@@ -1,4 +1,4 @@
-"""Parts: what is finished, kept on disk, so that an interrupted run goes on where it stopped.
+"""The cache: what is finished, kept on disk, so that an interrupted run goes on where it stopped.
 
 A part is the rows of one task. Its name is a digest of whatever they depend on: the settings (but for the number of
 repetitions), the case, the repetition, the data, the code and the libraries. A part that is damaged counts as missing.

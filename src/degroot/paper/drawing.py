@@ -1,4 +1,4 @@
-"""The look of all figures: one colour for each method throughout (Okabe and Ito's, safe for the colour-blind)."""
+"""Drawing: bands, curves and intervals, in one colour for each method (Okabe and Ito's, safe for the colour-blind)."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Experiments: cases, each repeated with other random numbers, whose rows make one tidy table."""
+"""Experiments, tasks and findings: cases, each repeated with other random numbers, whose rows make one tidy table."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Margins: whether repetitions settle that a mean is above or below 0, or chance could have decided."""
+"""Statistics: whether repetitions settle that a mean is above or below 0, or chance could have decided."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The canvas: axes, colours that colour-blind people can tell apart, and names that fit."""
+"""Axes: what plots are drawn on, colours that colour-blind people can tell apart, and names that fit."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

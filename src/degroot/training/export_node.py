@@ -1,4 +1,4 @@
-"""Parting: one organisation of a trained collective, as its own node wants it."""
+"""Export: one organisation of a trained collective, as its own node wants it."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The folder of a trained collective: ``collective.toml``, and for each organisation its model and its rows."""
+"""Write the folder of a trained collective: ``collective.toml``, and for each organisation its model and its rows."""
 
 import re
 from collections.abc import Sequence

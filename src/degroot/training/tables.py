@@ -1,4 +1,4 @@
-"""Sheets: the columns of each organisation, from a file of its own or from its part of a shared one."""
+"""Tables: the columns of each organisation, from a file of its own or from its part of a shared one."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The whole of it: read, hold rows out, train, compare, train on all rows, write."""
+"""Training: read, hold rows out, train, compare, train on all rows, write."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Markup: text and tables as HTML, by template files. Whatever is put into a template is escaped."""
+"""HTML: text and tables as HTML, by template files. Whatever is put into a template is escaped."""
 
 from collections.abc import Sequence
 from functools import cache

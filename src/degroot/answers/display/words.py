@@ -1,4 +1,4 @@
-"""Words: names, lists of them, counts and columns, in plain text."""
+"""Text: names, lists of them, counts and columns, in plain text."""
 
 import ast
 from collections.abc import Iterable, Sequence

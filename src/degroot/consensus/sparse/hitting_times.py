@@ -1,4 +1,4 @@
-r"""Ties: how closely agents who score a sample of the models hang together, with everybody and without one of them.
+r"""Hitting times: how closely agents who score a sample of the models are tied, with everybody and without one.
 
 With :math:`h_j` the rounds in which trust leads from j to a target, on average, weights that miss balance by
 :math:`\epsilon = \|w T - w\|_1` are wrong by at most :math:`2 \epsilon \max_j h_j`, as a sum over all agents. Larger

@@ -1,4 +1,4 @@
-"""Acquaintances: whom each agent scores, where it does not score everybody."""
+"""Sampled peers: whom each agent scores, where it does not score everybody."""
 
 import numpy as np
 from numpy.typing import NDArray

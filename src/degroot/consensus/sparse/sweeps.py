@@ -1,4 +1,4 @@
-r"""Relaxation: the weights with which what flows into every agent flows out of it, found by sweeps over the agents.
+r"""Relaxation sweeps: the weights with which what flows into every agent flows out of it, agent after agent.
 
 Gauss and Seidel's iteration for :math:`w_k o_k = \sum_{j \ne k} w_j \tau_{jk}`, with :math:`o_k = \sum_{l \ne k}
 \tau_{kl}`. What agents trust in themselves does not occur, however much it is, and nothing is subtracted.

@@ -1,4 +1,4 @@
-"""Trials: which way through a large set looks at the fewest rows, counted on a sample. No times are taken.
+"""The cost model: which way through a large set looks at the fewest rows, counted on a sample. No times are taken.
 
 A cost is that of a question, in units of what it takes to look at every row in all its features. The factors were
 measured on one core: they matter only as ratios.

@@ -1,4 +1,4 @@
-r"""Screens: the distance in a few directions is never greater than the distance, and quicker to compute.
+r"""Projection bounds: the distance in a few directions is never greater than the distance, and quicker to compute.
 
 With the rows of B orthonormal :math:`|B(x - q)| \le |x - q|`. B are the directions in which the rows differ most, by
 their principal components. Only rows that are near in these are looked at in all features.

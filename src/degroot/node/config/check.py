@@ -1,4 +1,4 @@
-"""Inspection: all that a configuration says, tried out without starting the node."""
+"""Configuration checks: all that a configuration says, tried out without starting the node."""
 
 import platform
 import socket

@@ -1,4 +1,4 @@
-"""Rehearsed rows: how far off the collective was on some of a node's own rows. They and their errors stay here."""
+"""Leave-one-out at a node: how far off the collective was on some of its rows. They and their errors stay here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

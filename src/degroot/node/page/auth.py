@@ -1,4 +1,4 @@
-"""The gate: whom the page lets in, and what browsers are told to keep to.
+"""Authentication: whom the page lets in, and what browsers are told to keep to.
 
 A page of some other site that a browser has open can send requests here too. It cannot read the replies or know the
 token; and under a name of its own that it points to this machine, it is turned away.

@@ -1,4 +1,4 @@
-"""Live: the state of the node for all open pages, computed once a second while somebody looks, and never otherwise."""
+"""Server-sent events: the node's state for all open pages, computed once a second while somebody looks."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The desk: questions that come through the page are answered in the background, batch by batch.
+"""Jobs: questions that come through the page are answered in the background, batch by batch.
 
 They are the node's own, asked and recorded as ``degroot ask`` would in its name.
 """

@@ -1,4 +1,4 @@
-"""The leak meter: what has left this organisation and what has come, by peer and kind, read from the ledger.
+"""Totals of the ledger: what has left this organisation and what has come, by peer and kind, read from the ledger.
 
 A ledger can hold a million exchanges. They are added up once; after that only new ones are.
 """

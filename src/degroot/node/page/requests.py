@@ -1,4 +1,4 @@
-"""Inquiries: what somebody asks through the page, typed as rows or sent as a file."""
+"""Requests: what somebody asks through the page, typed as rows or sent as a file."""
 
 import json
 import re

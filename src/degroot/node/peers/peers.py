@@ -1,4 +1,4 @@
-"""The circle: all peers of a node, followed as they come, go, restart and change their models; who can answer."""
+"""Peers: all peers of a node, followed as they come, go, restart and change their models; who can answer."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Patience: what is over a peer's limit now is asked again a little later."""
+"""Retries: what is over a peer's limit now is asked again a little later."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

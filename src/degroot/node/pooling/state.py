@@ -1,4 +1,4 @@
-"""Parts: what one agent does in pooling, knowing its own trust and what the others send, and nothing else."""
+"""The state of pooling: what one agent does, knowing its own trust and what the others send, and nothing else."""
 
 from collections.abc import Sequence
 

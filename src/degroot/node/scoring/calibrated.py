@@ -1,4 +1,4 @@
-"""Scores: which models a node has scored on its rows, and the seat that it answers from."""
+"""Scores by calibration: which models a node has scored on all of its rows, and what it answers from."""
 
 import asyncio
 import time

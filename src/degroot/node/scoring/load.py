@@ -1,4 +1,4 @@
-"""Organisations: from a node's configuration to its agent, with the one model that it needs nobody for, its own."""
+"""Loading: from a node's configuration to its agent, with the one model that it needs nobody for, its own."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Watching: a node takes in a new roster and a new model while it runs."""
+"""Reloading: a node takes in a new roster and a new model while it runs."""
 
 import asyncio
 from copy import copy

@@ -1,4 +1,4 @@
-"""A problem for the theorems: rows on a square, and five models, each best near its home, whose errors are known."""
+"""A problem for the theorems: rows on a square with known truth, and five models, each best near its home."""
 
 from collections.abc import Callable
 

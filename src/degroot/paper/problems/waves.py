@@ -1,4 +1,4 @@
-"""Waves: errors without bias, of known size and correlation, and the weights that are optimal for them."""
+"""Waves: models' errors without bias, of known size and correlation, and the weights that are optimal for them."""
 
 from dataclasses import dataclass
 from itertools import combinations

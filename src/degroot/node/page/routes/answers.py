@@ -1,4 +1,4 @@
-"""Opening: the routes by which answers are listed, looked into and taken away."""
+"""Answers: the routes by which answers are listed, looked into and taken away."""
 
 from operator import itemgetter
 from typing import Annotated, Any

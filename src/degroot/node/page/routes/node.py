@@ -1,4 +1,4 @@
-"""Looking: the routes that show the node, its trust and its ledger, to whoever is on this machine."""
+"""The node: the routes that show the node, its trust and its ledger, to whoever is on this machine."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Views: the HTML pages, from template files."""
+"""Pages: the HTML pages, from template files."""
 
 from typing import Any
 
