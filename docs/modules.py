@@ -1,4 +1,4 @@
-"""Write the index of all modules into docs/contributing.md, from what each says of itself: ``python docs/modules.py``."""
+"""Write the index of all modules into docs/contributing.md, from their docstrings: ``python docs/modules.py``."""
 
 import ast
 from pathlib import Path
