@@ -3,7 +3,7 @@ import sys
 from typing import NamedTuple
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # One core for each worker: threads of BLAS and OpenMP that wait for each other take longer than the work itself.
 # Read when numpy is imported, and inherited by the processes that tests start.
@@ -12,7 +12,8 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 
 pytest.register_assert_rewrite("support")  # so that what helpers assert is told in full
 
-settings.register_profile("degroot", deadline=None)  # the first call of a kernel compiles it
+# No example may fail for being slow: the first call of a kernel compiles it, and the machine may be busy.
+settings.register_profile("degroot", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("degroot")
 
 

@@ -167,9 +167,17 @@ async def refused(call) -> tuple[StatusCode, str]:
 
 
 async def eventually(holds) -> None:
-    """Wait until it holds; a test that waits in vain is ended by its runner."""
-    while not holds():
-        await asyncio.sleep(0.01)
+    """Wait until it holds."""
+    async with asyncio.timeout(120):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def fall_silent(node) -> None:
+    """Let the time pass in which the node waits for a caller's next message."""
+    await eventually(lambda: node.access.idle)
+    for waiting in node.access.idle:
+        waiting.reschedule(asyncio.get_running_loop().time())
 
 
 def test_a_caller_in_the_roster_is_answered_and_recorded(tmp_path):
@@ -408,15 +416,18 @@ def test_streams_are_read_to_their_end(tmp_path):
 
 def test_a_stream_that_goes_quiet_is_ended(tmp_path):
     async def scene():
-        node = Node(tmp_path, insecure=True, idle_seconds=0.05)
+        node = Node(tmp_path, insecure=True)
         async with node.running() as port, calling(port, name="south") as south:
             chat = south.chat()
             await chat.write(b"a")
             assert await chat.read() == b"a"
+            await fall_silent(node)
             assert await chat.code() is StatusCode.DEADLINE_EXCEEDED
             assert "idle_seconds" in await chat.details()
             assert node.refusals() == {}  # peers keep streams open
-            assert await south.chat().code() is StatusCode.DEADLINE_EXCEEDED
+            chat = south.chat()
+            await fall_silent(node)
+            assert await chat.code() is StatusCode.DEADLINE_EXCEEDED
             assert node.refusals() == {("south", "idle_seconds"): 1}  # nothing ever came
             await eventually(lambda: node.in_flight("south") == 0)
             assert await south.echo(b"hello") == b"hello"

@@ -32,6 +32,13 @@ class Fickle(collective_pb2_grpc.CollectiveServicer):
         await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "quiet for too long")
 
 
+async def told_of_the_end(link):
+    """Wait until it is known here that the peer has closed the stream."""
+    async with asyncio.timeout(60):
+        while not all(stream.over for stream in link._free):
+            await asyncio.sleep(0.01)
+
+
 async def put(link, wiring):
     wiring.record([link.name], "opinion", 5, QUESTION.ByteSize())
     await link.opinion(QUESTION)
@@ -43,12 +50,13 @@ def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sen
         collective_pb2_grpc.add_CollectiveServicer_to_server(peer, server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        wiring = LinkContext("north", None, Limits(), 10.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
+        wiring = LinkContext("north", None, Limits(), 60.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
         link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
         for waits in (False, False, False, True, True):
             peer.waits = waits
             await put(link, wiring)
-            await asyncio.sleep(0.05)  # it is told that the stream was closed
+            if not waits:
+                await told_of_the_end(link)
         await link.close()
         await server.stop(None)
         wiring.ledger.close()

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -262,15 +262,17 @@ def test_on_demand_rows_go_in_chunks_and_each_only_once(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_model_that_takes_its_time_is_not_near_by(tmp_path):
-    configuration = organisation(tmp_path)
+@pytest.mark.parametrize(("seconds", "near_by"), [(0.0, True), (0.02, False)])
+def test_a_model_that_takes_its_time_is_not_near_by(tmp_path, monkeypatch, seconds, near_by):
+    now = 0.0  # a clock that only this model moves
 
-    def slow(X):
-        time.sleep(0.02)
+    def model(X):
+        nonlocal now
+        now += seconds
         return X[:, 0]
 
-    assert seated(configuration).near_by
-    assert not is_near_by(configuration, Agent(slow, X, y, "north"))
+    monkeypatch.setattr(f"{is_near_by.__module__}.time", SimpleNamespace(perf_counter=lambda: now))
+    assert is_near_by(organisation(tmp_path), Agent(model, X, y, "north")) is near_by
 
 
 def test_a_slow_model_keeps_no_computation_waiting():
