@@ -155,7 +155,7 @@ def test_mlflow_serves_it(collective, folder):
         assert_allclose(told["predictions"], collective.predict(ASKED), rtol=1e-12)
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(120)
 
 
 def asked(port, question, server):

@@ -89,7 +89,7 @@ file = "model.onnx"
 file = "rows.csv"
 target = "y"
 [timing]
-deadline_seconds = 2
+deadline_seconds = 60
 """
         self.path.write_text(self.text)
 
@@ -275,7 +275,7 @@ def test_a_node_with_a_mistake_does_not_start(degroot, site, monkeypatch, broken
 
 def test_a_node_whose_port_is_in_use_says_so_in_one_line(site):
     break_port(site)
-    ended = subprocess.run([*DEGROOT, "node", "run", site.path], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([*DEGROOT, "node", "run", site.path], capture_output=True, text=True, timeout=300)
     assert ended.returncode == 2
     assert re.fullmatch(rf"degroot: [^\n]*127.0.0.1:{site.port}[^\n]*\n", ended.stderr)
     assert ended.stdout == ""
@@ -435,7 +435,7 @@ def test_keys_and_node_without_a_command_say_what_there_is(degroot):
 def test_a_missing_extra_is_an_instruction(site):
     without = f"import sys; sys.modules['pyarrow'] = None; {DEGROOT[2]}"
     command = [sys.executable, "-c", without, "node", "check", site.path]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 2
     assert "pip install 'degroot[node]'" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
 def local(folder):
     """The answers without Ray."""
     run = predict(folder, "in", "local.parquet", "--keep", "id")
-    _, err = run.communicate(timeout=120)
+    _, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
     return (folder / "local.parquet").read_bytes()
 
@@ -86,7 +86,7 @@ def test_the_same_bytes_after_kills_of_an_actor_and_a_caller(folder, local, on_r
         os.kill(killed[-1], signal.SIGKILL)
     assert not output.exists()  # it was in the middle
     wait_for(lambda: set(processes_of(run.pid, "ray::Actor")) - set(killed), run)
-    out, err = run.communicate(timeout=120)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
     assert out.startswith(f"{FILES * ROWS:,} rows; 0 bad; ")
     assert output.read_bytes() == local
@@ -104,7 +104,7 @@ def test_a_killed_command_goes_on_with_the_same_bytes(folder, local, on_ray):
     assert not output.exists()
     wait_for(lambda: not any(map(alive, workers)))  # nothing stays behind
     run = on_ray("in", output.name, "--keep", "id")
-    out, err = run.communicate(timeout=120)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
     assert "of them before" in out
     assert output.read_bytes() == local

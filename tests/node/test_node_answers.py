@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
-from support.consortium import Consortium
+from support.consortium import PATIENCE, Consortium
 
 from degroot import Agent, InvalidInput, consensus, jackknife
 from degroot.exceptions import DeGrootError
@@ -66,7 +66,7 @@ def flags_of(answer):
     return {(flag.agent, flag.reason): flag.points.tolist() for flag in answer.flags}
 
 
-def together(consortium, patience=30.0):
+def together(consortium, patience=PATIENCE):
     """Wait until rounds miss nobody: what peers have scored is known from when they last described themselves."""
     until = time.monotonic() + patience
     for name in consortium.names:
@@ -152,7 +152,7 @@ def test_other_rules_by_solving(consortium, rule):
         nodes.consult(X)
     with three.connect("node1", caller="node0") as nodes:  # nor does a node take part in rounds that a peer begins
         begin = PoolingTerms("s", ("node0", "node1"), False, 1e-6, 9).begin(X[:2])
-        reply = next(iter(nodes._stub.Pool(iter([begin]), timeout=10)))
+        reply = next(iter(nodes._stub.Pool(iter([begin]), timeout=PATIENCE)))
     assert "the rule must be 'degroot'" in reply.ready.fault
 
 

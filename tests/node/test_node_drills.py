@@ -50,7 +50,7 @@ def complaint(consortium, name, prefix=()):
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
     """Five nodes; between node1 and node3 there are proxies."""
-    with Consortium(tmp_path_factory.mktemp("five"), 5, **PATIENT) as consortium, ExitStack() as stack:
+    with Consortium(tmp_path_factory.mktemp("five"), 5, deadline=3.0, **PATIENT) as consortium, ExitStack() as stack:
         proxies = consortium.proxies = {}
         for pair in (("node1", "node3"), ("node3", "node1")):
             proxies[pair] = Proxy(consortium.ports[pair[1]])

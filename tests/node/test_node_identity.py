@@ -153,7 +153,7 @@ def called(address: str, credentials: grpc.ChannelCredentials | None, expected: 
     options = [("grpc.ssl_target_name_override", expected)]
     channel = grpc.secure_channel(address, credentials, options) if credentials else grpc.insecure_channel(address)
     with channel:
-        return channel.unary_unary("/test/greet")(b"", timeout=10).decode()
+        return channel.unary_unary("/test/greet")(b"", timeout=60).decode()
 
 
 def test_members_of_a_consortium_know_each_other_by_name(consortium, address):

@@ -26,7 +26,7 @@ def peers(metrics: Metrics) -> set[str]:
 
 
 def read(port: int, host: str = "127.0.0.1") -> str:
-    return urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10).read().decode()
+    return urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60).read().decode()
 
 
 def test_what_the_ledger_records_is_counted(tmp_path):

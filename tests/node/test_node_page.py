@@ -443,22 +443,22 @@ def running(folder, name="node0", **settings):
 
 @pytest.mark.slow
 def test_the_page_follows_peers_that_stop_change_refuse_and_die(tmp_path):
-    with running(tmp_path) as (three, browser):
+    with running(tmp_path, deadline=3.0) as (three, browser):
         three.processes["node1"].send_signal(signal.SIGSTOP)
-        assert wait_for(lambda: browser.peer("node1")["state"] == "late", seconds=20)
+        assert wait_for(lambda: browser.peer("node1")["state"] == "late")
         three.processes["node1"].send_signal(signal.SIGCONT)
-        assert wait_for(lambda: browser.peer("node1")["state"] == "up", seconds=20)
+        assert wait_for(lambda: browser.peer("node1")["state"] == "up")
         three.write("node1", ["node2"])  # node0 is not in its roster any more
-        assert wait_for(lambda: browser.peer("node1")["state"] == "refused", seconds=20)
+        assert wait_for(lambda: browser.peer("node1")["state"] == "refused")
         assert "not in the roster" in browser.peer("node1")["reason"]
         three.write("node1")
-        assert wait_for(lambda: browser.peer("node1")["state"] == "up", seconds=20)
+        assert wait_for(lambda: browser.peer("node1")["state"] == "up")
         version = browser.peer("node2")["model_version"]
         save_linear(three.folder / "node2" / "model.skops", [1.0, 0.5, 0.2, 0.1])
-        assert wait_for(lambda: browser.peer("node2")["model_version"] != version, seconds=20)
-        assert wait_for(lambda: browser.peer("node2")["state"] == "up", seconds=20)
+        assert wait_for(lambda: browser.peer("node2")["model_version"] != version)
+        assert wait_for(lambda: browser.peer("node2")["state"] == "up")
         three.kill("node2")
-        assert wait_for(lambda: browser.peer("node2")["state"] == "down", seconds=5)
+        assert wait_for(lambda: browser.peer("node2")["state"] == "down")
         assert browser.get("/api/state").json()["node"]["answering"] is True
         told = browser.told(browser.ask(json={"rows": [[0, 0, 0]]}))
         assert [each["agent"] for each in told["missing"]] == ["node2"]
@@ -468,7 +468,7 @@ def test_the_page_follows_peers_that_stop_change_refuse_and_die(tmp_path):
         assert [each[2] for each in row["rounds"]] == [None] * len(row["rounds"])
         assert_allclose(row["rounds"][-1][0], row["value"], rtol=1e-5)
         three.kill("node1")
-        assert wait_for(lambda: browser.peer("node1")["state"] == "down", seconds=5)
+        assert wait_for(lambda: browser.peer("node1")["state"] == "down")
         assert browser.get("/api/state").json()["node"]["answering"] is False
         failed = browser.told(browser.ask(json={"rows": [[0, 0, 0]]}))
         assert failed["status"] == "failed"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from grpc.aio import _channel, _server
 from numpy.testing import assert_allclose
-from support.consortium import Consortium
+from support.consortium import PATIENCE, Consortium
 from support.processes import wait_for
 from tritonclient.grpc import service_pb2 as v2
 
@@ -201,7 +201,7 @@ def heard(tmp_path_factory):
         yield Heard(consortium, Messages(consortium), phases, X)
 
 
-def settled(consortium, X, patience=30.0):
+def settled(consortium, X, patience=PATIENCE):
     """Wait until rounds miss nobody."""
     until = time.monotonic() + patience
     with consortium.connect("node1", way="rounds") as nodes:

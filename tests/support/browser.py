@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from support.consortium import CLIENT, Consortium, free_ports
+from support.consortium import CLIENT, PATIENCE, Consortium, free_ports
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -36,7 +36,7 @@ class Watched:
 
     def __init__(self, browser, size=WIDE, scheme="light", **settings):
         self.context = browser.new_context(viewport=size, color_scheme=scheme, accept_downloads=True, **settings)
-        self.context.set_default_timeout(20_000)
+        self.context.set_default_timeout(60_000)
         self.page = self.context.new_page()
         self.complaints, self.hosts, self.dialogs = [], set(), []
         self.page.on("console", self._said)
@@ -97,7 +97,7 @@ class Paged(Consortium):
         except OSError:
             return None
 
-    def whole(self, name="node0", patience=90.0):
+    def whole(self, name="node0", patience=PATIENCE):
         """Wait until this node sees all the others as up, and gives intervals."""
         end = time.monotonic() + patience
         while not ((state := self.state(name)) and all(peer["state"] == "up" for peer in state["peers"])):
@@ -105,7 +105,7 @@ class Paged(Consortium):
             time.sleep(0.1)
         return self
 
-    def ask(self, points, output, *options, name="node0", patience=60.0):
+    def ask(self, points, output, *options, name="node0", patience=PATIENCE):
         """What `degroot ask` writes, as the analyst; once the nodes can give what is asked for."""
         keys = [f"--{kind}={path}" for kind, path in self.credentials(CLIENT).items()]
         command = [sys.executable, "-c", CLI, "ask", f"--node={name}@127.0.0.1:{self.ports[name]}", *keys]

@@ -22,6 +22,7 @@ from degroot.node.tls import authority
 
 CLIENT = "analyst"
 compiled = set()  # settings whose kernels are compiled
+PATIENCE = 600.0  # seconds to wait for nodes: they may have to compile the kernels, on a machine that is busy
 
 
 def free_ports(count):
@@ -123,7 +124,11 @@ def save_model(path, model):
 
 
 class Consortium:
-    """K nodes on loopback. `agents`, instead of `rows`: pairs of an agent, named as the nodes are, and its labels."""
+    """K nodes on loopback. `agents`, instead of `rows`: pairs of an agent, named as the nodes are, and its labels.
+
+    `deadline`: seconds that nodes wait for a peer. On a busy machine a few are not enough for one that is well; they
+    are for tests in which somebody is silent.
+    """
 
     def __init__(
         self,
@@ -139,9 +144,11 @@ class Consortium:
         data="",
         agents=None,
         hosts=None,
+        deadline=30.0,
     ):
         self.folder, self.names = Path(folder), [f"node{k}" for k in range(K)]
         self.ports = dict(zip(self.names, free_ports(K), strict=True))
+        self.deadline = deadline
         self.hosts = hosts or dict.fromkeys(self.names, "127.0.0.1")
         self.processes, self.routes = {}, {}  # routes: (from, to) -> another port than the peer's own
         self.agents = []
@@ -190,7 +197,7 @@ file = "rows.csv"
 {settings}
 [timing]
 probe_seconds = 0.2
-deadline_seconds = 3.0
+deadline_seconds = {self.deadline}
 chunk_rows = 50
 {timing}
 [limits]
@@ -245,7 +252,7 @@ chunk_rows = 50
         keys = self.folder / "keys"
         return {"ca": keys / "ca.pem", "certificate": keys / f"{name}.pem", "key": keys / f"{name}.key"}
 
-    def connect(self, name=None, *, caller=CLIENT, patience=300.0, **settings):
+    def connect(self, name=None, *, caller=CLIENT, patience=PATIENCE, **settings):
         """A connection to one node, once it is there."""
         name = name or self.names[0]
         until = time.monotonic() + patience
@@ -259,7 +266,7 @@ chunk_rows = 50
                     raise AssertionError(f"{name} does not answer:\n{self.log(name)}") from None
                 time.sleep(0.1)
 
-    def ready(self, *names, among=None, patience=300.0):
+    def ready(self, *names, among=None, patience=PATIENCE):
         """Wait until these nodes see those `among` as ready."""
         until = time.monotonic() + patience
         for name in names or self.names:
@@ -271,7 +278,7 @@ chunk_rows = 50
 
     def kill(self, name, number=signal.SIGKILL):
         self.processes[name].send_signal(number)
-        return self.processes[name].wait(90) if number in (signal.SIGKILL, signal.SIGTERM) else None
+        return self.processes[name].wait(PATIENCE) if number in (signal.SIGKILL, signal.SIGTERM) else None
 
     def __enter__(self):
         return self

@@ -61,7 +61,7 @@ def drill(folder):
     X, names = points(), [f"node{k}" for k in range(5)]
     network = Network(names)
     try:
-        with Consortium(folder, 5, hosts=network.hosts) as consortium:
+        with Consortium(folder, 5, hosts=network.hosts, deadline=3.0) as consortium:
             for name in names:
                 consortium.start(name, prefix=network.enter(name))
             whole(consortium)
