@@ -12,7 +12,7 @@ from degroot.guard import bounds
 from degroot.guard.checks import malformed, semidefinite
 from degroot.guard.forecast import DEVIATIONS, ERRORS, AnswerForecaster
 from degroot.neighbourhoods import Neighbourhoods
-from degroot.rules.evidence import from_moments, with_errors
+from degroot.rules.evidence import Evidence, with_errors
 from degroot.trust import inverse_error_weights
 
 sizes = st.integers(1, 12)
@@ -318,7 +318,7 @@ def test_tempered_moments_stay_positive_semidefinite(K, seed):
     residuals = np.random.default_rng(seed).normal(size=(2, K, K + 2, K))
     low = np.tril_indices(K)
     moments = np.einsum("minj,mink->mijk", residuals, residuals)[..., low[0], low[1]]
-    evidence = from_moments(moments, np.ones((2, K)), np.full((2, K), 9.0))
+    evidence = Evidence(np.empty((0, K, K)), moments, np.ones((2, K)), np.full((2, K), 9.0)).complete()
     other = with_errors(evidence, bounds.clip_to_peer_bounds(evidence.errors, evidence.errors, np.ones((2, K))))
     assert semidefinite(np.asarray(other.moments)).all()
 
@@ -497,7 +497,8 @@ def sound(M=3, K=3):
     residuals = np.random.default_rng(0).normal(size=(M, K, 4, K))
     low = np.tril_indices(K)
     moments = np.einsum("minj,mink->mijk", residuals, residuals)[..., low[0], low[1]]
-    return from_moments(np.ascontiguousarray(moments), np.ones((M, K)), np.full((M, K), 5.0))
+    packed = np.ascontiguousarray(moments)
+    return Evidence(np.empty((0, K, K)), packed, np.ones((M, K)), np.full((M, K), 5.0)).complete()
 
 
 def test_sound_opinions_are_not_complained_of():

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,9 +29,6 @@ from degroot.guard.forecast import AnswerForecaster, GuardStandards
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import Evidence, NeighbourhoodSpec
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD
-
-if TYPE_CHECKING:
-    pass
 
 ASKED_BYTES = 1 << 26  # of rows, put to a model at once: agents may hold more rows than fit into memory
 

@@ -46,20 +46,11 @@ class Evidence:
     peers: PeerIndices | None = None  # (K, q) whom each agent scored; None: everybody
 
     @classmethod
-    def blank(
-        cls,
-        M: int,
-        slots: int,
-        models: int,
-        *,
-        moments: bool = False,
-        spread: bool = False,
-        peers: PeerIndices | None = None,
-    ) -> "Evidence":
+    def blank(cls, M: int, slots: int, models: int, *, moments: bool = False, spread: bool = False) -> "Evidence":
         """Room for what so many agents find of so many models near M points; with moments, these are the errors too."""
         where, effective = (np.empty((M, slots)), np.empty((M, slots))) if moments or spread else (None, None)
         packed = np.empty((M, slots, models * (models + 1) // 2)) if moments else None
-        return cls(np.empty((0 if moments else M, slots, models)), packed, where, effective, peers=peers)
+        return cls(np.empty((0 if moments else M, slots, models)), packed, where, effective)
 
     @cached_property
     def trust(self) -> Array:
@@ -73,15 +64,6 @@ class Evidence:
         )
         pooled = None if self.pooled is None else (self.pooled[0][points], self.pooled[1][points])
         return Evidence(self.errors[points], moments, spread, effective, pooled, self.peers)
-
-    def possible(self, place: int) -> bool:
-        """Whether an agent's rows could have given it: errors and distances are numbers that are not negative."""
-        if self.moments is None:
-            errors = self.errors[:, place]
-        else:
-            errors = self.moments[:, place, diagonal(self.errors.shape[-1])]
-        distances = [each[:, place] for each in (self.spread, self.effective) if each is not None]
-        return bool(((errors >= 0.0) & (errors < np.inf)).all()) and all((each >= 0.0).all() for each in distances)
 
     def complete(self) -> "Evidence":
         """The same with the errors that are in the moments, on their diagonals."""
@@ -185,12 +167,6 @@ def pool_moments(found: Iterable[Evidence], K: int) -> Evidence | None:
         pool = pool or Pool(len(moments), K)
         pool.add(moments, spread, effective)
     return Evidence(np.empty((0, K, K)), pooled=pool.pooled()) if pool is not None and pool.complete else None
-
-
-def from_moments(moments: Array, spread: Array, effective: Array) -> Evidence:
-    """Evidence with the errors that are in the moments, on their diagonals."""
-    K = moments.shape[1]
-    return Evidence(np.empty((0, K, K)), moments, spread, effective).complete()
 
 
 def diagonal(K: int) -> NDArray[np.intp]:
