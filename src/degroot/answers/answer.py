@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from degroot.answers.choice import Choice
 from degroot.answers.display import View, Viewed
 from degroot.answers.explanation import Explanation, explain, overview
-from degroot.answers.flags import MISSING as MISSING
-from degroot.answers.flags import Flag as Flag
+from degroot.answers.flags import Flag
 from degroot.answers.frame import frame
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from degroot.answers.answer import FIELDS, Consensus
 from degroot.answers.flags import MISSING
-from degroot.answers.frame import FLAGS as FLAGS
-from degroot.answers.frame import column_names, notes
+from degroot.answers.frame import FLAGS, column_names, notes
 from degroot.exceptions import InvalidInput
 
 ALL = (*FIELDS, FLAGS, MISSING)

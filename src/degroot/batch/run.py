@@ -16,9 +16,11 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from degroot import saved
+from degroot.answers.answer import interval_fields
 from degroot.answers.display.words import output_names
 from degroot.answers.flags import MISSING
-from degroot.batch.columns import FLAGS, Columns
+from degroot.answers.frame import FLAGS
+from degroot.batch.columns import Columns
 from degroot.batch.local import Local, ShardEngine
 from degroot.batch.plan import Plan, check, make_plan, unchanged
 from degroot.batch.resume import Merging, unfinished
@@ -27,14 +29,13 @@ from degroot.collective import Collective
 from degroot.compute.compiled import count_threads
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
-from degroot.consultation.settings import check_choice
+from degroot.consultation.settings import LOCAL, RAY, check_choice
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.intervals import rows_needed
 
 if TYPE_CHECKING:
     from degroot.node.client import RemoteCollective
 
-LOCAL, RAY = "local", "ray"  # engines
 FIELDS = ("value", "standard_error", "weights")  # written by default
 FIELDS_OF_NODES = (*FIELDS, MISSING, FLAGS)
 PROBE_AGENTS = PROBE_ROWS = 16  # agents, and rows of each, by whose answers a collective in memory is recognised
@@ -267,10 +268,8 @@ def _digest_answers(collective: Collective) -> str:
 
 def _with_bounds(fields: Sequence[str], coverage: float | None, classes: Sequence[str]) -> tuple[str, ...]:
     """The fields; with a coverage, bounds come after the value and its standard error."""
-    if coverage is None:
-        return tuple(fields)
-    after = max((k for k, field in enumerate(fields, 1) if field in FIELDS[:2]), default=0)
-    return (*fields[:after], *(("sets",) if classes else ("lower", "upper")), *fields[after:])
+    after = max((k for k, field in enumerate(fields, 1) if field in ("value", "standard_error")), default=0)
+    return (*fields[:after], *interval_fields(coverage, classes), *fields[after:])
 
 
 def _bad(plan: Plan, answers: pa.RecordBatch) -> int:

@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_limits
 
 from degroot import InvalidInput
 from degroot.paper.data.datasets import Data, DataMissing, load
-from degroot.paper.statistics import plus_minus as plus_minus
 
 Row: TypeAlias = dict[str, Any]  # numbers and texts
 Run: TypeAlias = Callable[[Iterable["ExperimentTask"]], pd.DataFrame]
