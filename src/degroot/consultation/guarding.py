@@ -37,12 +37,12 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What comes of holding what agents say against each other, at M points."""
+    """What the guard decides at M points."""
 
     kept: Mask  # (M, K) who takes part
     codes: Codes  # (M, K) what is to be said of whom
     wrong: Mask  # (M, K) whose opinion is none that rows could give
-    far: Array  # (M, K) the stretch of each agent
+    distance: Array  # (M, K) how far each agent's rows are, relative to what is usual for it
     bounds: Bounds  # of what may be said of every model
 
     def apply(self, evidence: Evidence, peers_score: Sequence[int] = ()) -> Evidence:
@@ -52,39 +52,7 @@ class Verdict:
         evidence = with_errors(evidence, within(evidence.errors, self.bounds, places))
         if evidence.spread is None:
             return evidence
-        return replace(evidence, spread=capped(evidence.spread, self.far, self.kept))
-
-
-@dataclass(frozen=True, slots=True)
-class GuardInputs:
-    """What K agents say at M points for others to be held against."""
-
-    said: Sequence[AnswerForecast]
-    reach: Sequence[float]  # what is usual for the spread at each agent's rows
-    low: Array  # (K, Q) the least label of each agent, and
-    high: Array  # (K, Q) the largest
-
-    def verdict(self, beliefs: Array, wrong: Mask | bool = False) -> Verdict:
-        """Who is believed, (M, K, Q), and how far. `wrong`: whose opinions, (M, K), are known to be none."""
-        expected, tolerance, local = (
-            np.stack([getattr(each, name) for each in self.said], axis=1) for name in ("answers", "tolerance", "errors")
-        )
-        spread = np.stack([each.spread for each in self.said], axis=1)
-        wrong = wrong | malformed(Evidence(local, spread=spread))
-        far = relative_distance(np.where(wrong, np.inf, spread), self.reach)
-        against = objections(beliefs, expected, tolerance)
-        faults = {
-            MALFORMED: wrong,
-            INCONSISTENT: ~consistent(against),
-            IMPLAUSIBLE: ~plausible(beliefs, self.low, self.high),
-        }
-        failed = np.logical_or.reduce(list(faults.values()))
-        kept = remaining(~failed, against + len(self.said) * wrong)
-        faults = {code: fault & ~kept for code, fault in faults.items()} | {SUSPECT: failed & kept}
-        faults[UNVERIFIED] = ~verified(far, kept)
-        codes = sum(code * fault.astype(np.uint8) for code, fault in faults.items())
-        found = bounds(np.where(wrong[..., None], 1.0, local), far, kept)
-        return Verdict(kept, np.asarray(codes, np.uint8), wrong, far, found)
+        return replace(evidence, spread=capped(evidence.spread, self.distance, self.kept))
 
 
 def examine(
@@ -93,7 +61,7 @@ def examine(
     beliefs: Array,
     wrong: Mask | bool = False,
 ) -> Verdict:
-    """What is to be believed of K agents' beliefs (M, K, Q), given what they forecast of each other.
+    """Who of K agents is believed, given their beliefs (M, K, Q) and what they forecast of each other.
 
     `wrong`: whose opinions, (M, K), are known to be malformed.
     """
@@ -101,7 +69,25 @@ def examine(
     if not len(said) == len(usual) == beliefs.shape[1]:
         raise InvalidInput("Under a guard every agent must forecast the others' answers; some did not.")
     low, high = (np.array([getattr(each, end) for each in usual]) for end in ("low", "high"))
-    return GuardInputs(said, [each.distance for each in usual], low, high).verdict(beliefs, wrong)
+    expected, tolerance, local = (
+        np.stack([getattr(each, name) for each in said], axis=1) for name in ("answers", "tolerance", "errors")
+    )
+    spread = np.stack([each.spread for each in said], axis=1)
+    wrong = wrong | malformed(Evidence(local, spread=spread))
+    distance = relative_distance(np.where(wrong, np.inf, spread), [each.distance for each in usual])
+    against = objections(beliefs, expected, tolerance)
+    faults = {
+        MALFORMED: wrong,
+        INCONSISTENT: ~consistent(against),
+        IMPLAUSIBLE: ~plausible(beliefs, low, high),
+    }
+    failed = np.logical_or.reduce(list(faults.values()))
+    kept = remaining(~failed, against + len(said) * wrong)
+    faults = {code: fault & ~kept for code, fault in faults.items()} | {SUSPECT: failed & kept}
+    faults[UNVERIFIED] = ~verified(distance, kept)
+    codes = sum(code * fault.astype(np.uint8) for code, fault in faults.items())
+    found = bounds(np.where(wrong[..., None], 1.0, local), distance, kept)
+    return Verdict(kept, np.asarray(codes, np.uint8), wrong, distance, found)
 
 
 def list_flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:
