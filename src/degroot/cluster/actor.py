@@ -14,6 +14,7 @@ from degroot.compute.tables import take, told
 from degroot.consultation.consult import Opinion, Question, give_whole_opinion
 
 VERSION = version("degroot")
+OF_SAVED_AGENTS = ("scores", "met")  # attributes of saved agents that say what they know of others
 
 Source = Callable[[], tuple[Agent, Scorer | None]]
 
@@ -48,9 +49,6 @@ def _with_writable_arrays(scorer: Scorer) -> Scorer:
         for each in (scorer.rows, scorer.residuals, scorer.errors)
     )
     return replace(scorer, rows=rows, residuals=residuals, errors=errors)
-
-
-OF_SAVED_AGENTS = ("scores", "met")  # what they know of others
 
 
 @dataclass(frozen=True, slots=True)

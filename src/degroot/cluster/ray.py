@@ -20,6 +20,9 @@ from degroot.exceptions import InvalidInput
 
 SAID_BYTES = 1 << 25  # of points, and of what all agents say of them, for one part
 AHEAD = 1  # parts that agents work on while the one before is concluded
+INSTRUCTION = "Ray needs extra packages: pip install 'degroot[ray]'"
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}  # errors are told once, by whoever asked
+RETRIES = 30  # of one question, where the process that works on it ends: a dead machine is found out after some of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +99,6 @@ def end(actors: Iterable[Any]) -> None:
     if ray.is_initialized():
         for actor in actors:
             ray.kill(actor)
-
-
-INSTRUCTION = "Ray needs extra packages: pip install 'degroot[ray]'"
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}  # errors are told once, by whoever asked
-RETRIES = 30  # of one question, where the process that works on it ends: a dead machine is found out after some of them
 
 
 class Ray:

@@ -20,6 +20,7 @@ from degroot.rules.evidence import Evidence, NeighbourhoodSpec, scored_by_peers,
 
 ROWS = 2000  # of each agent, at most: a sample of them settles what they are asked for
 SEED = 0
+PARTS = 10  # of an agent's rows, of which it tells the sums
 
 Heard: TypeAlias = Callable[[slice, Evidence, Array], None]  # points, what was found, residuals (m, K, Q)
 
@@ -95,9 +96,6 @@ def _transform(scorer: Scorer, X: Any, owner: Agent) -> Any:
         return scorer.transform(X)
     except InvalidInput as error:
         raise scorer.agent.error(f"it must be able to locate the rows of {owner.name!r}; {error}") from error
-
-
-PARTS = 10  # of an agent's rows, of which it tells the sums
 
 
 def sums_over_parts(values: Array) -> tuple[Array, NDArray[np.intp]]:

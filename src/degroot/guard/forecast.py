@@ -64,8 +64,8 @@ class AnswerForecaster:
 
     .. math:: t = \sqrt{s} \left(5^2 \operatorname{mean} \epsilon^2 + 2^2 e\right)^{1/2},
 
-    s the point's `stretch`: it grows with the distance beyond the usual. The forecast of smaller tolerance counts; the
-    plain mean has to allow for what the trend says, by the square of their difference under the root.
+    s the point's `relative_distance`: it grows with the distance beyond the usual. The forecast of smaller tolerance
+    counts; the plain mean has to allow for what the trend says, by the square of their difference under the root.
 
     Linear models are forecast exactly. Of others, lies beyond a few of their own errors are seen.
 

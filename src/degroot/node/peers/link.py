@@ -246,23 +246,23 @@ class Link:
     def _spare(self) -> OpinionStream | None:
         """A stream that is still open, if there is one; those that are not are forgotten."""
         while self._free:
-            conversation = self._free.pop()
-            if not conversation.over:
-                return conversation
+            stream = self._free.pop()
+            if not stream.over:
+                return stream
         return None
 
-    async def _asked(self, conversation: OpinionStream, question: v1.Question) -> v1.OpinionReply:
+    async def _asked(self, stream: OpinionStream, question: v1.Question) -> v1.OpinionReply:
         try:
-            reply = await conversation.ask(question)
+            reply = await stream.ask(question)
             if reply.id != question.id:
                 raise BadReply(self.name, f"answers question {reply.id}, not {question.id}")
         except BaseException:
-            conversation.end()
+            stream.end()
             raise
         if len(self._free) < SPARE and not self._closed:
-            self._free.append(conversation)
+            self._free.append(stream)
         else:
-            conversation.end()
+            stream.end()
         return reply
 
     async def _call(self, method: Any, request: Any) -> Any:

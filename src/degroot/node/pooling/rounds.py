@@ -132,9 +132,9 @@ async def take_part(
     gone = [name for name in others if name not in links]
     if gone:
         raise MembersLost(dict.fromkeys(gone, LEFT))
-    async with BeliefSender(terms, [links[name] for name in others], patience) as mouth:
+    async with BeliefSender(terms, [links[name] for name in others], patience) as sender:
         for number in range(terms.rounds + 1):
-            await mouth.say(number, part, terms.members)
+            await sender.say(number, part, terms.members)
             heard = await session.round(number, others, patience)
             told, shares, settled = _taken_in(heard, part, me, terms.members)
             if number == 0 and first is not None:

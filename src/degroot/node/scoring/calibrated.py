@@ -34,7 +34,7 @@ class CalibratedScores:
         self.seat = first
 
     async def keep(self, names: Collection[str]) -> None:
-        """Judge the models of these peers, as far as they are scored, and no others."""
+        """Answer with the models of these peers, as far as they are scored, and no others."""
         self._names = frozenset(names)
         await self._reseat()
 
@@ -75,7 +75,7 @@ class CalibratedScores:
                 self._log.info("calibrating", peer=link.name, done=round(link.progress, 3))
 
     async def _reseat(self) -> None:
-        """A new seat, when something has changed; questions that are open keep the old one."""
+        """A new `ScoredAgent`, when something has changed; questions that are open keep the old one."""
         async with self._building:
             kept: dict[Model, Array] = {each: r for each, r in self._complete.items() if each.name in self._names}
             kept[Model(self._first.agent.name, self._first.version)] = self._own

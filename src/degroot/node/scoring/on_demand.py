@@ -31,7 +31,7 @@ class OnDemand:
         self.seat = first
 
     async def keep(self, names: Collection[str]) -> None:
-        """Judge the models of these peers, and no others."""
+        """Score the models of these peers, and no others."""
         self._names = frozenset(names)
         self._announce()
 

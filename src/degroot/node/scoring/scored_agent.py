@@ -31,7 +31,7 @@ class ScoredAgent:
 
     @classmethod
     def taken(cls, first: "ScoredAgent", residuals: Mapping[Model, Array]) -> "ScoredAgent":
-        """A seat with other models scored: their residuals, (n, Q) each, in the order of their names."""
+        """The same agent with other models scored: their residuals, (n, Q) each, in the order of their names."""
         scored = tuple(sorted(residuals))
         stacked = np.stack([residuals[model] for model in scored], axis=-1)
         scorer = first.scorer.with_residuals(stacked)
