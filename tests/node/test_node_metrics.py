@@ -58,7 +58,7 @@ def test_questions_are_timed_and_their_rounds_counted(monkeypatch):
     async def answer(*_):
         return NodeAnswer(("north",), {}, (), next(rounds))
 
-    monkeypatch.setattr(Answering, "_answered", answer)
+    monkeypatch.setattr(Answering, "_answer_with_quorum", answer)
     answering, question = Answering(None, metrics, None), NodeQuestion(np.zeros((1, 2)), ["value"], guard=True)
     for _ in range(2):
         asyncio.run(answering.part(question, None))

@@ -52,13 +52,15 @@ class Answering:
         """The answer to some rows of a question, which are no question by themselves."""
         begun = time.perf_counter()
         extra = self._extra(asked, until)
-        answered = await self._answered(replace(asked, fields=[*asked.fields, *extra]) if extra else asked, until)
+        answered = await self._answer_with_quorum(
+            replace(asked, fields=[*asked.fields, *extra]) if extra else asked, until
+        )
         self._metrics.question_seconds.observe(time.perf_counter() - begun)
         if answered.rounds:  # 0: it was solved
             self._metrics.question_rounds.observe(answered.rounds)
         if self.recent is not None and extra is not None:
             self.recent.sample.add(asked.points, answered)
-        return _without(answered, extra or ())
+        return _drop_fields(answered, extra or ())
 
     @contextmanager
     def remembered(self, who: str, way: str, rows: int) -> Iterator[set[str]]:
@@ -77,7 +79,7 @@ class Answering:
             raise
         remember()
 
-    async def _answered(self, asked: NodeQuestion, until: Until | None) -> NodeAnswer:
+    async def _answer_with_quorum(self, asked: NodeQuestion, until: Until | None) -> NodeAnswer:
         """The answer; where too few can give one while rosters differ, again once a roster has changed."""
         deadline = asyncio.get_running_loop().time() + self.circle.configuration.timing.deadline_seconds
         while True:
@@ -101,7 +103,7 @@ class Answering:
         return [name for name in wanted if name not in asked.fields]
 
 
-def _without(answered: NodeAnswer, extra: Sequence[str]) -> NodeAnswer:
+def _drop_fields(answered: NodeAnswer, extra: Sequence[str]) -> NodeAnswer:
     """The answer as it was asked for."""
     if not extra:
         return answered
@@ -111,12 +113,12 @@ def _without(answered: NodeAnswer, extra: Sequence[str]) -> NodeAnswer:
 async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     """The collective's answer in one round."""
     aside, missing = circle.set_aside(), circle.troubled()
-    opinions = await _gathered(circle, asked, missing)
+    opinions = await _gather_opinions(circle, asked, missing)
     while True:
         scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
         roster, who = circle.names, circle.membership(scored, missing)
         who.check(circle.configuration.needed)
-        work = partial(_solved, circle.scores.seat, asked, roster, who, opinions, aside)
+        work = partial(_solve, circle.scores.seat, asked, roster, who, opinions, aside)
         try:
             return work() if len(asked.points) <= FEW_POINTS else await run_in_thread(work)
         except MalformedOpinions as error:
@@ -125,7 +127,7 @@ async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
                 del opinions[name]
 
 
-def _solved(
+def _solve(
     seat: ScoredAgent,
     asked: NodeQuestion,
     roster: Sequence[str],
@@ -146,18 +148,18 @@ def _solved(
     return answered
 
 
-def asking(points: Array, **wanted: bool) -> v1.Question:
+def make_question(points: Array, **wanted: bool) -> v1.Question:
     """A question about points; `wanted`: what opinions are to have beside what they always have."""
     return v1.Question(protocol=PROTOCOL, id=next(_numbers), points=tensor(points), **wanted)
 
 
-async def _gathered(circle: Peers, asked: NodeQuestion, missing: dict[str, str]) -> dict[str, PeerOpinion]:
+async def _gather_opinions(circle: Peers, asked: NodeQuestion, missing: dict[str, str]) -> dict[str, PeerOpinion]:
     """Everybody's opinion; who has none that can be used becomes `missing`."""
     wanted = {"spread": circle.spread, "guard": asked.guard, "interval": asked.coverage is not None}
-    seat, question = circle.scores.seat, asking(asked.points, **wanted)
+    seat, question = circle.scores.seat, make_question(asked.points, **wanted)
     links = [link for name, link in circle.links.items() if name not in missing]
     circle.wiring.record([link.name for link in links], kind_of(question), len(asked.points), question.ByteSize())
-    waiting = [asyncio.create_task(heard(link, question, len(asked.points), seat)) for link in links]
+    waiting = [asyncio.create_task(ask_peer(link, question, len(asked.points), seat)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own opinion
         opinions = {circle.configuration.name: await circle.opinion(asked.points, **wanted)}
@@ -173,7 +175,7 @@ async def _gathered(circle: Peers, asked: NodeQuestion, missing: dict[str, str])
     return opinions
 
 
-async def heard(link: Link, question: v1.Question, rows: int, seat: ScoredAgent) -> PeerOpinion | PeerError:
+async def ask_peer(link: Link, question: v1.Question, rows: int, seat: ScoredAgent) -> PeerOpinion | PeerError:
     """What a peer says, or why it says nothing that can be used."""
     try:
         reply = await link.opinion(question)
@@ -196,7 +198,7 @@ def _find_lacking(opinion: Opinion, question: v1.Question, seat: ScoredAgent) ->
     return [*lacking, "expectation"] if question.guard and opinion.forecast is None else lacking
 
 
-def checked(points: Array, names: Sequence[str], seat: ScoredAgent) -> Array:
+def check_columns(points: Array, names: Sequence[str], seat: ScoredAgent) -> Array:
     """Points to ask about, if they have the features that the nodes have."""
     if points.shape[1] != seat.agent.n_features:
         raise InvalidInput(

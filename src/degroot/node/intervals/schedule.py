@@ -17,7 +17,7 @@ from degroot.compute.compiled import Array
 from degroot.consultation.consult import MalformedOpinions
 from degroot.consultation.leave_one_out import sampled
 from degroot.exceptions import DeGrootError
-from degroot.node.answering.answering import asking, heard
+from degroot.node.answering.answering import ask_peer, make_question
 from degroot.node.errors import PeerError
 from degroot.node.intervals.leave_one_out import Rehearsed, class_scores_of, errors_at, scores_of
 from degroot.node.peers.link import kind_of
@@ -163,11 +163,11 @@ class Rehearsals:
     async def _asked(self, name: str, points: Array, *, interval: bool) -> PeerOpinion:
         """What one node says of points; where that is over a limit, a little later."""
         circle, seat = self._circle, self._circle.scores.seat
-        question = asking(points, spread=circle.spread, interval=interval, rehearsal=True)
+        question = make_question(points, spread=circle.spread, interval=interval, rehearsal=True)
 
         async def once() -> PeerOpinion:
             circle.wiring.record([name], kind_of(question), len(points), question.ByteSize())
-            reply = await heard(circle.link(name), question, len(points), seat)
+            reply = await ask_peer(circle.link(name), question, len(points), seat)
             if isinstance(reply, PeerError):
                 raise reply
             return reply

@@ -136,10 +136,10 @@ async def _session(circle: Peers, sessions: Sessions, asked: NodeQuestion, until
     try:
         calls = {name: circle.links[name].pool() for name in others}
         opinions = await _opinions(circle, asked, terms, calls, patience)
-        examine_all = partial(_held, terms, opinions, asked)
+        examine_all = partial(_examine, terms, opinions, asked)
         verdict, held = examine_all() if few else await run_in_thread(examine_all)
         if asked.guard:
-            await asyncio.gather(*(_said(calls[name], held[name].encode(), name, patience) for name in others))
+            await asyncio.gather(*(_send(calls[name], held[name].encode(), name, patience) for name in others))
         first = {name: opinion.opinion.beliefs for name, opinion in opinions.items()}
         taken = take_part(me, terms, opinions[me], held.get(me), session, circle.links, patience, first)
         own = asyncio.create_task(taken)
@@ -147,7 +147,7 @@ async def _session(circle: Peers, sessions: Sessions, asked: NodeQuestion, until
         work = [own, *outcomes.values()]
         await _all(own, outcomes, patience)
         weights = {me: own.result().part.weight} | {name: task.result() for name, task in outcomes.items()}
-        conclude = partial(_concluded, me, roster, who, asked, own.result(), weights, opinions, verdict)
+        conclude = partial(_conclude, me, roster, who, asked, own.result(), weights, opinions, verdict)
         return conclude() if few else await run_in_thread(conclude)
     finally:
         for each in (*work, *calls.values()):
@@ -162,7 +162,9 @@ async def _opinions(
     """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
     begin, outputs = terms.begin(asked.points), circle.scores.seat.outputs
     circle.wiring.record(list(calls), "pool", len(asked.points), begin.ByteSize())
-    waiting = [asyncio.create_task(_ready(call, begin, name, asked, outputs, patience)) for name, call in calls.items()]
+    waiting = [
+        asyncio.create_task(_start_member(call, begin, name, asked, outputs, patience)) for name, call in calls.items()
+    ]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own opinion
         own = await circle.opinion(asked.points, guard=asked.guard)
@@ -193,7 +195,7 @@ def _lacking(opinion: PeerOpinion, members: Sequence[str]) -> list[str]:
     return [name for name in members if name not in scored]
 
 
-async def _ready(
+async def _start_member(
     call: Any, begin: v1.PoolMessage, name: str, asked: NodeQuestion, outputs: int, patience: float
 ) -> PeerOpinion | PeerError:
     try:
@@ -220,7 +222,7 @@ async def _ready(
         return PeerError(name, str(error))
 
 
-def _held(
+def _examine(
     terms: PoolingTerms, opinions: Mapping[str, PeerOpinion], asked: NodeQuestion
 ) -> tuple[Verdict | None, dict[str, GuardBounds]]:
     """Under a guard, what each member is told: who is kept, and the bounds of what may be said."""
@@ -237,7 +239,7 @@ def _held(
     }
 
 
-async def _said(call: Any, message: v1.PoolMessage, name: str, patience: float) -> None:
+async def _send(call: Any, message: v1.PoolMessage, name: str, patience: float) -> None:
     try:
         await asyncio.wait_for(call.write(message), patience)
     except grpc.RpcError as error:
@@ -302,7 +304,7 @@ def _who_hung_up(failure: BaseException) -> list[str]:
     return [name for name, reason in losses.items() if reason == HUNG_UP]
 
 
-def _concluded(
+def _conclude(
     me: str,
     roster: Sequence[str],
     who: Membership,

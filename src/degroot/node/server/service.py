@@ -12,7 +12,7 @@ from degroot.answers.answer import FIELDS, check_fields
 from degroot.compute.compiled import Array
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 from degroot.node.answering.answer import ROUNDS, SOLVE, NodeQuestion, check_coverage, check_way
-from degroot.node.answering.answering import Answering, checked
+from degroot.node.answering.answering import Answering, check_columns
 from degroot.node.config import ASK, OPINION
 from degroot.node.errors import told_to_peers
 from degroot.node.peers.link import kind_of
@@ -152,7 +152,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 f"got {request.tolerance} and {request.rounds}."
             )
         seat = self._circle.scores.seat
-        points = checked(self._points(request.points, None), list(request.feature_names), seat)
+        points = check_columns(self._points(request.points, None), list(request.feature_names), seat)
         fields = check_fields(list(request.fields), FIELDS)
         coverage = request.coverage if request.HasField("coverage") else None
         check_coverage(coverage, request.way or SOLVE)
