@@ -15,7 +15,7 @@ from degroot.answers.display import View, Viewed, counted, one_line
 from degroot.compute.compiled import Array
 from degroot.compute.tables import check_points, row_labels
 from degroot.consultation.calibration import Calibration, calibrate
-from degroot.consultation.consult import Engine, LocalEngine, Panel, consult
+from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult
 from degroot.consultation.roster import SHOWN, Roster, listed, scored_by_peers_indices, tabulate
 from degroot.consultation.rule_selection import OPTIONS, choose
 from degroot.consultation.settings import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from degroot.audit import Audit
 
 
-def find_engine(given: Any) -> Any:
+def find_engine(given: Any) -> EngineStarter | None:
     """Whatever starts engines elsewhere, by its name or itself; None: this process."""
     if isinstance(given, str):
         check_choice("engine", given, (LOCAL, RAY))
@@ -48,7 +48,8 @@ def find_engine(given: Any) -> Any:
         return Ray()
     if not hasattr(given, "start"):
         raise InvalidInput(f"`engine` must be {LOCAL!r}, {RAY!r} or an engine; got {given!r}.")
-    return given
+    starter: EngineStarter = given
+    return starter
 
 
 class Collective(Viewed):
@@ -129,8 +130,9 @@ class Collective(Viewed):
         self.ridge, self.guard, self.n_jobs, self.degree = ridge, guard, n_jobs, degree
         self.engine = find_engine(engine)
         self.choice: Choice | None = None  # what the rule "auto" came to
+        self.panel: Panel  # who answers together, and by which rule
         self._calibration: Calibration | None = None
-        self._engine: Engine | None = None  # where the agents answer, once they have been asked
+        self._engine: LocalEngine | RemoteEngine | None = None  # where the agents answer, once they have been asked
         self._engine_scored = self._engine_checked = False  # whether it has scores, and whether they may be malformed
         self._take(Roster.of(agents, Scoring(metric, space), degree), made)
 
@@ -414,8 +416,7 @@ class Collective(Viewed):
                 prepared(scorers, *reaches)  # others get ready where and when they are asked
             if is_open:
                 choice = choose(roster.agents, scorers, options, self.n_jobs)
-        if self._engine is not None:
-            self._engine.close()
+        self._close_engine()
         self._roster, self.choice, self._engine, self._calibration = roster, choice, None, None
         self.panel = Panel(
             roster.names, roster.outputs, self.option, self.guarded,
@@ -426,14 +427,17 @@ class Collective(Viewed):
     def _answer(self, X: Any, names: Sequence[str]) -> dict[str, Any]:
         return consult(self._engine_for(names), self.panel, X, names, check=self._engine_checked)
 
-    def _engine_for(self, names: Iterable[str]) -> Engine:
+    def _engine_for(self, names: Iterable[str]) -> LocalEngine | RemoteEngine:
         """Where the agents answer: with their scores of each other's models once a question needs them."""
-        scored = self.panel.ask(names).neighbourhood is not None
+        scored = self.panel.make_question(names).neighbourhood is not None
         if self._engine is None or (scored and not self._engine_scored):
-            if self._engine is not None:
-                self._engine.close()
+            self._close_engine()
             self._engine, self._engine_scored = self._start(scored), scored
         return self._engine
+
+    def _close_engine(self) -> None:
+        if self._engine is not None and not isinstance(self._engine, LocalEngine):
+            self._engine.close()
 
     def _local_engine(self) -> LocalEngine:
         engine = self._engine_for(["trust"])
@@ -441,12 +445,11 @@ class Collective(Viewed):
             raise InvalidInput(f"Intervals must have the agents in this process; got engine={self.engine!r}.")
         return engine
 
-    def _start(self, scored: bool) -> Engine:
+    def _start(self, scored: bool) -> LocalEngine | RemoteEngine:
         scorers = self.scorers if scored else ()
         self._engine_checked = self.engine is not None or any(type(scorer) is not Scorer for scorer in scorers)
         if self.engine is not None:
-            engine: Engine = self.engine.start(self.agents, scorers, self.panel, self.n_jobs)
-            return engine
+            return self.engine.start(self.agents, scorers, self.panel, self.n_jobs)
         prepared(scorers, self.option.reach)
         if self.guarded:
             for scorer in scorers:

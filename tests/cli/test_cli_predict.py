@@ -328,7 +328,7 @@ def test_a_run_can_be_stopped_and_is_not_mixed_with_another(predict, refused, sa
     time.sleep(0.01)
     process.send_signal(signal.SIGINT)  # by one who does not want to wait
     _, err = process.communicate()
-    assert (process.returncode, err) == (130, "degroot: stopped; what is finished is kept: the same command goes on\n")
+    assert (process.returncode, err) == (130, "degroot: interrupted; run the same command again to resume\n")
     told = refused(input=tmp_path / "in", output=tmp_path / "out.csv", fields="value")
     assert "out.csv.unfinished must be of the same command to go on; it had other " in told
     assert "`restart` begins anew" in told

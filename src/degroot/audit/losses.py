@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
-from degroot.consultation.leave_one_out import ROWS, chance, rehearse, sampled, sums_over_parts
+from degroot.consultation.leave_one_out import ROWS, chance, measure_left_out, sample_rows, sums_over_parts
 from degroot.rules.evidence import MOMENTS, Evidence
 from degroot.rules.rules import RuleSettings
 
@@ -66,7 +66,7 @@ def _squared_errors(
     """Squared errors on the rehearsed rows of one agent, (m, 1 + K): with everybody, and without each."""
     K, rule = len(agents), option.definition
     most = min(ROWS, max(FEWEST, WORK // K**2))
-    squares = np.full((len(sampled(agents[place], most)), 1 + K), np.nan)
+    squares = np.full((len(sample_rows(agents[place], most)), 1 + K), np.nan)
 
     def heard(points: slice, evidence: Evidence, residuals: Array) -> None:
         everybody = np.arange(K)
@@ -76,5 +76,7 @@ def _squared_errors(
         squares[points, 0] = (errors**2).sum(axis=1)
         squares[points, 1 + members] = sum(rule.values_without(evidence, output) ** 2 for output in outputs)
 
-    rehearse(agents, scorers, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs, most=most)
+    measure_left_out(
+        agents, scorers, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs, most=most
+    )
     return squares

@@ -50,7 +50,7 @@ def on_ray(
     if given.startswith(CLIENT):
         raise InvalidInput(f'Files must be read on the cluster: its address must be "host:port"; got {given!r}.')
     panel = collective.panel
-    scorers = () if panel.ask(fields).neighbourhood is None else collective.scorers
+    scorers = () if panel.make_question(fields).neighbourhood is None else collective.scorers
     with (
         redirect_stdout(sys.stderr),  # Ray tells there of processes that ended
         Ray(address) as ray,

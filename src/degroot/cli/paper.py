@@ -55,7 +55,7 @@ def paper(
     try:
         report = reproduce(plan)
     except KeyboardInterrupt:
-        raise typer.Exit(complain("stopped; what is finished is kept: the same command goes on", STOPPED)) from None
+        raise typer.Exit(complain("interrupted; run the same command again to resume", STOPPED)) from None
     Console().print("The report:", str(report.resolve()), soft_wrap=True)
 
 

@@ -10,7 +10,7 @@ from degroot.cli.errors import stopping_at_once, stopping_in_order
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
 
-INTERRUPTED = "stopped; what is finished is kept: the same command goes on"
+INTERRUPTED = "interrupted; run the same command again to resume"
 
 
 def predict(

@@ -11,7 +11,7 @@ from degroot.compute.compiled import Array, in_blocks
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
 from degroot.consultation.consult import LocalEngine
-from degroot.consultation.leave_one_out import rehearse, sampled
+from degroot.consultation.leave_one_out import measure_left_out, sample_rows
 from degroot.intervals import Summary, class_scores, half_width, local_error, prediction_sets, score, summary, threshold
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import MOMENTS, Evidence
@@ -66,7 +66,7 @@ def calibrate(
     near, errors = [], []
     with progress("Calibrating", len(agents)) as advance:
         for place, (agent, scorer) in enumerate(zip(agents, scorers, strict=True)):
-            rows = scorer.rows[sampled(agent)]
+            rows = scorer.rows[sample_rows(agent)]
             size = neighbourhood_size(STACKING_NEIGHBOURHOOD, rows.shape[0], agent.error)
             near.append(Neighbourhoods(rows, size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel))
             errors.append(_errors(agents, scorers, place, option, n_jobs))
@@ -81,12 +81,12 @@ def _errors(
     agents: Sequence[Agent], scorers: Sequence[Scorer], place: int, option: RuleSettings, n_jobs: int | None
 ) -> Array:
     """Answers minus labels, (m, Q), for rows of one agent that are left out of their own neighbourhoods."""
-    rule, errors = option.definition, np.empty((len(sampled(agents[place])), scorers[place].residuals.shape[1]))
+    rule, errors = option.definition, np.empty((len(sample_rows(agents[place])), scorers[place].residuals.shape[1]))
 
     def heard(points: slice, evidence: Evidence, residuals: Array) -> None:
         errors[points] = np.einsum("mk,mkq->mq", rule.weights(evidence), residuals)
 
-    rehearse(agents, scorers, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs)
+    measure_left_out(agents, scorers, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs)
     return errors
 
 
@@ -94,7 +94,7 @@ def _scores(
     bare: Calibration, agents: Sequence[Agent], scorers: Sequence[Scorer], place: int, errors: Array, n_jobs: int | None
 ) -> Array:
     """An agent's scores, (m,) or (m, Q)."""
-    agent, rows = agents[place], sampled(agents[place])
+    agent, rows = agents[place], sample_rows(agents[place])
     if agent.classes is not None:
         return class_scores(agent.y[rows] + errors, agent.y[rows])
     X = take(agent.X, rows)

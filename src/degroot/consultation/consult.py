@@ -97,7 +97,7 @@ class Panel:
         """How many models each agent has scored."""
         return len(self.names) if self.peers is None else self.peers.shape[1]
 
-    def ask(self, names: Iterable[str]) -> Question:
+    def make_question(self, names: Iterable[str]) -> Question:
         """The question to put to the agents for these fields."""
         asked, uses = set(names), self.rule.uses
         if not self.guarded and "trust" not in asked and (uses == NOTHING or asked == {"beliefs"}):
@@ -107,7 +107,8 @@ class Panel:
         return Question(self.settings.reach, moments, distances, self.guarded, pooled)
 
 
-Conclude = Callable[[slice, Iterable[Opinion]], None]  # takes all agents' opinions of some of the points
+# takes all agents' opinions of some of the points; it may go through them twice
+Conclude = Callable[[slice, Iterable[Opinion]], None]
 
 
 class Engine(Protocol):
@@ -116,8 +117,21 @@ class Engine(Protocol):
     def collect(self, X: Any, question: Question, conclude: Conclude) -> None:
         """Call ``conclude(part, opinions)`` for parts of the points `X` that together are all of them."""
 
+
+class RemoteEngine(Engine, Protocol):
+    """Agents in other processes."""
+
     def close(self) -> None:
-        """Let go of processes and memory."""
+        """End their processes."""
+
+
+class EngineStarter(Protocol):
+    """What `Collective` takes as an `engine`: it puts agents into other processes."""
+
+    def start(
+        self, agents: Sequence[Agent], scorers: Sequence[Scorer], panel: Panel, n_jobs: int | None = None
+    ) -> RemoteEngine:
+        """The agents, each where it is to answer; without scorers they can be asked for predictions only."""
 
 
 class MalformedOpinions(DeGrootError):
@@ -134,7 +148,7 @@ class MalformedOpinions(DeGrootError):
 def consult(engine: Engine, panel: Panel, X: Any, names: Iterable[str], *, check: bool = True) -> dict[str, Any]:
     """The fields in `names` for the points `X`, and flags. `check`: whether opinions may be malformed."""
     names = list(names)
-    question, buffer = panel.ask(names), AnswerBuffer.allocate(panel, names, X.shape[0])
+    question, buffer = panel.make_question(names), AnswerBuffer.allocate(panel, names, X.shape[0])
 
     def conclude_part(part: slice, opinions: Iterable[Opinion]) -> None:
         conclude(opinions, panel, question, buffer.part(part), check=check)
@@ -359,9 +373,6 @@ class LocalEngine:
         """Let all agents give their opinions, block by block."""
         for chunk in self.chunks(X):
             self._collect(take(X, chunk), question, conclude, chunk.start)
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
 
     def chunks(self, X: Any) -> list[slice]:
         """Parts of X small enough to hold all that is transformed and predicted."""

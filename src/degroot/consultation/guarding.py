@@ -27,7 +27,7 @@ Codes = NDArray[np.uint8]  # (M, K) sums of the numbers below
 
 MALFORMED, INCONSISTENT, IMPLAUSIBLE, UNVERIFIED, SUSPECT = 1, 2, 4, 8, 16
 REASONS = {
-    MALFORMED: "malformed: its opinion is none that rows could give, and was refused",
+    MALFORMED: "malformed: its reported errors are invalid (negative, not finite or not positive semi-definite)",
     INCONSISTENT: "inconsistent: its answer is far from what the others expect of its model, and was left out",
     IMPLAUSIBLE: "implausible: its answer is far from all labels that the others have, and was left out",
     UNVERIFIED: "unverified: too few others have rows nearby to check it",
@@ -41,7 +41,7 @@ class Verdict:
 
     kept: Mask  # (M, K) who takes part
     codes: Codes  # (M, K) what is to be said of whom
-    wrong: Mask  # (M, K) whose opinion is none that rows could give
+    wrong: Mask  # (M, K) whose reported errors are invalid
     distance: Array  # (M, K) how far each agent's rows are, relative to what is usual for it
     bounds: Bounds  # of what may be said of every model
 

@@ -25,7 +25,7 @@ PARTS = 10  # of an agent's rows, of which it tells the sums
 Heard: TypeAlias = Callable[[slice, Evidence, Array], None]  # points, what was found, residuals (m, K, Q)
 
 
-def sampled(agent: Agent, most: int = ROWS) -> NDArray[np.intp]:
+def sample_rows(agent: Agent, most: int = ROWS) -> NDArray[np.intp]:
     """The numbers of the rows that an agent rehearses with."""
     if agent.n_rows <= most:
         return np.arange(agent.n_rows)
@@ -33,7 +33,7 @@ def sampled(agent: Agent, most: int = ROWS) -> NDArray[np.intp]:
     return chosen
 
 
-def rehearse(
+def measure_left_out(
     agents: Sequence[Agent],
     scorers: Sequence[Scorer],
     place: int,
@@ -48,7 +48,7 @@ def rehearse(
 
     Its own model takes part by its honest predictions. Where there are none, since peers score it, it does not.
     """
-    rows = sampled(agents[place], most)
+    rows = sample_rows(agents[place], most)
     X, K = take(agents[place].X, rows), len(agents)
     residuals = scorers[place].residuals[rows].transpose(0, 2, 1)
     transformed = [_transform(scorer, X, agents[place]) for scorer in scorers]

@@ -8,7 +8,7 @@ from degroot.agents.agent import Agent, Scorer
 from degroot.answers.choice import Choice
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
-from degroot.consultation.leave_one_out import chance, rehearse, sampled, sums_over_parts
+from degroot.consultation.leave_one_out import chance, measure_left_out, sample_rows, sums_over_parts
 from degroot.rules.evidence import MOMENTS, PAPER_NEIGHBOURHOOD, Evidence, NeighbourhoodSpec
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
 from degroot.stacking.local import RIDGE
@@ -55,7 +55,7 @@ def _squared_errors(
     agents: Sequence[Agent], scorers: Sequence[Scorer], place: int, options: Sequence[RuleSettings], n_jobs: int | None
 ) -> Array:
     """The squared error of every option on the rehearsed rows of one agent, (options, m)."""
-    squares = np.empty((len(options), len(sampled(agents[place]))))
+    squares = np.empty((len(options), len(sample_rows(agents[place]))))
     for reach in dict.fromkeys(option.reach for option in options):
         tried = [k for k, option in enumerate(options) if option.reach == reach]
 
@@ -65,5 +65,5 @@ def _squared_errors(
                 squares[k, points] = (np.einsum("mk,mkq->mq", weights, residuals) ** 2).sum(axis=1)
 
         moments = any(options[k].definition.uses == MOMENTS for k in tried)
-        rehearse(agents, scorers, place, reach, heard, moments=moments, n_jobs=n_jobs)
+        measure_left_out(agents, scorers, place, reach, heard, moments=moments, n_jobs=n_jobs)
     return squares

@@ -64,7 +64,7 @@ def solve(
     panel = Panel(tuple(who.members), Q, settings, guard, peers_score(who.members, aside))
     names = list(fields)
     buffer = AnswerBuffer.allocate(panel, names, M)
-    conclude_in_blocks(told, panel, panel.ask(names), buffer)
+    conclude_in_blocks(told, panel, panel.make_question(names), buffer)
     notes = [*absent(who, M), *stale(who.members, opinions, M), *buffer.flags(who.members)]
     return NodeAnswer(tuple(roster), expand_to_roster(buffer.fields, roster, who.members), tuple(notes))
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from degroot.agents.agent import neighbourhood_size
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import Question, give_opinion
-from degroot.consultation.leave_one_out import gather_left_out, sampled
+from degroot.consultation.leave_one_out import gather_left_out, sample_rows
 from degroot.intervals import Summary, class_scores, local_error, score, summary
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.node.answering.answer import peers_score
@@ -34,7 +34,7 @@ class Rehearsed:
     @classmethod
     def of(cls, seat: ScoredAgent, models: tuple[Model, ...], errors: Array) -> "Rehearsed":
         """The sampled rows with what the collective, made of these models, was off by."""
-        rows, scorer = sampled(seat.agent), seat.scorer
+        rows, scorer = sample_rows(seat.agent), seat.scorer
         size = neighbourhood_size(STACKING_NEIGHBOURHOOD, len(rows), seat.agent.error)
         near = Neighbourhoods(scorer.rows[rows], size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel)
         return cls(seat, models, rows, errors, np.ascontiguousarray(errors**2), near)

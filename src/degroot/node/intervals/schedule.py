@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import MalformedOpinions
-from degroot.consultation.leave_one_out import sampled
+from degroot.consultation.leave_one_out import sample_rows
 from degroot.exceptions import DeGrootError
 from degroot.node.answering.answering import ask_peer, make_question
 from degroot.node.errors import PeerError
@@ -119,7 +119,7 @@ class Rehearsals:
         return all(list(rehearsed) == encode_models(models) for rehearsed in told)
 
     async def _rehearsed(self, seat: ScoredAgent, models: tuple[Model, ...]) -> Rehearsed:
-        rows, aside = sampled(seat.agent), self._circle.set_aside()
+        rows, aside = sample_rows(seat.agent), self._circle.set_aside()
         names = [] if seat.option.definition.uses == NOTHING else [name for name, _ in models]
         errors = np.empty((len(rows), seat.outputs))
 
