@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from degroot import Agent, Collective, DeGrootClassifier
-from degroot.estimators.self_scoring import CROSS, trained
+from degroot.estimators.self_scoring import CROSS, train_with_own_predictions
 from degroot.intervals import summary, threshold
 from degroot.paper import models
 from degroot.paper.data import datasets
@@ -85,7 +85,7 @@ def deal(case: Case, number: int, folder: Path | None) -> Dealt:
 
 
 def honest(model: Any, X: Any, y: np.ndarray, name: str, seed: int) -> Agent:
-    done = trained(model, X, y, name, None, CROSS, seed)
+    done = train_with_own_predictions(model, X, y, name, None, CROSS, seed)
     return Agent(done.model, X, y, name, own_predictions=done.own)
 
 

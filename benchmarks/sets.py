@@ -12,7 +12,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 from degroot import Agent
-from degroot.estimators.self_scoring import CROSS, trained
+from degroot.estimators.self_scoring import CROSS, train_with_own_predictions
 from degroot.paper import models
 from degroot.paper.data import beijing, datasets
 from degroot.paper.protocol import Protocol, split
@@ -118,7 +118,7 @@ def deal(pair: Pair, number: int, folder: Path | None) -> Dealt:
 
 
 def _agent(model: Any, X: Any, y: np.ndarray, name: str, seed: int) -> Agent:
-    done = trained(model, X, y, name, None, CROSS, seed)
+    done = train_with_own_predictions(model, X, y, name, None, CROSS, seed)
     return Agent(done.model, X, y, name, own_predictions=done.own)
 
 

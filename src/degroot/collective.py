@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from degroot.agents.agent import Agent, Scorer
-from degroot.agents.scoring import Scoring, checked, prepared
+from degroot.agents.scoring import Scoring, check_neighbourhoods, prepare_neighbourhoods
 from degroot.answers.answer import FIELDS, Consensus, check_fields
 from degroot.answers.choice import Choice
 from degroot.answers.display import View, Viewed, counted, one_line
@@ -16,7 +16,7 @@ from degroot.compute.compiled import Array
 from degroot.compute.tables import check_points, row_labels
 from degroot.consultation.calibration import Calibration, calibrate
 from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult
-from degroot.consultation.roster import SHOWN, Roster, listed, scored_by_peers_indices, tabulate
+from degroot.consultation.roster import SHOWN, Roster, list_names, scored_by_peers_indices, tabulate
 from degroot.consultation.rule_selection import OPTIONS, choose
 from degroot.consultation.settings import (
     AUTO,
@@ -180,13 +180,13 @@ class Collective(Viewed):
 
         names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
-        scorers = prepared(self.scorers, self.option.reach)
+        scorers = prepare_neighbourhoods(self.scorers, self.option.reach)
         return saved.save(Path(folder), self.agents, scorers, settings, peers=self.peers)
 
     def __repr__(self) -> str:
         degree = "" if self.degree is None else f", degree={self.degree}"
         settings = f"neighbours={self.option.reach.neighbours}, rule={self.rule!r}{degree}"
-        return f"Collective({listed(map(one_line, self.names))}; {settings})"
+        return f"Collective({list_names(map(one_line, self.names))}; {settings})"
 
     def _view(self) -> View:
         agents = self.agents
@@ -243,7 +243,7 @@ class Collective(Viewed):
     def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
         """Each agent's neighbourhoods, as far as the rule looks."""
         reach = self.option.reach
-        return tuple(scorer.near[reach] for scorer in prepared(self.scorers, reach))
+        return tuple(scorer.near[reach] for scorer in prepare_neighbourhoods(self.scorers, reach))
 
     @property
     def guarded(self) -> bool:
@@ -292,7 +292,7 @@ class Collective(Viewed):
         (array([4.]), array([4.27]))
         """
         self._needs_all("calibrate")
-        scorers = prepared(self.scorers, self.option.reach)
+        scorers = prepare_neighbourhoods(self.scorers, self.option.reach)
         self._calibration = calibrate(self.agents, scorers, self.option, self.n_jobs)
         return self
 
@@ -410,10 +410,10 @@ class Collective(Viewed):
         options = self._options if choice is None else [choice.option]
         if self.rule == AUTO or options[0].definition.uses != NOTHING:
             scorers, reaches = roster.scorers, [option.reach for option in options]
-            checked(scorers, *reaches)
+            check_neighbourhoods(scorers, *reaches)
             is_open = self.rule == AUTO and choice is None
             if is_open or (self.engine is None and all(scorer.source is None for scorer in scorers)):
-                prepared(scorers, *reaches)  # others get ready where and when they are asked
+                prepare_neighbourhoods(scorers, *reaches)  # others get ready where and when they are asked
             if is_open:
                 choice = choose(roster.agents, scorers, options, self.n_jobs)
         self._close_engine()
@@ -450,7 +450,7 @@ class Collective(Viewed):
         self._engine_checked = self.engine is not None or any(type(scorer) is not Scorer for scorer in scorers)
         if self.engine is not None:
             return self.engine.start(self.agents, scorers, self.panel, self.n_jobs)
-        prepared(scorers, self.option.reach)
+        prepare_neighbourhoods(scorers, self.option.reach)
         if self.guarded:
             for scorer in scorers:
                 _ = scorer.standards  # made here, not on several threads at once

@@ -19,7 +19,7 @@ from support.seed import SEED
 from degroot import Agent, Collective, DeGrootClassifier, InvalidInput
 from degroot.audit import Audit, audit, report
 from degroot.audit.regions import NEARLY_ALL, find_regions
-from degroot.consultation.leave_one_out import PARTS, chance, sums_over_parts
+from degroot.consultation.leave_one_out import PARTS, sums_over_parts, total_standard_error
 from degroot.rules.rules import RULES
 
 OPTIONS = {"neighbours": 6}
@@ -308,9 +308,9 @@ def test_parts_are_of_nearly_the_same_size_and_hold_every_row_once(n):
 
 def test_chance_is_the_standard_error_of_a_total():
     values = np.random.default_rng(SEED).normal(5.0, 2.0, size=(4000, 100))
-    squares = np.array([chance(sums_over_parts(each)[0]) for each in values]) ** 2
+    squares = np.array([total_standard_error(sums_over_parts(each)[0]) for each in values]) ** 2
     assert_allclose(squares.mean(), 100 * 2.0**2, rtol=5 * np.sqrt(2 / 9 / 4000))
-    assert np.isnan(chance(np.array([3.0])))
+    assert np.isnan(total_standard_error(np.array([3.0])))
 
 
 # ------------------------------------------------------------------------------------------------ regions

@@ -471,7 +471,7 @@ def test_a_key_that_others_can_read_is_a_warning(degroot, site):
 )  # fmt: skip
 def test_a_node_that_is_unlike_all_and_half_of_its_peers_does_not_start(site, monkeypatch, found, starts):
     from degroot.node.config import check
-    from degroot.node.scoring.load import seated
+    from degroot.node.scoring.load import load_scored_agent
 
     configuration = read(site.path)
     peers = tuple(Peer(f"peer{k}", f"127.0.0.1:{k + 1}") for k in range(len(found)))
@@ -480,4 +480,4 @@ def test_a_node_that_is_unlike_all_and_half_of_its_peers_does_not_start(site, mo
         check, "_reached", lambda _, peer, __: check.CheckFinding("peer", told[peer.name], "an address: unlike.")
     )
     with nullcontext() if starts else pytest.raises(InvalidInput, match="must be like its peers"):
-        check.check_peers(replace(configuration, peers=peers), seated(configuration))
+        check.check_peers(replace(configuration, peers=peers), load_scored_agent(configuration))

@@ -28,7 +28,7 @@ from degroot.node.pooling.state import PoolingState
 from degroot.node.protocol.codec import PROTOCOL, Model, array, encode_forecast, encode_opinion, tensor
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
-from degroot.node.scoring.load import seated
+from degroot.node.scoring.load import load_scored_agent
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import model_service
 from degroot.node.tls import authority, identity
@@ -715,7 +715,7 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
 
     def __init__(self, nodes, name):
         self.nodes, self.name = nodes, name
-        first = seated(nodes.configuration(name))
+        first = load_scored_agent(nodes.configuration(name))
         agent, known = nodes.agents[nodes.names.index(name)], {}
         for other in nodes.agents:
             version = models.load(nodes.configuration(other.name).model)[1]

@@ -22,7 +22,7 @@ from degroot.consultation.consult import Opinion
 from degroot.consultation.leave_one_out import ROWS
 from degroot.exceptions import DeGrootError
 from degroot.intervals import Summary
-from degroot.node.intervals.bounds import calibrated as all_calibrated
+from degroot.node.intervals.bounds import collect_calibration as all_calibrated
 from degroot.node.intervals.schedule import serves
 from degroot.node.protocol.codec import (
     CalibrationSummary,

@@ -29,8 +29,8 @@ from degroot.node.page.encoding import encoded, numbers
 from degroot.node.page.events import Live
 from degroot.node.page.ledger_totals import LedgerTotals
 from degroot.node.page.overview import Overview
-from degroot.node.page.requests import ROWS, AskTerms, TooMuch, filed, typed
-from degroot.node.page.rows import ordered, rounds_of
+from degroot.node.page.requests import ROWS, AskTerms, TooMuch, parse_rows, read_uploaded_file
+from degroot.node.page.rows import order_rows, rounds_of
 from degroot.node.page.trust import FEWEST, Agents, regions, summary
 from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.records import ledger
@@ -46,7 +46,7 @@ TOLD = st.recursive(PLAIN, lambda some: st.lists(some) | st.dictionaries(KEYS, s
 def test_whatever_is_typed_gives_finite_points_or_one_line(body):
     points, told = np.zeros((1, 2)), ""
     try:
-        points = typed(body, ["a", "b"]).points
+        points = parse_rows(body, ["a", "b"]).points
     except InvalidInput as error:
         told = str(error)
     assert "\n" not in told
@@ -61,7 +61,7 @@ SUFFIXES = st.sampled_from([".csv", ".parquet", ".arrow", ".npz", ".exe", ""])
 def test_whatever_file_is_sent_gives_finite_points_or_an_error_that_names_no_folder(body, name, suffix):
     points, told = np.zeros((1, 2)), ""
     try:
-        points = filed(body, name + suffix, "application/octet-stream", AskTerms(), ["a", "b"]).points
+        points = read_uploaded_file(body, name + suffix, "application/octet-stream", AskTerms(), ["a", "b"]).points
     except InvalidInput as error:
         told = str(error)
     assert "degroot-page-" not in told
@@ -84,14 +84,14 @@ def packed(suffix, rows):
 
 @pytest.mark.parametrize("suffix", [".npz", ".parquet", ".arrow", ".ipc"])
 def test_a_small_file_that_holds_very_much_is_refused_before_it_is_read(suffix, monkeypatch):
-    points = filed(packed(suffix, ROWS), f"x{suffix}", "", AskTerms(), ["a", "b"]).points
+    points = read_uploaded_file(packed(suffix, ROWS), f"x{suffix}", "", AskTerms(), ["a", "b"]).points
     assert points.shape == (ROWS, 2)
     monkeypatch.setattr(columns, "_from_table", None)
     monkeypatch.setattr(np, "load", None)
     body = packed(suffix, 3_000_000)
     assert len(body) < 200_000
     with pytest.raises(TooMuch, match=rf"x{suffix} must hold at most 100000 rows; it holds 3000000\. .degroot ask."):
-        filed(body, f"x{suffix}", "", AskTerms(), ["a", "b"])
+        read_uploaded_file(body, f"x{suffix}", "", AskTerms(), ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_an_array_that_says_it_is_larger_than_the_page_takes_is_not_read(descr, 
     with zipfile.ZipFile(file, "w") as archive, archive.open("X.npy", "w") as member:
         np.lib.format.write_array_header_1_0(member, {"descr": descr, "shape": shape, "fortran_order": False})
     with pytest.raises(TooMuch, match=rf"must hold at most \d+ {told}"):
-        filed(file.getvalue(), "x.npz", "", AskTerms(), ["a", "b"])
+        read_uploaded_file(file.getvalue(), "x.npz", "", AskTerms(), ["a", "b"])
 
 
 def test_what_is_no_finite_number_is_null():
@@ -132,14 +132,14 @@ def made_answer(points=3, at=0.0):
 def test_rows_are_ordered_by_the_width_of_their_intervals_or_sets_and_those_without_a_value_come_last():
     answer = made_answer(points=6)
     width = answer.consensus.upper - answer.consensus.lower
-    assert_array_equal(ordered(answer, "width"), np.argsort(width))
-    assert_array_equal(ordered(answer, "-width"), np.argsort(-width))
+    assert_array_equal(order_rows(answer, "width"), np.argsort(width))
+    assert_array_equal(order_rows(answer, "-width"), np.argsort(-width))
     answer.consensus.standard_error[:] = [3.0, np.nan, 1.0, 2.0, np.nan, 0.0]
-    assert ordered(answer, "standard_error").tolist() == [5, 2, 3, 0, 1, 4]
-    assert ordered(answer, "-standard_error").tolist() == [0, 3, 2, 5, 1, 4]
+    assert order_rows(answer, "standard_error").tolist() == [5, 2, 3, 0, 1, 4]
+    assert order_rows(answer, "-standard_error").tolist() == [0, 3, 2, 5, 1, 4]
     sets = np.array([[True, True], [True, False], [True, True], [False, False], [True, False], [True, True]])
     in_sets = replace(answer, consensus=replace(answer.consensus, sets=sets))
-    assert ordered(in_sets, "width").tolist() == [3, 1, 4, 0, 2, 5]
+    assert order_rows(in_sets, "width").tolist() == [3, 1, 4, 0, 2, 5]
 
 
 def test_rounds_of_several_outputs_are_those_of_each_and_those_who_trust_no_member_have_none():

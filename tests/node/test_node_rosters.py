@@ -23,7 +23,7 @@ from degroot.node.protocol.codec import UnknownMembers
 from degroot.node.records.ledger import Ledger
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
-from degroot.node.scoring.load import seated
+from degroot.node.scoring.load import load_scored_agent
 from degroot.node.server import run
 from degroot.node.server.access import Access, Allowances
 
@@ -41,7 +41,7 @@ class Node:
         self._ledger, metrics, log = Ledger(configuration.ledger), Metrics(), logger(self.name)
         limits, timing = configuration.limits, configuration.timing
         wiring = LinkContext(self.name, None, limits, timing.deadline_seconds, self._ledger, metrics)
-        scores = run._scores(configuration, seated(configuration), metrics, log)
+        scores = run._scores(configuration, load_scored_agent(configuration), metrics, log)
         self.circle = Peers(configuration, wiring, scores, log)
         self.answering = Answering(self.circle, metrics, None)
         access = Access(self.name, self.circle.rights, Allowances(limits), self._ledger, metrics, insecure=True)

@@ -23,7 +23,7 @@ from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores, residuals_at
-from degroot.node.scoring.load import is_near_by, seated
+from degroot.node.scoring.load import is_near_by, load_scored_agent
 from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.residual_store import Residuals, StorageError
 from degroot.node.server import model_service
@@ -209,7 +209,7 @@ def calibrating(folder, first):
 
 
 def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_path):
-    first, peer = seated(organisation(tmp_path)), Peer()
+    first, peer = load_scored_agent(organisation(tmp_path)), Peer()
     peer.changes = {2: "2"}
 
     async def scenario():
@@ -229,7 +229,7 @@ def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_p
 
 
 def test_an_answer_of_another_version_than_was_asked_for_is_refused(tmp_path):
-    first, peer = seated(organisation(tmp_path)), Peer()
+    first, peer = load_scored_agent(organisation(tmp_path)), Peer()
 
     async def lying(points, version):
         return model_service.response(model_service.request(peer.name, version, points), "9", points[:, 0])
@@ -240,7 +240,7 @@ def test_an_answer_of_another_version_than_was_asked_for_is_refused(tmp_path):
 
 
 def test_on_demand_rows_go_in_chunks_and_each_only_once(tmp_path):
-    first = seated(organisation(tmp_path, "[collective]\nneighbours = 7\nguard = false"))
+    first = load_scored_agent(organisation(tmp_path, "[collective]\nneighbours = 7\nguard = false"))
     peer, points = Peer(), X[:6] + 0.25
 
     async def scenario():
@@ -337,7 +337,7 @@ def test_a_new_model_with_other_features_is_not_taken_in(tmp_path):
     configuration = organisation(tmp_path)
 
     async def scenario():
-        scores, log = calibrating(tmp_path, seated(configuration)), Log()
+        scores, log = calibrating(tmp_path, load_scored_agent(configuration)), Log()
         circle, before = Circle(configuration, scores), scores.seat.version
         save_linear(tmp_path / "model.skops", [1.0, 2.0, 0.0])
         await _reload(circle, False, log)

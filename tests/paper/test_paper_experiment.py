@@ -15,7 +15,16 @@ from pandas.testing import assert_frame_equal
 from degroot import InvalidInput
 from degroot.paper import drawing, experiment, schemes
 from degroot.paper.data.datasets import Data, DataMissing
-from degroot.paper.experiment import ExperimentTask, Finding, at_hand, chosen, here, in_common, judged, repeated
+from degroot.paper.experiment import (
+    ExperimentTask,
+    Finding,
+    at_hand,
+    in_common,
+    judge_finding,
+    repeat_cases,
+    run_here,
+    select_rows,
+)
 from degroot.paper.statistics import above_zero, plus_minus, told, unsettled, with_error
 
 
@@ -50,12 +59,12 @@ def test_rows_carry_case_and_repetition_in_front():
 
 
 def test_every_case_is_repeated_as_often_as_the_settings_say():
-    table = here(repeated(trial, Settings(reps=3), SIZES))
+    table = run_here(repeat_cases(trial, Settings(reps=3), SIZES))
     assert table.groupby(["size", "scheme"]).repetition.apply(list).tolist() == [[0, 1, 2]] * 4
 
 
 def test_what_is_noisy_can_be_repeated_times_over():
-    table = here(repeated(trial, Settings(reps=2), SIZES, times=3))
+    table = run_here(repeat_cases(trial, Settings(reps=2), SIZES, times=3))
     assert table.groupby(["size", "scheme"]).repetition.apply(list).tolist() == [[0, 1, 2, 3, 4, 5]] * 4
 
 
@@ -70,23 +79,23 @@ def test_what_repetitions_have_in_common_is_no_repetition_s():
 
 
 def test_a_repetition_has_the_same_numbers_whatever_their_number():
-    few, many = (here(repeated(trial, Settings(reps=reps), SIZES)) for reps in (2, 5))
+    few, many = (run_here(repeat_cases(trial, Settings(reps=reps), SIZES)) for reps in (2, 5))
     assert_frame_equal(few, many[many.repetition < 2].reset_index(drop=True))
 
 
 def test_all_cases_of_a_repetition_draw_the_same_numbers():
-    table = here(repeated(trial, Settings(reps=4), SIZES)).pivot(index=["repetition", "scheme"], columns="size")
+    table = run_here(repeat_cases(trial, Settings(reps=4), SIZES)).pivot(index=["repetition", "scheme"], columns="size")
     assert_allclose(10 * table.mse[1], table.mse[10])
 
 
 def test_repetitions_and_seeds_draw_other_numbers():
-    tables = [here(repeated(trial, Settings(reps=4, seed=seed), SIZES[:1])) for seed in (0, 1)]
+    tables = [run_here(repeat_cases(trial, Settings(reps=4, seed=seed), SIZES[:1])) for seed in (0, 1)]
     assert pd.concat(tables).mse.is_unique
 
 
 def test_a_case_that_is_changed_afterwards_does_not_change_the_task():
     case = {"size": 1}
-    (task,) = repeated(trial, Settings(reps=1), [case])
+    (task,) = repeat_cases(trial, Settings(reps=1), [case])
     case["size"] = 7
     assert task.case == {"size": 1}
 
@@ -119,7 +128,7 @@ def some_data(name):
 
 def test_a_trial_gets_the_data_and_the_table_their_name(monkeypatch):
     monkeypatch.setattr(experiment, "at_hand", partial(at_hand, load=some_data))
-    table = here(repeated(count_rows, Settings(reps=1), [{"data": "abalone", "share": 0.5}]))
+    table = run_here(repeat_cases(count_rows, Settings(reps=1), [{"data": "abalone", "share": 0.5}]))
     assert table.to_dict("records") == [
         {"data": "abalone", "share": 0.5, "repetition": 0, "complete": True, "rows": 8, "used": 4}
     ]
@@ -134,7 +143,7 @@ def test_data_sets_that_are_not_at_hand_are_left_out_with_a_warning(monkeypatch)
     monkeypatch.setattr(experiment, "at_hand", partial(at_hand, load=load))
     cases = [{"data": name, "share": 1.0} for name in ("e2006", "abalone")]
     with pytest.warns(UserWarning, match="e2006 is far away"):
-        table = here(repeated(count_rows, Settings(reps=2), cases))
+        table = run_here(repeat_cases(count_rows, Settings(reps=2), cases))
     assert table.data.tolist() == ["abalone", "abalone"]
 
 
@@ -143,8 +152,8 @@ FINDING = Finding("what", "paper", "ours", "rule", True, "note")
 
 def test_a_finding_is_judged_on_complete_data_only():
     rows = pd.DataFrame({"mse": [1.0, 2.0], "complete": [True, True]})
-    assert judged(FINDING, rows) == judged(FINDING, rows[["mse"]]) == FINDING
-    subset, missing = judged(FINDING, rows.assign(complete=False)), judged(FINDING, rows[:0])
+    assert judge_finding(FINDING, rows) == judge_finding(FINDING, rows[["mse"]]) == FINDING
+    subset, missing = judge_finding(FINDING, rows.assign(complete=False)), judge_finding(FINDING, rows[:0])
     assert subset.agrees is missing.agrees is None
     assert subset.ours == FINDING.ours
     assert "subset" in subset.note
@@ -153,9 +162,9 @@ def test_a_finding_is_judged_on_complete_data_only():
 
 def test_rows_are_chosen_by_their_values_and_none_where_the_column_is_not_there():
     table = pd.DataFrame({"data": ["abalone", "boston"], "mse": [1.0, 2.0]})
-    assert chosen(table, data="boston").mse.tolist() == [2.0]
-    assert chosen(table, data="boston", mse=1.0).empty
-    assert chosen(table, penalty=1.0).empty
+    assert select_rows(table, data="boston").mse.tolist() == [2.0]
+    assert select_rows(table, data="boston", mse=1.0).empty
+    assert select_rows(table, penalty=1.0).empty
 
 
 # -- margins -----------------------------------------------------------------------------------------------------------

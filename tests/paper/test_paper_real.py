@@ -127,7 +127,7 @@ def test_figure_3_without_heterogeneity_all_panels_are_the_same(panel):
 def test_the_gain_is_that_of_the_schemes():
     data, settings = load("boston"), protocol.Protocol()
     rows = protocol.split(data, settings, np.random.default_rng(SEED))
-    agents = protocol.trained(models.make("Ridge", 1e-5), data.X, data.y, rows.parts)
+    agents = protocol.train_agents(models.make("Ridge", 1e-5), data.X, data.y, rows.parts)
     test = data.X[rows.test], data.y[rows.test]
     expected = errors(("DeGroot", "M-avg"), agents, *test, settings.neighbours)
     for module in (heterogeneity, figure11):
@@ -245,10 +245,10 @@ def test_few_repetitions_settle_nothing():
 @pytest.mark.parametrize("repetitions", [5, 8, 20, 200])
 def test_what_chance_decides_is_seldom_settled(repetitions):
     random = np.random.default_rng(SEED)
-    verdicts = [gains.mostly(pd.Series(random.normal(size=repetitions))) for _ in range(1000)]
+    verdicts = [gains.judge_sign(pd.Series(random.normal(size=repetitions))) for _ in range(1000)]
     assert sum(verdict is not None for verdict in verdicts) < 110  # 2 / 2^5 = 6 % at most, and chance
-    assert gains.mostly(pd.Series(random.normal(3, size=repetitions))) is True
-    assert gains.mostly(pd.Series(random.normal(-3, size=repetitions))) is False
+    assert gains.judge_sign(pd.Series(random.normal(3, size=repetitions))) is True
+    assert gains.judge_sign(pd.Series(random.normal(-3, size=repetitions))) is False
 
 
 def test_a_rule_says_what_it_leaves_out():

@@ -89,7 +89,7 @@ def test_degroot_s_error_is_that_of_the_literal_algorithm():
     data, settings = load("boston"), Protocol()
     rows = protocol.split(data, settings, np.random.default_rng(1))
     parts = [(data.X[part], data.y[part]) for part in rows.parts]
-    agents = protocol.trained(models.make("Ridge", 1e-5), data.X, data.y, rows.parts)
+    agents = protocol.train_agents(models.make("Ridge", 1e-5), data.X, data.y, rows.parts)
     found = errors(["DeGroot"], agents, data.X[rows.test], data.y[rows.test], settings.neighbours)["DeGroot"]
     trained = [Ridge(1e-5).fit(X, y) for X, y in parts]
     expected = oracle_predictions(trained, parts, data.X[rows.test], settings.neighbours)
@@ -142,7 +142,7 @@ def test_trees_on_scaled_features_are_the_same_trees():
     rows = protocol.split(data, Protocol(), np.random.default_rng(0))
     make = models.make("DTR", 7)
     raw, scaled = (
-        protocol.trained(make, X, data.y, rows.parts)[0].predict(X[rows.test])
+        protocol.train_agents(make, X, data.y, rows.parts)[0].predict(X[rows.test])
         for X in (data.X, protocol.table(data, Protocol(features="scaled")))
     )
     assert np.mean(np.isclose(raw, scaled)) > 0.99
@@ -226,7 +226,7 @@ def test_models_are_made_anew_for_each_agent_and_the_same_chance_makes_the_same_
     one, other = (models.make(kind, setting, np.random.default_rng(5)) for _ in range(2))
     assert one(0) is not one(0)
     parts = [np.arange(0, 20), np.arange(20, 40)]
-    for first, second in zip(*(protocol.trained(m, data.X, data.y, parts) for m in (one, other)), strict=True):
+    for first, second in zip(*(protocol.train_agents(m, data.X, data.y, parts) for m in (one, other)), strict=True):
         assert (first.predict(data.X) == second.predict(data.X)).all()
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from degroot import Agent, Collective
 from degroot.node.client import connect
 from degroot.node.config import read
-from degroot.node.scoring.load import seated, warmed
+from degroot.node.scoring.load import load_scored_agent, warm_up
 from degroot.node.tls import authority
 
 CLIENT = "analyst"
@@ -242,7 +242,7 @@ chunk_rows = 50
         """Compile once what the nodes compute with; in a fresh checkout each would, and be late on a busy machine."""
         first = self.configuration(self.names[0])
         if first.collective not in compiled:
-            warmed(seated(first))
+            warm_up(load_scored_agent(first))
             compiled.add(first.collective)
 
     def log(self, name):

@@ -4,8 +4,8 @@ import re
 import time
 
 import numpy as np
-from degroot.node.answering.solve import STALE
 
+from degroot.node.answering.answer import STALE
 from degroot.node.records.ledger import IN, summary
 
 WAYS = ("solve", "rounds")

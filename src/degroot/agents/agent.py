@@ -14,14 +14,14 @@ from degroot.answers.display import View, Viewed, counted, one_line, some
 from degroot.compute.compiled import Array, as_kernel_array
 from degroot.compute.tables import (
     ErrorFactory,
-    answered,
     as_table,
+    call_model,
     column_names,
+    describe_error,
     is_frame,
     take,
     to_numbers,
     to_outputs,
-    told,
 )
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.files.source import PEERS
@@ -209,7 +209,7 @@ def _fitted_space(space: Any, agent: "Agent") -> Any:
         try:
             space.fit(agent.X, agent.y)
         except Exception as error:
-            raise agent.error(f"its `space` must fit its rows; it raised {told(error)}.") from error
+            raise agent.error(f"its `space` must fit its rows; it raised {describe_error(error)}.") from error
     return space
 
 
@@ -219,7 +219,7 @@ def _transform(X: Any, space: Any, complaint: ErrorFactory) -> Any:
     try:
         transformed = space.transform(X) if hasattr(space, "transform") else space(X)
     except Exception as error:
-        raise complaint(f"its `space` must transform rows; it raised {told(error)}.") from error
+        raise complaint(f"its `space` must transform rows; it raised {describe_error(error)}.") from error
     transformed = to_numbers(transformed, complaint, name="space.transform(X)")
     if transformed.shape[0] != X.shape[0] or transformed.shape[1] == 0:
         raise complaint(
@@ -360,7 +360,7 @@ class Agent(Viewed):
         """
         if self.classes is not None:
             return probabilities(self.model, X, self.classes, self.error)
-        answer = answered(self.model.predict if hasattr(self.model, "predict") else self.model, X, self.error)
+        answer = call_model(self.model.predict if hasattr(self.model, "predict") else self.model, X, self.error)
         return to_outputs(answer, X.shape[0], self.error, "predict(X)", self.outputs)
 
     def score_models(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from degroot.compute.compiled import Array
-from degroot.compute.tables import ErrorFactory, answered, as_array, as_floats, told
+from degroot.compute.tables import ErrorFactory, as_array, as_floats, call_model, describe_error
 from degroot.exceptions import InvalidInput
 
 SUM_TOLERANCE = 1e-4  # of probabilities, which models often give in float32
@@ -43,11 +43,11 @@ def probabilities(model: Any, X: Any, classes: NDArray[Any], complaint: ErrorFac
     """What `model` says of each row of `X`, (M, Q). Classes it has never seen get 0; labels alone become 1 or 0."""
     length = X.shape[0]
     if not hasattr(model, "predict_proba"):
-        answer = _array(answered(model.predict if hasattr(model, "predict") else model, X, complaint), complaint)
+        answer = _array(call_model(model.predict if hasattr(model, "predict") else model, X, complaint), complaint)
         if answer.ndim == 2 and answer.shape[1] == len(classes):
             return as_probabilities(answer, length, classes, complaint, "predict(X)")
         return one_hot(answer, classes, length, complaint, "predict(X)")
-    answer = _array(answered(model.predict_proba, X, complaint), complaint)
+    answer = _array(call_model(model.predict_proba, X, complaint), complaint)
     seen = np.asarray(getattr(model, "classes_", classes))
     if answer.ndim != 2 or seen.ndim != 1 or answer.shape[1] != len(seen):
         raise complaint(
@@ -88,4 +88,4 @@ def _distinct(labels: NDArray[Any], complaint: ErrorFactory, name: str) -> tuple
     try:
         return np.unique(labels, return_inverse=True)
     except TypeError as error:
-        raise complaint(f"`{name}` must hold labels that can be put in order; {told(error)}.") from error
+        raise complaint(f"`{name}` must hold labels that can be put in order; {describe_error(error)}.") from error

@@ -51,14 +51,14 @@ class Scoring:
         return scorer.with_model(int(columns[0]), agent) if columns.size else scorer
 
 
-def checked(scorers: tuple[Scorer, ...], *reaches: NeighbourhoodSpec) -> None:
+def check_neighbourhoods(scorers: tuple[Scorer, ...], *reaches: NeighbourhoodSpec) -> None:
     """Refuse reaches that some scorer has too few rows for."""
     for scorer in scorers:
         for reach in reaches:
             scorer.size(reach)
 
 
-def prepared(scorers: tuple[Scorer, ...], *reaches: NeighbourhoodSpec) -> tuple[Scorer, ...]:
+def prepare_neighbourhoods(scorers: tuple[Scorer, ...], *reaches: NeighbourhoodSpec) -> tuple[Scorer, ...]:
     """The scorers, with neighbourhoods of these reaches."""
     for scorer in scorers:
         for reach in reaches:

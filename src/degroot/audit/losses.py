@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
-from degroot.consultation.leave_one_out import ROWS, chance, measure_left_out, sample_rows, sums_over_parts
+from degroot.consultation.leave_one_out import (
+    ROWS,
+    measure_left_out,
+    sample_rows,
+    sums_over_parts,
+    total_standard_error,
+)
 from degroot.rules.evidence import MOMENTS, Evidence
 from degroot.rules.rules import RuleSettings
 
@@ -57,7 +63,7 @@ def _cost(everybody: Array, without: Array, counts: NDArray[np.intp]) -> tuple[f
     if not known.any():
         return np.nan, np.nan
     added, rows = without[known] - everybody[known], counts[known].sum()
-    return float(added.sum() / rows), chance(added) / rows
+    return float(added.sum() / rows), total_standard_error(added) / rows
 
 
 def _squared_errors(

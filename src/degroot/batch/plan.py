@@ -17,7 +17,7 @@ from degroot.batch.shards import BYTES, ROWS, Shard
 from degroot.batch.task import NULL, REFUSE, Task
 from degroot.compute.progress import progress
 from degroot.exceptions import InvalidInput
-from degroot.files.columns import absent, twice
+from degroot.files.columns import duplicate_column_error, missing_column_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,9 @@ def _check_columns(file: Path, schema: pa.Schema, features: Sequence[str], keep:
     names = schema.names
     for name in (*features, *keep):
         if name not in names:
-            raise absent(file, name, names)
+            raise missing_column_error(file, name, names)
         if names.count(name) > 1:
-            raise twice(file, name)
+            raise duplicate_column_error(file, name)
     for name in features:
         kind = schema.field(name).type
         if not (is_number(kind) or file.suffix.lower() == ".csv"):
@@ -138,7 +138,7 @@ def _check_clash(kept: pa.Schema, answers: pa.Schema) -> None:
     seen: set[str] = set()
     for name in (*kept.names, *answers.names):
         if name in seen:
-            raise twice("the output", name, "would be")
+            raise duplicate_column_error("the output", name, "would be")
         seen.add(name)
 
 
@@ -163,7 +163,7 @@ def _state(file: Path) -> list[Any]:
     return [str(file.resolve()), found.st_size, found.st_mtime_ns]
 
 
-def unchanged(plan: Plan) -> None:
+def check_unchanged(plan: Plan) -> None:
     """Refuse answers of files that were not the same all the time."""
     for file, before in zip(plan.files, plan.identity["inputs"], strict=True):
         if _state(file) != before:

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from degroot.answers.answer import FIELDS
 from degroot.batch.local import Reader
-from degroot.batch.resume import packed, unpacked
+from degroot.batch.resume import pack_batch, unpack_batch
 from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task, consult_in_form_of
 from degroot.cluster import Ray
 from degroot.collective import Collective
-from degroot.compute.tables import told
+from degroot.compute.tables import describe_error
 from degroot.exceptions import DeGrootError, InvalidInput
 
 CLIENT = "ray://"  # by which Ray Data cannot be reached
@@ -80,7 +80,7 @@ class Callers:
                 for number, answer, refusal in zip(*(block.column(name) for name in ANSWER.names), strict=True):
                     if refusal.is_valid:
                         raise InvalidInput(refusal.as_py())
-                    yield wave[number.as_py()], unpacked(answer.as_buffer())
+                    yield wave[number.as_py()], unpack_batch(answer.as_buffer())
 
     def _blocks(self, shards: list[Shard], task: Task) -> Iterator[pa.Table]:
         from ray.exceptions import RayError
@@ -89,12 +89,12 @@ class Callers:
         try:
             yield from stream
         except RayError as error:
-            raise DeGrootError(f"The cluster must answer; {told(error).splitlines()[0]}.") from error
+            raise DeGrootError(f"The cluster must answer; {describe_error(error).splitlines()[0]}.") from error
 
     def _stream(self, shards: list[Shard], task: Task) -> Any:
         data = _ray_data()
         return data.from_items([asdict(shard) for shard in shards], override_num_blocks=len(shards)).map_batches(
-            answered,
+            answer_shard,
             fn_args=(task, self.consult, os.getcwd()),
             batch_size=1,
             batch_format="pyarrow",
@@ -102,14 +102,14 @@ class Callers:
         )
 
 
-def answered(items: pa.Table, task: Task, consult: Consult, folder: str) -> pa.Table:
+def answer_shard(items: pa.Table, task: Task, consult: Consult, folder: str) -> pa.Table:
     """The answers to one shard, whose path begins at `folder`, or why there are none; as a row of `ANSWER`."""
     (item,) = items.to_pylist()
     shard = Shard(**item)
     row: tuple[int, bytes | None, str | None]
     try:
         table = Reader(task).read(replace(shard, file=os.path.join(folder, shard.file)))
-        row = shard.number, packed(task.answer(shard, table, consult)).to_pybytes(), None
+        row = shard.number, pack_batch(task.answer(shard, table, consult)).to_pybytes(), None
     except DeGrootError as error:
         row = shard.number, None, str(error)
     return pa.table([pa.array([entry], kind) for entry, kind in zip(row, ANSWER.types, strict=True)], schema=ANSWER)

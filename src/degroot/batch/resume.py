@@ -21,7 +21,7 @@ from degroot.files.lock import HAS_POSIX_LOCKS, try_lock
 SUFFIX, MANIFEST, LOCK = ".unfinished", "manifest.jsonl", "lock"
 
 
-def packed(batch: pa.RecordBatch) -> pa.Buffer:
+def pack_batch(batch: pa.RecordBatch) -> pa.Buffer:
     """A batch as the bytes of an Arrow file."""
     sink = pa.BufferOutputStream()
     with pyarrow.ipc.new_file(sink, batch.schema) as file:
@@ -29,7 +29,7 @@ def packed(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def unpacked(content: pa.Buffer | pa.NativeFile) -> pa.RecordBatch:
+def unpack_batch(content: pa.Buffer | pa.NativeFile) -> pa.RecordBatch:
     """The batch that was packed."""
     return pyarrow.ipc.open_file(content).get_batch(0)
 
@@ -47,7 +47,7 @@ class UnfinishedOutput:
 
     def save(self, shard: Shard, answers: pa.RecordBatch, bad: int) -> None:
         """Keep the answers for a shard: whole or not at all."""
-        content, part = packed(answers), self._part(shard.number)
+        content, part = pack_batch(answers), self._part(shard.number)
         part.with_suffix(".new").write_bytes(content)
         part.with_suffix(".new").replace(part)
         self._note({"part": shard.number, "rows": shard.rows, "bad": bad, "crc": crc32(content)})
@@ -56,7 +56,7 @@ class UnfinishedOutput:
     def part(self, number: int) -> pa.RecordBatch:
         """The answers for a finished shard."""
         with pa.memory_map(str(self._part(number))) as file:
-            return unpacked(file)
+            return unpack_batch(file)
 
     def remove(self) -> None:
         """All of it. Where open files cannot be removed, as on Windows, the lock goes when it is let go."""

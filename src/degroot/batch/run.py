@@ -22,7 +22,7 @@ from degroot.answers.flags import MISSING
 from degroot.answers.frame import FLAGS
 from degroot.batch.columns import Columns
 from degroot.batch.local import Local, ShardEngine
-from degroot.batch.plan import Plan, check, make_plan, unchanged
+from degroot.batch.plan import Plan, check, check_unchanged, make_plan
 from degroot.batch.resume import Merging, unfinished
 from degroot.batch.task import REFUSE, consult_in_form_of
 from degroot.collective import Collective
@@ -187,7 +187,7 @@ def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary
                 kept.save(shard, answers, _bad(plan, answers))
                 merging.advance(2)  # after an interruption, those before are caught up with
                 advance(shard.rows)
-        unchanged(plan)
+        check_unchanged(plan)
         merging.finish(len(plan.shards))
         bad = sum(kept.bad.values())
         kept.remove()

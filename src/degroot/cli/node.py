@@ -79,9 +79,9 @@ def init(
 def _filled(text: str, trained: Path, name: str) -> tuple[Path, str]:
     """The folder of an organisation that `degroot train` has made, and the configuration with its files filled in."""
     from degroot.node.config.template import filled
-    from degroot.training import parted
+    from degroot.training import export_organisation
 
-    home, told = parted(trained, name)
+    home, told = export_organisation(trained, name)
     return home, filled(text, told)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import writable_view
-from degroot.compute.tables import take, told
+from degroot.compute.tables import describe_error, take
 from degroot.consultation.consult import Opinion, Question, give_whole_opinion
 
 VERSION = version("degroot")
@@ -78,8 +78,9 @@ def source_of(agent: Agent, scorer: Scorer | None) -> Source:
     try:
         return Stored(ray.put(held))
     except Exception as error:  # whatever its model raises
+        reason = describe_error(error).splitlines()[0]
         raise agent.error(
-            f"its model and space must be such that they can be sent to another process; {told(error).splitlines()[0]}."
+            f"its model and space must be such that they can be sent to another process; {reason}."
         ) from error
 
 

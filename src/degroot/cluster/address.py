@@ -3,7 +3,7 @@
 import socket
 from ipaddress import ip_address
 
-from degroot.compute.tables import told
+from degroot.compute.tables import describe_error
 from degroot.exceptions import InvalidInput
 from degroot.files.addresses import split
 
@@ -20,7 +20,7 @@ def check_reached(address: str) -> None:
     try:
         socket.create_connection((host, port), timeout=PATIENCE).close()
     except OSError as error:
-        raise refusal(address, error) from error
+        raise unreachable_error(address, error) from error
 
 
 def check_same(address: str | None, connected: str, here: str) -> None:
@@ -31,7 +31,7 @@ def check_same(address: str | None, connected: str, here: str) -> None:
     try:
         same = port == its_port and bool(_resolved(host, here) & _resolved(known, here))
     except OSError as error:
-        raise refusal(address, error) from error
+        raise unreachable_error(address, error) from error
     if not same:
         raise InvalidInput(f"A process must be connected to one Ray only; it is to {connected}, not to {address}.")
 
@@ -42,9 +42,9 @@ def _resolved(host: str, here: str) -> set[str]:
     return numbers | {here} if any(ip_address(each.partition("%")[0]).is_loopback for each in numbers) else numbers
 
 
-def refusal(address: str | None, error: Exception) -> InvalidInput:
+def unreachable_error(address: str | None, error: Exception) -> InvalidInput:
     """The error that there is no Ray to be had."""
-    reason = " ".join(told(error).split()).rstrip(" .")
+    reason = " ".join(describe_error(error).split()).rstrip(" .")
     if address is None:
         return InvalidInput(f"Ray must start on this machine; {reason}.")
     return InvalidInput(f"There must be a Ray cluster at {address}; {reason}.")

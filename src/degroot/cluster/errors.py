@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from degroot.compute.tables import told
+from degroot.compute.tables import describe_error
 from degroot.exceptions import AgentError, DeGrootError
 
 UNBORN = "creation task"  # how Ray says that a process could not begin
 
 
-def heard(references: Sequence[Any], names: Sequence[str]) -> list[Any]:
+def fetch_answers(references: Sequence[Any], names: Sequence[str]) -> list[Any]:
     """What the agents' processes answer, or the error of the first that fails."""
     import ray
     from ray.exceptions import RayError
@@ -19,16 +19,16 @@ def heard(references: Sequence[Any], names: Sequence[str]) -> list[Any]:
         try:
             answers.append(ray.get(reference))
         except RayError as error:
-            raise fault(error, name) from error
+            raise convert_error(error, name) from error
     return answers
 
 
-def fault(error: Exception, name: str) -> DeGrootError:
+def convert_error(error: Exception, name: str) -> DeGrootError:
     """The error of an agent's process: its own if it raised one, or that it fell silent."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, DeGrootError):
         return cause
-    lines = [line.strip().rstrip(".") for line in told(cause or error).splitlines() if line.strip()]
+    lines = [line.strip().rstrip(".") for line in describe_error(cause or error).splitlines() if line.strip()]
     if UNBORN in lines[0]:
         return AgentError(name, f"its process must start, with this package and what its model needs; {lines[-1]}.")
     return AgentError(name, f"its process must answer; {lines[0]}.")

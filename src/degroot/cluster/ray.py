@@ -11,8 +11,8 @@ from typing import Any
 from degroot.agents.agent import Agent, Scorer
 from degroot.answers.answer import FIELDS, Consensus, check_fields
 from degroot.cluster.actor import VERSION, Actor, Source, source_of
-from degroot.cluster.address import check_reached, check_same, refusal
-from degroot.cluster.errors import heard
+from degroot.cluster.address import check_reached, check_same, unreachable_error
+from degroot.cluster.errors import fetch_answers
 from degroot.compute.compiled import block_size, in_blocks
 from degroot.compute.tables import take
 from degroot.consultation.consult import Conclude, Opinion, Panel, Question, consult
@@ -53,7 +53,7 @@ class Assembly:
 
     def close(self) -> None:
         """End the agents' processes."""
-        end(self.actors)
+        end_actors(self.actors)
 
     def _conclude(self, part: slice, opinions: Sequence[Opinion], question: Question, conclude: Conclude) -> None:
         """Hand on the opinions of a part, block by block on several threads."""
@@ -72,9 +72,9 @@ class Assembly:
             under_way.append((part, self._ask(take(X, part), question)))
             if len(under_way) > AHEAD:
                 done, references = under_way.popleft()
-                yield done, heard(references, self.panel.names)
+                yield done, fetch_answers(references, self.panel.names)
         for done, references in under_way:
-            yield done, heard(references, self.panel.names)
+            yield done, fetch_answers(references, self.panel.names)
 
     def _parts(self, X: Any, question: Question) -> list[slice]:
         """Parts of X small enough to hold what all agents say of them."""
@@ -92,7 +92,7 @@ class Assembly:
         return [actor.give_opinion.remote(source, points, question) for actor, source in asked]
 
 
-def end(actors: Iterable[Any]) -> None:
+def end_actors(actors: Iterable[Any]) -> None:
     """End agents' processes."""
     import ray
 
@@ -140,7 +140,7 @@ class Ray:
         try:
             _check_versions(actors, panel.names)
         except BaseException:
-            end(actors)
+            end_actors(actors)
             raise
         return Assembly(actors, sources, panel, bool(scorers), n_jobs)
 
@@ -178,7 +178,7 @@ class Ray:
         try:
             _ray().init(**quiet, **settings)
         except Exception as error:  # Ray raises whatever its parts do
-            raise refusal(address, error) from error
+            raise unreachable_error(address, error) from error
         self.started = True
 
     def __enter__(self) -> "Ray":
@@ -232,6 +232,6 @@ def _ray() -> Any:
 
 def _check_versions(actors: Sequence[Any], names: Sequence[str]) -> None:
     """Wait until all processes run, and make sure that they run the same version of this package."""
-    for name, other in zip(names, heard([actor.version.remote() for actor in actors], names), strict=True):
+    for name, other in zip(names, fetch_answers([actor.version.remote() for actor in actors], names), strict=True):
         if other != VERSION:
             raise InvalidInput(f"The cluster must have version {VERSION} of degroot; {name!r} runs with {other}.")

@@ -31,7 +31,7 @@ def spread_over(builder: Any, value: Any, kind: ir.VectorType = vector) -> Any:
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(int32, kind.count), [0] * kind.count))
 
 
-def one_over(builder: Any, x: Any) -> Any:
+def simd_reciprocal(builder: Any, x: Any) -> Any:
     """1 / x, and 0 where x is not positive."""
     return builder.select(builder.fcmp_ordered(">", x, zero), builder.fdiv(one, x), zero)
 
@@ -41,7 +41,7 @@ def plus_product(builder: Any, total: Any, x: Any, y: Any) -> Any:
     return builder.fadd(total, builder.fmul(x, y, flags=("contract",)), flags=("contract",))
 
 
-def inner_product(builder: Any, x: list[Any], y: list[Any]) -> Any:
+def simd_inner_product(builder: Any, x: list[Any], y: list[Any]) -> Any:
     """The sum of products."""
     total = builder.fmul(x[0], y[0])
     for a, b in zip(x[1:], y[1:], strict=True):

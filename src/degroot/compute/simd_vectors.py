@@ -19,9 +19,9 @@ from degroot.compute.simd import (
     data_of,
     loop,
     number,
-    one_over,
     plus_product,
     pointer,
+    simd_reciprocal,
     single,
     spread_over,
     vector,
@@ -89,7 +89,7 @@ def spread(_context: Any, number: Any) -> Any:
 @intrinsic  # type: ignore[untyped-decorator]
 def reciprocal(_context: Any, _x: Any) -> Any:
     """``reciprocal(x)``: 1 / x, and 0 where x is 0."""
-    return _eight(_eight), lambda _context, builder, _signature, arguments: one_over(builder, arguments[0])
+    return _eight(_eight), lambda _context, builder, _signature, arguments: simd_reciprocal(builder, arguments[0])
 
 
 def _operation(sign: Callable[[Any, Any], Any], instruction: str) -> None:

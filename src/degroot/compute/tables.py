@@ -133,15 +133,15 @@ def to_outputs(
     return numbers
 
 
-def answered(predict: Callable[[Any], Any], X: Any, complaint: ErrorFactory) -> Any:
+def call_model(predict: Callable[[Any], Any], X: Any, complaint: ErrorFactory) -> Any:
     """What a model answers; whatever it raises is a complaint."""
     try:
         return predict(X)
     except Exception as error:
-        raise complaint(f"its model must predict; it raised {told(error)}.") from error
+        raise complaint(f"its model must predict; it raised {describe_error(error)}.") from error
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What an error says, after its name."""
     return f"{type(error).__name__}: {error}".rstrip(".: ")
 
@@ -153,7 +153,7 @@ def as_array(values: Any, complaint: ErrorFactory) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise complaint(told(error)) from error
+        raise complaint(describe_error(error)) from error
 
 
 def as_floats(values: Any, complaint: ErrorFactory, name: str) -> Any:

@@ -3,6 +3,6 @@
 Imports compute and exceptions only.
 """
 
-from degroot.consensus.dense import Pooling, checked, pool, solve, stationary, together
+from degroot.consensus.dense import Pooling, check_beliefs, check_trust, pool, solve, stationary
 
-__all__ = ["Pooling", "checked", "pool", "solve", "stationary", "together"]
+__all__ = ["Pooling", "check_beliefs", "check_trust", "pool", "solve", "stationary"]

@@ -37,7 +37,7 @@ def stationary(trust: ArrayLike) -> Array:
     >>> stationary([[0.5, 0.5], [0.25, 0.75]]).round(4)
     array([0.3333, 0.6667])
     """
-    trust = checked(trust)
+    trust = check_trust(trust)
     weights = solve(trust)
     for place in map(tuple, np.argwhere(~np.isfinite(weights).all(axis=-1))):
         weights[place] = _from_another_end(trust[place])
@@ -178,7 +178,7 @@ def pool(trust: ArrayLike, beliefs: ArrayLike, *, rounds: int = 1000, tolerance:
         raise InvalidInput(f"`rounds` must be 0 or more; got {rounds}.")
     if tolerance is not None and not tolerance >= 0:
         raise InvalidInput(f"`tolerance` must be 0 or more; got {tolerance}.")
-    matrices, start = together(trust, beliefs)
+    matrices, start = check_beliefs(trust, beliefs)
     shape, K = start.shape[:-1], start.shape[-1]
     pooled = np.array(start).reshape(-1, K)
     used, agreed = np.empty(len(pooled), np.int64), np.empty(len(pooled), np.bool_)
@@ -247,7 +247,7 @@ def _pool(
         agreed[m] = _spread(beliefs[m]) <= max(tolerance, rounding)
 
 
-def checked(trust: ArrayLike) -> Array:
+def check_trust(trust: ArrayLike) -> Array:
     """`trust` as an array (..., K, K), if it is square, not negative, and its rows sum to 1."""
     trust = np.asarray(trust, dtype=np.float64)
     if trust.ndim < 2 or trust.shape[-1] != trust.shape[-2] or trust.shape[-1] == 0:
@@ -262,9 +262,9 @@ def checked(trust: ArrayLike) -> Array:
     return trust
 
 
-def together(trust: ArrayLike, beliefs: ArrayLike) -> tuple[Array, Array]:
+def check_beliefs(trust: ArrayLike, beliefs: ArrayLike) -> tuple[Array, Array]:
     """`trust` (..., K, K) and `beliefs` (..., K) about the same points, checked."""
-    matrices, start = checked(trust), np.asarray(beliefs, dtype=np.float64)
+    matrices, start = check_trust(trust), np.asarray(beliefs, dtype=np.float64)
     K = matrices.shape[-1]
     if start.ndim < 1 or start.shape[-1] != K:
         raise InvalidInput(f"`beliefs` must have one belief for each of {K} agents; its shape is {start.shape}.")

@@ -110,14 +110,14 @@ def sums_over_parts(values: Array) -> tuple[Array, NDArray[np.intp]]:
     return np.array([part.sum(axis=0) for part in parts]), np.array([len(part) for part in parts])
 
 
-def chance(sums: Array) -> float:
+def total_standard_error(sums: Array) -> float:
     r"""The standard error of the total of B sums over parts, :math:`\sqrt{B}\, s` with s their standard deviation.
 
     NaN for a single part: it says nothing of chance.
 
     Examples
     --------
-    >>> chance(np.array([1.0, 1.0, 1.0, 5.0]))
+    >>> total_standard_error(np.array([1.0, 1.0, 1.0, 5.0]))
     4.0
     """
     return float(np.sqrt(len(sums) * sums.var(ddof=1))) if len(sums) > 1 else np.nan

@@ -81,7 +81,7 @@ class Roster:
 
     def _place(self, name: str) -> int:
         if name not in self.names:
-            raise InvalidInput(f"An agent's name must be one of {listed(map(repr, self.names))}; got {name!r}.")
+            raise InvalidInput(f"An agent's name must be one of {list_names(map(repr, self.names))}; got {name!r}.")
         return self.names.index(name)
 
 
@@ -153,7 +153,7 @@ def tabulate(agents: Sequence[Agent]) -> tuple[tuple[str, ...], ...]:
     return (("agent", "model", "rows", "own model scored on"), *lines)
 
 
-def listed(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """The names, or the first few of many."""
     every = list(names)
     return ", ".join(every[:SHOWN]) + (f" and {len(every) - SHOWN} more" if len(every) > SHOWN else "")

@@ -8,7 +8,7 @@ from degroot.agents.agent import Agent, Scorer
 from degroot.answers.choice import Choice
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
-from degroot.consultation.leave_one_out import chance, measure_left_out, sample_rows, sums_over_parts
+from degroot.consultation.leave_one_out import measure_left_out, sample_rows, sums_over_parts, total_standard_error
 from degroot.rules.evidence import MOMENTS, PAPER_NEIGHBOURHOOD, Evidence, NeighbourhoodSpec
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
 from degroot.stacking.local import RIDGE
@@ -48,7 +48,9 @@ def choose(
     errors = sums.sum(axis=0) / rows
     best = int(np.argmin(errors))
     gains = sums[:, 0] - sums[:, best]
-    return Choice(options[best if gains.sum() > CLEARLY * chance(gains) else 0], tuple(options), errors, rows)
+    return Choice(
+        options[best if gains.sum() > CLEARLY * total_standard_error(gains) else 0], tuple(options), errors, rows
+    )
 
 
 def _squared_errors(

@@ -18,7 +18,7 @@ from degroot.answers.display.words import output_names
 from degroot.collective import Collective
 from degroot.compute.tables import is_frame, take
 from degroot.consultation.settings import check_choice
-from degroot.estimators.self_scoring import SELF_SCORING, CrossFittedModel, trained
+from degroot.estimators.self_scoring import SELF_SCORING, CrossFittedModel, train_with_own_predictions
 from degroot.exceptions import InvalidInput
 from degroot.files.source import PEERS
 
@@ -135,7 +135,7 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         random = check_random_state(self.random_state)
         seeds = [int(random.randint(np.iinfo(np.int32).max)) for _ in parts]
         results: Sequence[CrossFittedModel] = Parallel(n_jobs=self.n_jobs)(
-            delayed(trained)(model, take(X, part), y[part], name, classes, self.self_scoring, seed)
+            delayed(train_with_own_predictions)(model, take(X, part), y[part], name, classes, self.self_scoring, seed)
             for model, part, name, seed in zip(models, parts, names, seeds, strict=True)
         )
         alone = len(parts) == 1

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from degroot.agents.agent import Agent
 from degroot.compute.compiled import Array
-from degroot.compute.tables import is_frame, to_numbers, told
+from degroot.compute.tables import describe_error, is_frame, to_numbers
 from degroot.estimators.base import Dealing
 from degroot.exceptions import InvalidInput
 
@@ -117,5 +117,5 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
             check_classification_targets(y)
             np.unique(y)
         except TypeError as error:
-            raise InvalidInput(f"`y` must hold labels that can be put in order; {told(error)}.") from error
+            raise InvalidInput(f"`y` must hold labels that can be put in order; {describe_error(error)}.") from error
         return X, y

@@ -10,7 +10,7 @@ from sklearn.dummy import DummyClassifier
 
 from degroot.agents.classification import probabilities
 from degroot.compute.compiled import Array
-from degroot.compute.tables import answered, take, to_outputs, told
+from degroot.compute.tables import call_model, describe_error, take, to_outputs
 from degroot.exceptions import AgentError
 from degroot.files.source import PEERS
 
@@ -27,7 +27,7 @@ class CrossFittedModel:
     own: Array | str | None
 
 
-def trained(
+def train_with_own_predictions(
     model: Any, X: Any, y: NDArray[Any], name: str, classes: NDArray[Any] | None, self_scoring: str, seed: int
 ) -> CrossFittedModel:
     """Train `model` on the rows of the agent called `name`; where it scores itself by cross-fitting, also on folds.
@@ -53,7 +53,8 @@ def _out_of_fold(
         except Exception as error:
             raise AgentError(
                 name,
-                f"to score itself its model must train on {len(rest)} of its {len(y)} rows; it raised {told(error)}. "
+                f"to score itself its model must train on {len(rest)} of its {len(y)} rows; it raised "
+                f"{describe_error(error)}. "
                 f"`self_scoring` {TRAIN!r} or {PEERS!r} does without.",
             ) from error
         own[fold] = _says(other, take(X, fold), y.shape[1:], name, classes)
@@ -80,5 +81,5 @@ def _says(model: Any, X: Any, outputs: tuple[int, ...], name: str, classes: NDAr
 
     if classes is not None:
         return probabilities(model, X, classes, complaint)
-    answer = answered(model.predict, X, complaint)
+    answer = call_model(model.predict, X, complaint)
     return to_outputs(answer, X.shape[0], complaint, "predict(X)", outputs[0] if outputs else None)

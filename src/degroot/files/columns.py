@@ -13,7 +13,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
-from degroot.compute.tables import told
+from degroot.compute.tables import describe_error
 from degroot.exceptions import InvalidInput
 from degroot.files.csv_rows import check_header, row_ends
 from degroot.files.native import open_native
@@ -42,10 +42,10 @@ def read_columns(path: Path, labels: str | None, most: Extent | None = None) -> 
     except InvalidInput:
         raise
     except OSError as error:
-        reason = error.strerror or told(error)
+        reason = error.strerror or describe_error(error)
         raise InvalidInput(f"Rows must be in a file that can be read; {path}: {reason}.") from error
     except Exception as error:
-        raise InvalidInput(f"{path} must be a {path.suffix} file; {told(error)}.") from error
+        raise InvalidInput(f"{path} must be a {path.suffix} file; {describe_error(error)}.") from error
     if not columns or not len(next(iter(columns.values()))):
         raise InvalidInput(f"{path} must hold at least one row; it has none.")
     return columns
@@ -79,7 +79,7 @@ def _from_table(table: pa.Table, path: Path) -> Columns:
     names = [name for name in table.column_names if not name.startswith(INDEX)]
     for name, count in Counter(names).items():
         if count > 1:
-            raise twice(path, name)
+            raise duplicate_column_error(path, name)
     return {name: _as_array(table.column(name)) for name in names}
 
 
@@ -126,7 +126,7 @@ def _spread(arrays: Columns, path: Path) -> Columns:
     return columns
 
 
-def numbers(columns: Columns, names: Sequence[str], path: Path, *, gaps: bool = False) -> Array:
+def read_numbers(columns: Columns, names: Sequence[str], path: Path, *, gaps: bool = False) -> Array:
     """These columns as finite numbers, (m, d); with `gaps` also NaN."""
     table = np.empty((len(columns[names[0]]), len(names)))
     for k, name in enumerate(names):
@@ -160,7 +160,7 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def absent(path: Path, name: str, names: Iterable[str]) -> InvalidInput:
+def missing_column_error(path: Path, name: str, names: Iterable[str]) -> InvalidInput:
     """The error that a column is missing."""
     known = list(names)
     near = difflib.get_close_matches(name, known, 1)
@@ -168,7 +168,7 @@ def absent(path: Path, name: str, names: Iterable[str]) -> InvalidInput:
     return InvalidInput(f"{path} must have the column {name!r}; it has none: {hint}")
 
 
-def twice(where: Path | str, name: str, verb: str = "is") -> InvalidInput:
+def duplicate_column_error(where: Path | str, name: str, verb: str = "is") -> InvalidInput:
     """The error that there are two columns of one name."""
     return InvalidInput(f"The columns of {where} must have different names; {name!r} {verb} there twice.")
 

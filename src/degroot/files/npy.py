@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from degroot.compute.tables import told
+from degroot.compute.tables import describe_error
 from degroot.exceptions import InvalidInput
 
 one_at_a_time = RLock()
@@ -23,7 +23,7 @@ def mapped(path: Path) -> NDArray[Any]:
     except OSError as error:
         raise InvalidInput(f"An array must be in a file that can be read; {path}: {error.strerror}.") from error
     except Exception as error:
-        raise InvalidInput(f"{path} must be a whole .npy file of numbers; {told(error)}.") from error
+        raise InvalidInput(f"{path} must be a whole .npy file of numbers; {describe_error(error)}.") from error
     if not array.flags.c_contiguous:
         raise InvalidInput(f"{path} must hold its rows one after the other (C order); it is in Fortran order.")
     return np.asarray(array)

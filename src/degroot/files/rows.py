@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import save
-from degroot.files.columns import Columns, absent, listed, numbers, read_columns
+from degroot.files.columns import Columns, listed, missing_column_error, read_columns, read_numbers
 from degroot.files.size_limits import Extent
 from degroot.files.source import DataSource
 
@@ -47,11 +47,11 @@ def load(source: DataSource, features: Sequence[str] | None = None, *, gaps: boo
     own = () if source.own_predictions is None or isinstance(source.own_predictions, str) else source.own_predictions
     for name in (*source.target, *own, *(features or ())):
         if name not in columns:
-            raise absent(source.file, name, columns)
+            raise missing_column_error(source.file, name, columns)
     names = tuple(features or (name for name in columns if name not in (*source.target, *own)))
     if not names:
         raise InvalidInput(f"{source.file} must have features beside the target; its columns are {listed(columns)}.")
-    X, y = numbers(columns, names, source.file, gaps=gaps), _target(columns, source)
+    X, y = read_numbers(columns, names, source.file, gaps=gaps), _target(columns, source)
     if source.own_predictions is None or isinstance(source.own_predictions, str):
         return Rows(X, y, source.own_predictions, names)
     return Rows(X, y, _outputs(columns, own, source.file), names)
@@ -69,7 +69,7 @@ def points(path: Path, names: Sequence[str], *, gaps: bool = False, most: Extent
             f"{path} must have all features of the collective; missing: {listed(missing)}. "
             f"Its columns are {listed(columns)}."
         )
-    return Points(numbers(columns, names, path, gaps=gaps), tuple(name for name in columns if name not in names))
+    return Points(read_numbers(columns, names, path, gaps=gaps), tuple(name for name in columns if name not in names))
 
 
 def write_answers(path: Path, columns: Mapping[str, Any]) -> None:
@@ -102,5 +102,5 @@ def _target(columns: Columns, source: DataSource) -> NDArray[Any]:
 
 
 def _outputs(columns: Columns, names: Sequence[str], path: Path) -> Array:
-    values = numbers(columns, names, path)
+    values = read_numbers(columns, names, path)
     return values[:, 0] if len(names) == 1 else values

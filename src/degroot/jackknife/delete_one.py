@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
 from degroot.compute.sums import row_sum
-from degroot.consensus.dense import checked, together
+from degroot.consensus.dense import check_beliefs, check_trust
 from degroot.exceptions import InvalidInput
 from degroot.jackknife.elimination import delete_each
 
@@ -39,7 +39,7 @@ def weights_without(trust: ArrayLike) -> Array:
            [0.14285714, 0.        , 0.85714286],
            [0.17647059, 0.82352941, 0.        ]])
     """
-    everyone = as_kernel_array(checked(trust))
+    everyone = as_kernel_array(check_trust(trust))
     K = everyone.shape[-1]
     if K == 1:
         return np.full_like(everyone, np.nan)
@@ -68,7 +68,7 @@ def values_without(trust: ArrayLike, beliefs: ArrayLike) -> Array:
     >>> values_without([[0.2, 0.4, 0.4], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]], [1, 2, 3])
     array([2.75      , 2.71428571, 1.82352941])
     """
-    everyone, believed = together(trust, beliefs)
+    everyone, believed = check_beliefs(trust, beliefs)
     return _agreed(solve_without(everyone, believed))
 
 

@@ -9,7 +9,16 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from degroot.compute.simd import data_of, inner_product, loop, number, one_over, plus_product, pointer, spread_over
+from degroot.compute.simd import (
+    data_of,
+    loop,
+    number,
+    plus_product,
+    pointer,
+    simd_inner_product,
+    simd_reciprocal,
+    spread_over,
+)
 
 TILE = 4  # rows and columns of a tile: 16 sums, which fit the registers
 
@@ -72,7 +81,7 @@ def _tile(masked: bool, times_block: bool) -> Any:
             result = [sums[TILE * a : TILE * (a + 1)] for a in range(TILE)]
             if times_block:
                 block = [[flow[j, k] for j in columns] for k in columns]
-                result = [[inner_product(builder, line, across) for across in block] for line in result]
+                result = [[simd_inner_product(builder, line, across) for across in block] for line in result]
             for j, line in zip(rows, result, strict=True):
                 for k, value in zip(columns, line, strict=True):
                     flow[j, k] = value
@@ -123,7 +132,7 @@ def visits(_context: Any, flow: Any, _stride: Any, _first: Any, leaving: Any) ->
             total = out[k]
             for j in range(k):
                 total = builder.fadd(total, f[k][j])
-            stay[k] = one_over(builder, total)
+            stay[k] = simd_reciprocal(builder, total)
             into[k] = [builder.fmul(f[j][k], stay[k]) for j in range(k)]
             for i in range(k):
                 out[i] = plus_product(builder, out[i], into[k][i], out[k])
@@ -132,9 +141,9 @@ def visits(_context: Any, flow: Any, _stride: Any, _first: Any, leaving: Any) ->
         time = [[stay[0]]]
         for k in range(1, TILE):
             back = [builder.fmul(f[k][j], stay[k]) for j in range(k)]
-            column = [inner_product(builder, line, into[k]) for line in time]
-            row = [inner_product(builder, back, [time[i][j] for i in range(k)]) for j in range(k)]
-            corner = builder.fadd(stay[k], inner_product(builder, back, column))
+            column = [simd_inner_product(builder, line, into[k]) for line in time]
+            row = [simd_inner_product(builder, back, [time[i][j] for i in range(k)]) for j in range(k)]
+            corner = builder.fadd(stay[k], simd_inner_product(builder, back, column))
             time = [[*line, end] for line, end in zip(time, column, strict=True)] + [[*row, corner]]
         for j, line in zip(states, time, strict=True):
             for k, value in zip(states, line, strict=True):

@@ -5,7 +5,7 @@ Imports files, compute and exceptions only.
 
 from degroot.models.features import check_features
 from degroot.models.inference_client import RemoteModel
-from degroot.models.loading import is_address, load_model, named
+from degroot.models.loading import is_address, load_model, locate_model
 from degroot.models.source import ModelSource, is_still, load, model_source, open_transformer
 from degroot.models.torch import from_torch
 
@@ -18,7 +18,7 @@ __all__ = [
     "is_still",
     "load",
     "load_model",
+    "locate_model",
     "model_source",
-    "named",
     "open_transformer",
 ]

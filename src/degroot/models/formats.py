@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from degroot.compute.tables import told
+from degroot.compute.tables import describe_error
 from degroot.exceptions import InvalidInput
 from degroot.models.labels import refuse_labels
 from degroot.models.lightgbm import from_lightgbm
@@ -35,7 +35,7 @@ def open_content(file: Path, content: bytes, classes: Sequence[Any] | None = Non
     if suffix not in NUMBERED:
         refuse_labels(classes)
     opener = partial(NUMBERED[suffix], classes=classes) if suffix in NUMBERED else (SAFE | UNSAFE)[suffix]
-    return opened(file, content, opener), sha256(content).hexdigest()[:VERSION_DIGITS]
+    return open_content_with(file, content, opener), sha256(content).hexdigest()[:VERSION_DIGITS]
 
 
 def check_kind(file: Path, unsafe_pickle: bool = False) -> None:
@@ -58,7 +58,7 @@ def content_of(file: Path) -> bytes:
         raise InvalidInput(f"The model must be a file that can be read; {file}: {error.strerror}.") from error
 
 
-def opened(file: Path, content: bytes, opener: Callable[[bytes], Any]) -> Any:
+def open_content_with(file: Path, content: bytes, opener: Callable[[bytes], Any]) -> Any:
     """What `opener` makes of the content; whatever is wrong is told of the file."""
     try:
         return opener(content)
@@ -74,4 +74,4 @@ def opened(file: Path, content: bytes, opener: Callable[[bytes], Any]) -> Any:
 
 def first_line(error: Exception) -> str:
     """What went wrong, without the library's own traces."""
-    return told(error).splitlines()[0].rstrip(".: ")
+    return describe_error(error).splitlines()[0].rstrip(".: ")

@@ -45,7 +45,7 @@ def load_model(source: str | Path, *, classes: Sequence[Any] | None = None, unsa
     >>> north.predict(np.array([[5.0]])).round(6)
     array([10.])
     """
-    where = named(source)
+    where = locate_model(source)
     if classes is not None:
         where = replace(where, classes=tuple(classes))
     return load(where, unsafe_pickle, NEEDED if where.address is None else NEEDED_AT_ADDRESS)[0]
@@ -56,7 +56,7 @@ def is_address(text: str) -> bool:
     return text.startswith((SCHEME, *SCHEMES))
 
 
-def named(source: str | Path) -> ModelSource:
+def locate_model(source: str | Path) -> ModelSource:
     """Where a model with this name is."""
     if not isinstance(source, str | Path) or not str(source):
         raise InvalidInput(f"A model must be a file, a folder or an address; got {source!r}.")

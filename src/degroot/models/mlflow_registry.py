@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from degroot.compute.tables import told
+from degroot.compute.tables import describe_error
 from degroot.exceptions import InvalidInput
 from degroot.models.formats import VERSION_DIGITS, check_kind, content_of, first_line, open_content
 from degroot.models.labels import refuse_labels
@@ -123,7 +123,9 @@ def _in_one(file: Path) -> bytes:
     try:
         return bytes(onnx.load(file).SerializeToString())
     except Exception as error:
-        raise InvalidInput(f"The model must be an .onnx file; {file} cannot be opened: {told(error)}.") from error
+        raise InvalidInput(
+            f"The model must be an .onnx file; {file} cannot be opened: {describe_error(error)}."
+        ) from error
 
 
 def _any(uri: str, tracking: str | None) -> Any:

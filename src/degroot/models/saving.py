@@ -11,7 +11,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 from scipy.sparse import issparse
 
-from degroot.compute.tables import is_frame, told
+from degroot.compute.tables import describe_error, is_frame
 from degroot.exceptions import InvalidInput
 from degroot.files.npy import one_at_a_time
 from degroot.models.lightgbm import LightGBMModel
@@ -117,7 +117,7 @@ def _written(thing: Any, requirement: str) -> bytes:
     except InvalidInput as error:
         raise InvalidInput(f"{requirement}; of {_kind(inner)}, {error}") from error
     except Exception as error:
-        raise InvalidInput(f"{requirement}; {_kind(inner)} cannot be written: {told(error)}.") from error
+        raise InvalidInput(f"{requirement}; {_kind(inner)} cannot be written: {describe_error(error)}.") from error
 
 
 def _check_same(before: Callable[[Any], Any], after: Callable[[Any], Any], rows: Any, requirement: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from degroot.exceptions import InvalidInput
 from degroot.files.addresses import split
 from degroot.files.toml import Table
-from degroot.models.formats import content_of, open_file, opened
+from degroot.models.formats import content_of, open_content_with, open_file
 from degroot.models.inference_client import RemoteModel
 from degroot.models.mlflow_registry import SCHEMES, from_folder, from_mlflow, version_of
 from degroot.models.skops import transformer_from_skops
@@ -58,7 +58,7 @@ def open_transformer(file: Path, needed: str = NEEDED) -> Any:
     if file.suffix.lower() != ".skops":
         raise InvalidInput(f"A transformer must be a .skops file; got {file}.")
     try:
-        return opened(file, content_of(file), transformer_from_skops)
+        return open_content_with(file, content_of(file), transformer_from_skops)
     except ImportError as error:
         raise InvalidInput(f"{needed} ({error}).") from error
 

@@ -74,7 +74,7 @@ def in_common(settings: Settings) -> np.random.Generator:
     return np.random.default_rng([settings.seed, 0])
 
 
-def repeated(
+def repeat_cases(
     trial: Callable[..., Iterable[Row]], settings: Settings, cases: Iterable[Mapping[str, Any]], times: int = 1
 ) -> list[ExperimentTask]:
     """Every case, as often as the settings say, `times` over where it is noisy."""
@@ -96,7 +96,7 @@ def at_hand(
     return [task for task in tasks if task.data_name is None or task.data_name in data], data, missing
 
 
-def here(tasks: Iterable[ExperimentTask]) -> pd.DataFrame:
+def run_here(tasks: Iterable[ExperimentTask]) -> pd.DataFrame:
     """The table of all tasks, computed in this process one after the other, but for data sets that are not at hand."""
     possible, data, missing = at_hand(tasks)
     for why in missing:
@@ -104,14 +104,14 @@ def here(tasks: Iterable[ExperimentTask]) -> pd.DataFrame:
     return pd.DataFrame([row for task in possible for row in task.rows(task.among(data))])
 
 
-def chosen(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+def select_rows(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
     """The rows that have these values; none where the data set was not at hand."""
     for name, value in values.items():
         table = table[table[name] == value] if name in table else table.iloc[:0]
     return table
 
 
-def judged(finding: Finding, rows: pd.DataFrame) -> Finding:
+def judge_finding(finding: Finding, rows: pd.DataFrame) -> Finding:
     """The finding, or one without a verdict where the rows it rests on are missing or of a subset of the data."""
     if not len(rows):
         return replace(finding, ours="left out", agrees=None, note="The data set was not at hand.")

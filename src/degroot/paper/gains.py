@@ -17,13 +17,13 @@ FLOOR = -100.0  # percent, of the pictures
 COLOUR = drawing.COLOURS["DeGroot"]
 
 
-def measured(answer: Consensus, y: Array) -> Row:
+def measure_gain(answer: Consensus, y: Array) -> Row:
     """The errors of DeGroot and of M-avg on test points with labels `y`, and the gain in percent."""
     mse, m_avg = mean_squared(answer.value, y), mean_squared(np.asarray(answer.beliefs).mean(axis=1), y)
     return {"mse": mse, "m_avg": m_avg, "gain": gain(mse, m_avg)}
 
 
-def mostly(values: pd.Series) -> bool | None:
+def judge_sign(values: pd.Series) -> bool | None:
     """Whether most values, one for each repetition, are above 0, or below; None where that is within chance."""
     least = 0.5 + 2 * np.sqrt(0.25 / len(values))
     return True if (values > 0).mean() > least else False if (values < 0).mean() > least else None

@@ -10,7 +10,7 @@ import pandas as pd
 from degroot import Agent, Collective
 from degroot.paper import experiment, gains, protocol
 from degroot.paper.data.datasets import Data
-from degroot.paper.experiment import Finding, Row, judged
+from degroot.paper.experiment import Finding, Row, judge_finding
 from degroot.paper.protocol import Array, MakeModel
 from degroot.paper.statistics import unsettled
 
@@ -72,22 +72,25 @@ def trained(
 ) -> list[Agent]:
     """As the protocol trains agents, but that they score models on a share of their rows that theirs has not seen."""
     if held_back == 0:
-        return protocol.trained(make, X, y, parts)
+        return protocol.train_agents(make, X, y, parts)
     cut = [np.split(random.permutation(part), [round(held_back * len(part))]) for part in parts]
-    models = protocol.trained(make, X, y, [training for _, training in cut])
+    models = protocol.train_agents(make, X, y, [training for _, training in cut])
     return [Agent(agent.model, X[apart], y[apart], agent.name) for agent, (apart, _) in zip(models, cut, strict=True)]
 
 
 def measured(agents: Sequence[Agent], X: Any, y: Array, neighbours: float) -> Row:
     """The errors of DeGroot and M-avg, the gain, and an agent's mean trust in its own model."""
     answer = Collective(agents, neighbours, n_jobs=1).consult(X, fields=["value", "beliefs", "trust"])
-    return {**gains.measured(answer, y), "self_trust": np.diagonal(np.asarray(answer.trust), axis1=1, axis2=2).mean()}
+    return {
+        **gains.measure_gain(answer, y),
+        "self_trust": np.diagonal(np.asarray(answer.trust), axis1=1, axis2=2).mean(),
+    }
 
 
 def growth(table: pd.DataFrame, what: str, by: Growth = Growth(), note: str = "", reading: str = "") -> Finding:
     """Whether the gain grows."""
     if not len(table):
-        return judged(Finding(what, PAPER, "", by.rule, None, reading=reading), table)
+        return judge_finding(Finding(what, PAPER, "", by.rule, None, reading=reading), table)
     found = table.pivot(index="repetition", columns="heterogeneity", values="gain")
     medians, p = found.median(), by.letter
     first, there = medians.index[0], min(medians.index, key=lambda level: abs(level - by.at))
@@ -100,10 +103,10 @@ def growth(table: pd.DataFrame, what: str, by: Growth = Growth(), note: str = ""
         + (f" up to {p} = {most:g}, {overall:.2f} over all {p}" if by.most is not None else "")
         + (f"; least at {p} = {medians.idxmin():g}: {medians.min():.1f} %" if medians.idxmin() != first else "")
     )
-    step = gains.mostly(steps)
+    step = gains.judge_sign(steps)
     open_still = unsettled(len(steps)) if step is None else ""
     agrees = None if step is None else step and rank > RANK
-    return judged(Finding(what, PAPER, ours, by.rule, agrees, f"{open_still} {note}".strip(), reading), table)
+    return judge_finding(Finding(what, PAPER, ours, by.rule, agrees, f"{open_still} {note}".strip(), reading), table)
 
 
 def at_the_end(tables: Mapping[str, pd.DataFrame], what: str, reading: str = "") -> Finding:
@@ -121,7 +124,7 @@ def at_the_end(tables: Mapping[str, pd.DataFrame], what: str, reading: str = "")
     ]
     rule = "Not judged: we do not have the range of p in the paper's figure."
     finding = Finding(what, "not mentioned", "; ".join(ours) or "left out", rule, None, _loss(ends), reading)
-    return judged(finding, pd.concat(tables.values()))
+    return judge_finding(finding, pd.concat(tables.values()))
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:

@@ -52,11 +52,11 @@ def agrees(ours: pd.Series, mean: float, spread: float) -> bool | None:
     if len(ours) < 2:
         return None
     if near(ours, mean, spread) and not same_sign(ours, mean, spread):
-        return False if settled(ours) else None
+        return False if is_settled(ours) else None
     return near(ours, mean, spread)
 
 
-def settled(sample: pd.Series) -> bool:
+def is_settled(sample: pd.Series) -> bool:
     """Whether the mean is more than two of its standard errors from 0."""
     return bool(abs(sample.mean()) > 2 * standard_error(sample))
 

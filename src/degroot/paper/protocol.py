@@ -84,7 +84,7 @@ def n_test_rows(n_rows: int, protocol: Protocol) -> int:
     return max(share, 500) if max(share, 500) <= n_rows // 2 else share
 
 
-def trained(make: MakeModel, X: Any, y: Array, parts: Sequence[Rows]) -> list[Agent]:
+def train_agents(make: MakeModel, X: Any, y: Array, parts: Sequence[Rows]) -> list[Agent]:
     """An agent for each part, with a model trained on it."""
     with warnings.catch_warnings():  # networks get as many iterations as the paper gave them, converged or not
         warnings.filterwarnings("ignore", "Stochastic Optimizer: Maximum iterations", ConvergenceWarning)

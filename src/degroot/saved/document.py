@@ -125,7 +125,7 @@ class Document:
                 self.whole(table, "file")
             return models.model_source(table)
         if models.is_address(agent.text("model")):
-            return models.named(agent.text("model"))
+            return models.locate_model(agent.text("model"))
         return models.ModelSource(file=self.whole(agent, "model"))
 
     def space(self, table: Table, key: str = "space") -> Any:

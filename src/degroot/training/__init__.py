@@ -4,8 +4,8 @@ Imports the layers below only.
 """
 
 from degroot.training.comparison import Comparison
-from degroot.training.export_node import parted
+from degroot.training.export_node import export_organisation
 from degroot.training.models import MODELS
 from degroot.training.training import Trained, train
 
-__all__ = ["MODELS", "Comparison", "Trained", "parted", "train"]
+__all__ = ["MODELS", "Comparison", "Trained", "export_organisation", "train"]

@@ -8,7 +8,7 @@ from degroot.files.source import STANDARDISE
 from degroot.saved.document import Document
 
 
-def parted(folder: Path, name: str) -> tuple[Path, dict[str, dict[str, Any]]]:
+def export_organisation(folder: Path, name: str) -> tuple[Path, dict[str, dict[str, Any]]]:
     """The folder of the organisation called `name`, and what the tables of its node's configuration say."""
     document = Document.read(folder)
     entries = {entry.text("name"): entry for entry in document.agents}

@@ -12,7 +12,7 @@ from degroot.compute.compiled import Array
 from degroot.compute.tables import LARGEST
 from degroot.exceptions import InvalidInput
 from degroot.files.columns import listed
-from degroot.training.tables import Sheet, is_number, texts
+from degroot.training.tables import Sheet, as_texts, is_numeric_text
 
 
 def feature_names(sheets: Sequence[Sheet], apart: Sequence[str]) -> list[str]:
@@ -60,8 +60,8 @@ def _strange(sheet: Sheet, name: str) -> str:
         return f"row {infinite[0] + 1} of {sheet.name} is infinite" if len(infinite) else ""
     if column.dtype.kind == "b":
         return f"{sheet.name} has true and false"
-    written = [(row, text) for row, text in enumerate(texts(column), 1) if text]
-    found = [each for each in written if not is_number(each[1])] or written
+    written = [(row, text) for row, text in enumerate(as_texts(column), 1) if text]
+    found = [each for each in written if not is_numeric_text(each[1])] or written
     return f"row {found[0][0]} of {sheet.name} is {found[0][1]!r}" if found else ""
 
 
@@ -98,18 +98,18 @@ class Target:
         if self.classes is not None:
             return ()
         found = np.unique(np.concatenate([y[known] for y, known in zip(self.values, self.known, strict=True)]))
-        return tuple(texts(found)) if len(found) == 2 else ()
+        return tuple(as_texts(found)) if len(found) == 2 else ()
 
 
 def read_target(sheets: Sequence[Sheet], name: str, as_classes: bool) -> Target:
     """Numbers where all are numbers, and classes where none is, or where they are asked for."""
     for sheet in sheets:
         sheet.need(name)
-    written = [np.array(texts(sheet.columns[name])) for sheet in sheets]
+    written = [np.array(as_texts(sheet.columns[name])) for sheet in sheets]
     known = [each != "" for each in written]
     if not any(each.any() for each in known):
         raise InvalidInput(f"The target must be known in some rows; column {name!r} is empty.")
-    numbers = [np.array([is_number(text) for text in each.tolist()], bool) for each in written]
+    numbers = [np.array([is_numeric_text(text) for text in each.tolist()], bool) for each in written]
     if as_classes or not any(each.any() for each in numbers):
         return Target(written, known, _classes(written, known, name))
     for sheet, each, number, there in zip(sheets, written, numbers, known, strict=True):
@@ -134,4 +134,4 @@ def _classes(written: Sequence[NDArray[Any]], known: Sequence[NDArray[np.bool_]]
     if not 1 < len(labels) <= MANY:
         came = f"{labels[0]!r} only" if len(labels) == 1 else f"{len(labels)} labels, such as {labels[0]!r}"
         raise InvalidInput(f"A target that is no number must have 2 to {MANY} labels; {name!r} has {came}.")
-    return tuple(sorted(labels, key=lambda label: (float(label) if is_number(label) else 0.0, label)))
+    return tuple(sorted(labels, key=lambda label: (float(label) if is_numeric_text(label) else 0.0, label)))

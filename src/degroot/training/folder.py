@@ -32,7 +32,7 @@ def check_place(folder: Path) -> None:
         )
 
 
-def write(folder: Path, gathered: Gathered, fitted: Sequence[Fitted], rule: str) -> None:
+def write_collective_folder(folder: Path, gathered: Gathered, fitted: Sequence[Fitted], rule: str) -> None:
     """Put the collective there: all of it or, if that fails, nothing."""
     check_place(folder)
     own = _own_columns(gathered)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from degroot.agents.classification import one_hot
 from degroot.compute.compiled import Array
 from degroot.compute.progress import Advance
-from degroot.estimators.self_scoring import CROSS, trained
+from degroot.estimators.self_scoring import CROSS, train_with_own_predictions
 from degroot.exceptions import InvalidInput
 from degroot.training.organisations import Organisation
 
@@ -39,7 +39,7 @@ def kinds(asked: str, organisation: Organisation) -> tuple[str, ...]:
     return (LINEAR, *((FOREST,) if n < MANY else ()), *((BOOSTING,) if n >= FEW else ()))
 
 
-def fitted(
+def fit_best(
     organisation: Organisation, classes: Sequence[str] | None, tried: Sequence[str], seed: int, advance: Advance
 ) -> Fitted:
     """The best of the kinds that are `tried`, by the squared error of five folds of the organisation's own rows."""
@@ -49,7 +49,7 @@ def fitted(
     for kind in tried:
         # A fold may lack a class, or a feature be the same in all rows. Threads that wait for each other take long.
         with warnings.catch_warnings(action="ignore"), threadpool_limits(1 if len(y) < MANY else None):
-            done = trained(_model(kind, classes is not None, seed), X, y, name, labels, CROSS, seed)
+            done = train_with_own_predictions(_model(kind, classes is not None, seed), X, y, name, labels, CROSS, seed)
         found.append(Fitted(kind, done.model, np.asarray(done.own)))
         advance()
     truth = y if labels is None else one_hot(y, labels, len(y), InvalidInput)

@@ -11,25 +11,25 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
-from degroot.files.columns import Columns, absent, read_columns
+from degroot.files.columns import Columns, missing_column_error, read_columns
 from degroot.partitions import by_group
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 GAPS = frozenset(pyarrow.csv.ConvertOptions().null_values)  # how a missing value is written, such as NA
 
 
-def texts(column: NDArray[Any]) -> list[str]:
+def as_texts(column: NDArray[Any]) -> list[str]:
     """Every value as text; a whole number has no point.
 
     Examples
     --------
-    >>> texts(np.array([1.0, np.nan, 2.5])), texts(np.array([" yes", "NA", None], dtype=object))
+    >>> as_texts(np.array([1.0, np.nan, 2.5])), texts(np.array([" yes", "NA", None], dtype=object))
     (['1', '', '2.5'], ['yes', '', ''])
     """
     return [_text(value) for value in column.tolist()]
 
 
-def is_number(text: str) -> bool:
+def is_numeric_text(text: str) -> bool:
     """Whether a text reads as a finite number."""
     return NUMBER.fullmatch(text) is not None and np.isfinite(float(text))
 
@@ -54,7 +54,7 @@ class Sheet:
     def need(self, name: str) -> None:
         """Refuse to go on without this column."""
         if name not in self.columns:
-            raise absent(self.path, name, self.columns)
+            raise missing_column_error(self.path, name, self.columns)
 
 
 def of_files(files: Sequence[Path], target: str) -> list[Sheet]:
@@ -75,7 +75,7 @@ def of_groups(files: Sequence[Path], target: str, group: str) -> list[Sheet]:
     whole.need(group)
     if group == target:
         raise InvalidInput(f"--group must be another column than the target; got {group!r}.")
-    members = np.array(texts(whole.columns[group]))
+    members = np.array(as_texts(whole.columns[group]))
     if (members == "").any():
         row = int(np.flatnonzero(members == "")[0]) + 1
         raise InvalidInput(f"Column {group!r} of {whole.path} must say whose row it is; row {row} is empty.")

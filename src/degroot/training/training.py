@@ -11,8 +11,8 @@ from degroot.collective import Collective
 from degroot.compute.progress import progress
 from degroot.consultation.settings import check_choice
 from degroot.training.comparison import Comparison, compare, split
-from degroot.training.folder import check_place, write
-from degroot.training.models import BEST, Fitted, fitted, kinds, space
+from degroot.training.folder import check_place, write_collective_folder
+from degroot.training.models import BEST, Fitted, fit_best, kinds, space
 from degroot.training.organisations import Gathered, Organisation, gather
 
 RULES = ("degroot", "stacking", "average", "auto")
@@ -52,11 +52,11 @@ def train(
     parts = [split(each, random) for each in found]
     tried = [kinds(model, each) for each in found]
     with progress("Training", sum(map(len, tried)) + len(found), lines=True) as advance:
-        first = [fitted(part, labels, asked, seed, advance) for (part, _), asked in zip(parts, tried, strict=True)]
+        first = [fit_best(part, labels, asked, seed, advance) for (part, _), asked in zip(parts, tried, strict=True)]
         collective = _collective([part for part, _ in parts], first, gathered, rule)
         comparison = compare(collective, [held for _, held in parts], labels)
-        final = [fitted(each, labels, [made.kind], seed, advance) for each, made in zip(found, first, strict=True)]
-    write(folder, gathered, final, rule)
+        final = [fit_best(each, labels, [made.kind], seed, advance) for each, made in zip(found, first, strict=True)]
+    write_collective_folder(folder, gathered, final, rule)
     return Trained(gathered, tuple(each.kind for each in final), comparison, folder)
 
 

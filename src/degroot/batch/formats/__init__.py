@@ -14,7 +14,7 @@ from degroot.batch.formats.arrow import ArrowFile
 from degroot.batch.formats.csv import CsvFile
 from degroot.batch.formats.parquet import ParquetFile
 from degroot.batch.shards import Shard
-from degroot.compute.tables import told
+from degroot.compute.tables import describe_error
 from degroot.exceptions import InvalidInput
 from degroot.files.columns import ARROW, PARQUET
 
@@ -53,8 +53,8 @@ def readable(path: Path, what: str | None = None) -> Iterator[None]:
     except InvalidInput:
         raise
     except OSError as error:
-        reason = error.strerror or told(error)
+        reason = error.strerror or describe_error(error)
         raise InvalidInput(f"The input must be files that can be read; {what or path}: {reason}.") from error
     except (pa.ArrowException, ValueError) as error:
         kind = path.suffix.lower()
-        raise InvalidInput(f"The input must be whole {kind} files; {what or path}: {told(error)}.") from error
+        raise InvalidInput(f"The input must be whole {kind} files; {what or path}: {describe_error(error)}.") from error

@@ -65,7 +65,7 @@ def solve(
     names = list(fields)
     buffer = AnswerBuffer.allocate(panel, names, M)
     conclude_in_blocks(told, panel, panel.make_question(names), buffer)
-    notes = [*absent(who, M), *stale(who.members, opinions, M), *buffer.flags(who.members)]
+    notes = [*flag_missing_members(who, M), *flag_stale_models(who.members, opinions, M), *buffer.flags(who.members)]
     return NodeAnswer(tuple(roster), expand_to_roster(buffer.fields, roster, who.members), tuple(notes))
 
 
@@ -89,13 +89,13 @@ def expand_to_roster(found: dict[str, Array], roster: Sequence[str], members: Se
     return wide
 
 
-def absent(who: "Membership", M: int) -> Iterable[Flag]:
+def flag_missing_members(who: "Membership", M: int) -> Iterable[Flag]:
     """Who is missing, and why."""
     for name, reason in who.missing.items():
         yield Flag(name, f"{MISSING}: {reason}", np.arange(M))
 
 
-def stale(members: Sequence[str], opinions: Mapping[str, PeerOpinion], M: int) -> Iterable[Flag]:
+def flag_stale_models(members: Sequence[str], opinions: Mapping[str, PeerOpinion], M: int) -> Iterable[Flag]:
     """Whose model is another by now than the one that was scored."""
     known = {scorer: dict(opinions[scorer].scored) for scorer in members}
     for name in members:

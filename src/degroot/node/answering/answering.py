@@ -16,7 +16,7 @@ from degroot.consultation.consult import FEW_POINTS, INVALID, MalformedOpinions,
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.answering.answer import ROUNDS, SOLVE, NodeQuestion, solve
 from degroot.node.errors import BadReply, PeerError
-from degroot.node.intervals.bounds import bounded, calibrated
+from degroot.node.intervals.bounds import add_bounds, collect_calibration
 from degroot.node.peers.link import Link, kind_of
 from degroot.node.peers.peers import Membership, Peers, TooFew
 from degroot.node.pooling.coordinator import Until, pool
@@ -139,10 +139,10 @@ def _solve(
     fields = list(asked.fields)
     if asked.coverage is None:
         return solve(roster, who, opinions, seat.option, fields, guard=asked.guard, aside=aside)
-    told = calibrated(who.members, opinions)
+    told = collect_calibration(who.members, opinions)
     with_value = list(dict.fromkeys([*fields, "value"]))
     answered = solve(roster, who, opinions, seat.option, with_value, guard=asked.guard, aside=aside)
-    answered = bounded(answered, told, asked.coverage, classes=seat.agent.classes is not None)
+    answered = add_bounds(answered, told, asked.coverage, classes=seat.agent.classes is not None)
     if "value" not in fields:
         del answered.fields["value"]
     return answered

@@ -19,7 +19,7 @@ from degroot.files.lock import HAS_POSIX_LOCKS
 from degroot.node.config.entries import Configuration, Peer
 from degroot.node.errors import from_rpc
 from degroot.node.protocol.codec import PROTOCOL
-from degroot.node.protocol.description import described, differing
+from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
 from degroot.node.scoring.load import seated_with
@@ -94,7 +94,7 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
             page = configuration.page
             yield _found("page port", lambda: _check_port(page.host, page.port))
     yield _found("state", lambda: f"{make_folder(configuration.state, mode=PRIVATE)} can be written")
-    mine = described(configuration, seats[0].agent, seats[0].feature_names) if seats else None
+    mine = describe_node(configuration, seats[0].agent, seats[0].feature_names) if seats else None
     for peer in configuration.peers:
         yield _reached(configuration, peer, mine)
 
@@ -155,7 +155,7 @@ def check_peers(configuration: Configuration, seat: ScoredAgent) -> None:
 
     A single peer with other features or settings, the first that could be reached, is only left out.
     """
-    mine = described(configuration, seat.agent, seat.feature_names)
+    mine = describe_node(configuration, seat.agent, seat.feature_names)
     hasty = replace(configuration, timing=replace(configuration.timing, deadline_seconds=HASTY_SECONDS))
     with ThreadPoolExecutor(max(1, len(configuration.peers))) as pool:
         found = list(pool.map(lambda peer: _reached(hasty, peer, mine), configuration.peers))
@@ -178,7 +178,7 @@ def _reached(configuration: Configuration, peer: Peer, mine: v1.Description | No
         return CheckFinding(what, WARNING, "not tried, for want of a certificate")
     if mine is None:
         return CheckFinding(what, OK, f"{peer.address} answers")
-    difference = differing(mine, theirs, peer.name)
+    difference = find_difference(mine, theirs, peer.name)
     if difference is not None:
         return CheckFinding(what, FAILED, f"{peer.address}: {difference}.")
     return CheckFinding(what, OK, f"{peer.address} answers, and has the same features and settings")

@@ -10,7 +10,9 @@ from degroot.node.intervals.leave_one_out import overall_error, pooled_error
 from degroot.node.protocol.codec import CalibrationSummary, Model, NodeAnswer, PeerOpinion
 
 
-def bounded(answered: NodeAnswer, told: Sequence[CalibrationSummary], coverage: float, *, classes: bool) -> NodeAnswer:
+def add_bounds(
+    answered: NodeAnswer, told: Sequence[CalibrationSummary], coverage: float, *, classes: bool
+) -> NodeAnswer:
     """The answer with `lower` and `upper`, or with `sets` of classes; its fields must have the value."""
     summaries = [each.summary for each in told if each.summary is not None]
     value, reached = answered.fields["value"], threshold(summaries, coverage)
@@ -24,7 +26,7 @@ def bounded(answered: NodeAnswer, told: Sequence[CalibrationSummary], coverage: 
     return replace(answered, fields=answered.fields | found)
 
 
-def calibrated(members: Sequence[str], opinions: Mapping[str, PeerOpinion]) -> list[CalibrationSummary]:
+def collect_calibration(members: Sequence[str], opinions: Mapping[str, PeerOpinion]) -> list[CalibrationSummary]:
     """What the members tell of their rehearsed rows, if all have rehearsed with all models that answer."""
     models = {Model(name, opinions[name].version) for name in members}
     told = {name: opinions[name].calibrated for name in members}

@@ -32,7 +32,7 @@ def table(answer: Answer) -> pa.Table:
     return pa.table([*points, *columns.arrays(consensus)], names=[*features, *columns.schema.names])
 
 
-def written(answer: Answer, kind: str) -> bytes:
+def write_download(answer: Answer, kind: str) -> bytes:
     """The content of a CSV or Parquet file."""
     content = pa.BufferOutputStream()
     writers = {"csv": pyarrow.csv.write_csv, "parquet": pyarrow.parquet.write_table}

@@ -58,7 +58,7 @@ class Inquiry:
     ignored: tuple[str, ...] = ()  # columns that are no features
 
 
-def typed(body: bytes, features: Sequence[str]) -> Inquiry:
+def parse_rows(body: bytes, features: Sequence[str]) -> Inquiry:
     """Rows that came as JSON."""
     try:
         told = json.loads(body)
@@ -73,7 +73,7 @@ def typed(body: bytes, features: Sequence[str]) -> Inquiry:
     return Inquiry(points, FORM, _terms(told))
 
 
-def filed(body: bytes, filename: str, kind: str, terms: AskTerms, features: Sequence[str]) -> Inquiry:
+def read_uploaded_file(body: bytes, filename: str, kind: str, terms: AskTerms, features: Sequence[str]) -> Inquiry:
     """Rows that came as a file."""
     source = _name(filename)
     suffix = PurePath(source).suffix or SUFFIXES.get(kind, "")

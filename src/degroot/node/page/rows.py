@@ -16,7 +16,7 @@ from degroot.node.page.encoding import numbers
 SORTS = ("i", "value", "standard_error", "width", "flags")
 
 
-def ordered(answer: Answer, sort: str) -> NDArray[np.intp]:
+def order_rows(answer: Answer, sort: str) -> NDArray[np.intp]:
     """The numbers of the rows by `sort`, with a minus the other way round; those without a value come last."""
     name = sort.removeprefix("-")
     if name not in SORTS:
@@ -91,7 +91,7 @@ SHOWN = 20_000  # numbers of points at once
 
 def page(answer: Answer, offset: int, limit: int, sort: str) -> dict[str, Any]:
     """So many rows from a place on, by `sort`; with a minus the other way round."""
-    places = ordered(answer, sort)
+    places = order_rows(answer, sort)
     limit = min(limit, max(1, SHOWN // answer.points.shape[1]))
     chosen = places[offset : offset + limit].tolist()
     flags = _flags(answer, chosen)
@@ -99,7 +99,7 @@ def page(answer: Answer, offset: int, limit: int, sort: str) -> dict[str, Any]:
     return {"total": len(places), "rows": rows}
 
 
-def one(answer: Answer, i: int) -> dict[str, Any]:
+def describe_row(answer: Answer, i: int) -> dict[str, Any]:
     """One row: the value, everybody's part in it, who trusts whom, and how the agents would come to agree."""
     if not 0 <= i < len(answer.points):
         raise InvalidInput(f"The row must be one of {len(answer.points)}; got {i}.")

@@ -13,7 +13,7 @@ from degroot.node.errors import LEFT, PeerError, PeerRefused, PeerUnreachable
 from degroot.node.intervals.leave_one_out import Rehearsed
 from degroot.node.peers.link import Link, LinkContext
 from degroot.node.protocol.codec import CalibrationSummary, PeerOpinion, encode_models
-from degroot.node.protocol.description import described, differing
+from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
@@ -244,7 +244,7 @@ class Peers:
     def description(self) -> v1.Description:
         """Who this node is, and how it stands with its peers."""
         seat = self.scores.seat
-        description = described(self.configuration, seat.agent, seat.feature_names)
+        description = describe_node(self.configuration, seat.agent, seat.feature_names)
         description.model_version = seat.version
         description.scored.extend(encode_models(seat.scored))
         description.members.extend(
@@ -258,7 +258,7 @@ class Peers:
 
     def accept(self, description: v1.Description, name: str) -> None:
         """Refuse a peer that cannot take part: another protocol, other settings, other features."""
-        difference = differing(self.description(), description, name)
+        difference = find_difference(self.description(), description, name)
         if difference is not None:
             raise PeerRefused(name, difference)
 

@@ -18,7 +18,7 @@ from degroot.consultation.guarding import Verdict, examine, list_flags
 from degroot.exceptions import InvalidInput
 from degroot.guard.checks import Mask
 from degroot.jackknife.delete_one import influence, standard_error
-from degroot.node.answering.answer import NodeQuestion, absent, expand_to_roster, stale
+from degroot.node.answering.answer import NodeQuestion, expand_to_roster, flag_missing_members, flag_stale_models
 from degroot.node.errors import PeerError, PeerLate, PeerUnreachable, RosterMismatch, from_rpc, late, left
 from degroot.node.peers.link import read_ending, write_first
 from degroot.node.peers.peers import ABSENT, Membership, Peers
@@ -324,7 +324,7 @@ def _conclude(
         "standard_error": _errors(without, pooled.part.kept),
         "influence": _influence(value, without, pooled.part.kept),
     }  # fmt: skip
-    notes = [*absent(who, M), *stale(who.members, opinions, M)]
+    notes = [*flag_missing_members(who, M), *flag_stale_models(who.members, opinions, M)]
     notes += list_flags(verdict.codes, who.members) if verdict is not None else ()
     open_ = np.flatnonzero(~pooled.settled)
     notes += [Flag(me, NOT_AGREED, open_)] if len(open_) else []

@@ -10,7 +10,7 @@ from degroot.node.protocol.v1 import collective_pb2 as v1
 LONGEST, MOST = 200, 10_000  # characters of a version; models that are scored, and members
 
 
-def described(configuration: Configuration, agent: Agent, feature_names: Sequence[str]) -> v1.Description:
+def describe_node(configuration: Configuration, agent: Agent, feature_names: Sequence[str]) -> v1.Description:
     """What a node says of itself, before it has scored any model."""
     return v1.Description(
         protocol=PROTOCOL, name=configuration.name, settings=_told(configuration.collective),
@@ -20,7 +20,7 @@ def described(configuration: Configuration, agent: Agent, feature_names: Sequenc
     )  # fmt: skip
 
 
-def differing(mine: v1.Description, theirs: v1.Description, name: str) -> str | None:
+def find_difference(mine: v1.Description, theirs: v1.Description, name: str) -> str | None:
     """What keeps two nodes from answering together, if anything does."""
     if theirs.protocol != mine.protocol:
         return f"it must speak version {mine.protocol} of the protocol; it speaks {theirs.protocol}"

@@ -18,7 +18,7 @@ from degroot.rules.rules import RULES, RuleSettings
 AT_ONCE, TRIES = 0.005, 3  # seconds for a few rows, at best of so many tries
 
 
-def seated(configuration: Configuration, *, unsafe_pickle: bool = False) -> ScoredAgent:
+def load_scored_agent(configuration: Configuration, *, unsafe_pickle: bool = False) -> ScoredAgent:
     """The seat of a node that has scored its own model only."""
     return seated_with(configuration, files.load(configuration.data), unsafe_pickle=unsafe_pickle)
 
@@ -74,7 +74,7 @@ def _space(named: str | None) -> object:
     return StandardScaler()
 
 
-def warmed(seat: ScoredAgent) -> None:
+def warm_up(seat: ScoredAgent) -> None:
     """Answer something as the nodes will together, so that no kernel is compiled while somebody waits."""
     random = np.random.default_rng(0)
     rows = random.normal(size=(3, 40, seat.agent.n_features))

@@ -9,7 +9,7 @@ from degroot.files.lock import try_lock
 
 
 @contextmanager
-def locked(state: Path) -> Iterator[None]:
+def lock_state(state: Path) -> Iterator[None]:
     """The state folder, for this process alone."""
     with (state / "lock").open("a") as file:
         if not try_lock(file):
@@ -20,7 +20,7 @@ def locked(state: Path) -> Iterator[None]:
 def is_locked(state: Path) -> bool:
     """Whether a node is running on the folder."""
     try:
-        with locked(state):
+        with lock_state(state):
             return False
     except InvalidInput:
         return True

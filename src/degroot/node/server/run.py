@@ -23,13 +23,13 @@ from degroot.node.records.ledger import Ledger
 from degroot.node.records.log import logger
 from degroot.node.records.recent import Recent
 from degroot.node.scoring.calibrated import CalibratedScores
-from degroot.node.scoring.load import seated, warmed
+from degroot.node.scoring.load import load_scored_agent, warm_up
 from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.residual_store import Residuals
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import model_service
 from degroot.node.server.access import Access, Allowances, Reading
-from degroot.node.server.lock import locked
+from degroot.node.server.lock import lock_state
 from degroot.node.server.reload import watch
 from degroot.node.server.service import CollectiveService, OtherVersions
 from degroot.node.server.threads import run_in_thread
@@ -45,10 +45,10 @@ def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe
     """Serve until the process is told to stop; then finish what is in flight."""
     check_system()
     configuration = secured(configuration, insecure_loopback)
-    first = seated(configuration, unsafe_pickle=unsafe_pickle)
+    first = load_scored_agent(configuration, unsafe_pickle=unsafe_pickle)
     check_peers(configuration, first)
     with ExitStack() as stack:
-        stack.enter_context(locked(make_folder(configuration.state, mode=PRIVATE)))
+        stack.enter_context(lock_state(make_folder(configuration.state, mode=PRIVATE)))
         ledger = Ledger(configuration.ledger)
         stack.callback(ledger.close)
         measured = metrics.Metrics(ledger.totals)
@@ -77,7 +77,7 @@ async def _serve(
     server = _server(configuration, answering, access, log)
     stopping = _stopping()
     log.info("getting ready", note="the first time after installation this takes a while: kernels are compiled")
-    await run_in_thread(warmed, first)
+    await run_in_thread(warm_up, first)
     await server.start()
     await circle.change(configuration)
     page = _page(answering, opened, log)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from degroot import Agent, Collective
 from degroot.paper import drawing, experiment
 from degroot.paper.data.datasets import OURS, Data
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, chosen, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here, select_rows
 from degroot.paper.problems import logistic
 from degroot.paper.protocol import Array, Rows
 from degroot.paper.schemes import gain, mean_squared
@@ -163,11 +163,11 @@ def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     thorough = settings.reps >= THOROUGH
     numbers = [each for each in settings.numbers if thorough or each <= settings.most_at_a_glance]
     cases = [{"agents": number} for number in numbers]
-    in_the_air = repeated(in_beijing, settings, [{"data": BEIJING, **case} for case in cases])
-    return [*in_the_air, *repeated(on_a_line, settings, cases)]
+    in_the_air = repeat_cases(in_beijing, settings, [{"data": BEIJING, **case} for case in cases])
+    return [*in_the_air, *repeat_cases(on_a_line, settings, cases)]
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """Problem, number of agents, repetition, and what is `measured`; degree 0 is where everybody scores everybody."""
     return run(tasks(settings))
 
@@ -176,17 +176,17 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """Gain against the degree in both problems, and what a question costs."""
     figure, (beijing, synthetic, cost) = drawing.panels(3, height=3.4)
     for panel, problem in ((beijing, BEIJING), (synthetic, SYNTHETIC)):
-        _draw_gains(panel, chosen(table, problem=problem), settings)
+        _draw_gains(panel, select_rows(table, problem=problem), settings)
         panel.set(title=TITLES[problem], xlabel="degree", ylabel="gain over the average (%)")
-    _draw_cost(cost, chosen(table, degree=_usual(table)), _usual(table))
-    drawing.legend([synthetic if len(chosen(table, problem=SYNTHETIC)) else beijing, cost], fontsize=7)
+    _draw_cost(cost, select_rows(table, degree=_usual(table)), _usual(table))
+    drawing.legend([synthetic if len(select_rows(table, problem=SYNTHETIC)) else beijing, cost], fontsize=7)
     return figure
 
 
 def _draw_gains(axes: Axes, table: pd.DataFrame, settings: Settings) -> None:
     end = 2 * max(settings.degrees)
     for number, colour in zip(settings.numbers, drawing.AGENTS, strict=False):
-        some = chosen(table, agents=number)
+        some = select_rows(table, agents=number)
         if not len(some):
             continue
         look: Any = {"color": colour, "marker": "o", "label": f"K = {number:,}"}
@@ -212,7 +212,7 @@ def _draw_cost(axes: Axes, table: pd.DataFrame, degree: int) -> None:
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """For each problem and number of agents the gain by degree; then what a question costs with the most agents."""
     gains = [
-        _by_degree(chosen(table, problem=problem, agents=number), f"{TITLES[problem]}, {number:,} agents")
+        _by_degree(select_rows(table, problem=problem, agents=number), f"{TITLES[problem]}, {number:,} agents")
         for problem in TITLES
         for number in settings.numbers
     ]
@@ -234,7 +234,7 @@ def _costs(table: pd.DataFrame) -> list[Finding]:
     """With the most agents, in each problem."""
     found = []
     for problem, title in TITLES.items():
-        some = chosen(table, problem=problem, degree=_usual(table))
+        some = select_rows(table, problem=problem, degree=_usual(table))
         if len(some):
             largest = some[some["agents"] == some["agents"].max()]
             parts = ", ".join(f"{part} {1e3 * largest[part].median():.3g} ms" for part in COSTS)

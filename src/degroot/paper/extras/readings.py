@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from degroot.paper import drawing, experiment, printed
 from degroot.paper.data.datasets import Data
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, chosen, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here, select_rows
 from degroot.paper.figures import table1
 from degroot.paper.models import SETTINGS
 from degroot.paper.statistics import plus_minus
@@ -72,10 +72,10 @@ def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
         for reading in settings.readings
         for data, model in READINGS[reading][0]
     ]
-    return [*wanted, *repeated(trial, settings, cases)]
+    return [*wanted, *repeat_cases(trial, settings, cases)]
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """For each reading the rows of table 1. Networks, which are noisy, are readings of their own."""
     table = run(tasks(settings))
     networks = (table["model"] == "NN") & ~table["reading"].str.startswith("NN")
@@ -119,9 +119,9 @@ def measure(table: pd.DataFrame) -> tuple[float, float]:
 
 def _by_reading(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """The rows on complete data under each reading, in the order in which they are listed."""
-    complete = chosen(table, complete=True)
+    complete = select_rows(table, complete=True)
     names = sorted(dict.fromkeys(complete["reading"]), key=lambda reading: reading.startswith("NN"))
-    return [(name, chosen(complete, reading=name)) for name in names]
+    return [(name, select_rows(complete, reading=name)) for name in names]
 
 
 def _nearest(table: pd.DataFrame) -> list[Finding]:
@@ -145,7 +145,8 @@ def _finding(reading: str, part: pd.DataFrame) -> Finding:
     spread = f"spread {ratio:.1f} times the printed one" if ratio == ratio else "one repetition has no spread"
     ours = f"{same} of {clear} signs; distance {distance:.2f} points; {spread}"
     levels = [
-        f"{table1.NAMES[data]} {model} {plus_minus(chosen(part, data=data, model=model, scheme='DeGroot')['mse'])} "
+        f"{table1.NAMES[data]} {model} "
+        f"{plus_minus(select_rows(part, data=data, model=model, scheme='DeGroot')['mse'])} "
         f"({printed.error(data, model):g})"
         for data, model in rows
     ]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from degroot import Collective
 from degroot.paper import drawing, experiment
 from degroot.paper.drawing import per_agent
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here
 from degroot.paper.problems.logistic import NAMES, Line, Problem, Sample, curve, make_agents, on_the_line
 from degroot.paper.statistics import plus_minus
 
@@ -42,10 +42,10 @@ def trial(settings: Settings, random: np.random.Generator) -> Iterator[Row]:
 
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """A single case."""
-    return repeated(trial, settings, [{}])
+    return repeat_cases(trial, settings, [{}])
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """A row for each repetition, agent and position."""
     return run(tasks(settings))
 

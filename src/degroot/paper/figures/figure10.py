@@ -9,7 +9,16 @@ from matplotlib.figure import Figure
 
 from degroot.paper import drawing, gains, heterogeneity, models, protocol
 from degroot.paper.data.datasets import KNOWN, Data
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, chosen, here, judged, repeated
+from degroot.paper.experiment import (
+    ExperimentTask,
+    Finding,
+    Row,
+    Run,
+    judge_finding,
+    repeat_cases,
+    run_here,
+    select_rows,
+)
 from degroot.paper.figures import figure9
 from degroot.paper.heterogeneity import at_the_end, growth
 
@@ -44,11 +53,11 @@ def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     return [
         task
         for case, times in zip(_cases(settings), settings.repetitions_each, strict=True)
-        for task in repeated(trial, settings, [{**case, "scoring": scoring} for scoring in (OWN, APART)], times)
+        for task in repeat_cases(trial, settings, [{**case, "scoring": scoring} for scoring in (OWN, APART)], times)
     ]
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """As figure 9, with the feature and the rows for scoring."""
     return run(tasks(settings))
 
@@ -59,8 +68,8 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     for panel, case in zip(axes, _cases(settings), strict=True):
         title = f"{KNOWN[case['data']].title}, ridge ({case['penalty']:g})"
         gains.panel(panel, title, f"fraction $p$ dealt by feature {case['feature']}")
-        gains.curve(panel, chosen(table, **case, scoring=OWN), "heterogeneity")
-        gains.second_curve(panel, chosen(table, **case, scoring=APART), "heterogeneity", "DeGroot, rows held back")
+        gains.curve(panel, select_rows(table, **case, scoring=OWN), "heterogeneity")
+        gains.second_curve(panel, select_rows(table, **case, scoring=APART), "heterogeneity", "DeGroot, rows held back")
     gains.finish(figure, axes)
     return figure
 
@@ -68,7 +77,8 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Growth on each data set, what becomes of the gain at p = 1, and what scoring on rows held back changes."""
     own, apart = (
-        {_name(case): chosen(table, **case, scoring=scoring) for case in _cases(settings)} for scoring in (OWN, APART)
+        {_name(case): select_rows(table, **case, scoring=scoring) for case in _cases(settings)}
+        for scoring in (OWN, APART)
     )
     return [
         *(growth(part, f"{name}: gain over M-avg along p") for name, part in own.items()),
@@ -82,7 +92,7 @@ def _least(name: str, own: pd.DataFrame, apart: pd.DataFrame) -> Finding:
     rule = "Not judged: the paper's agents score models on the rows that they trained on."
     finding = Finding(f"{name}: the least median gain along p", "not mentioned", "", rule, None, reading=APART)
     if not len(own) or not len(apart):
-        return judged(finding, apart)
+        return judge_finding(finding, apart)
     with_own, held_back = (table.groupby("heterogeneity")[["gain", "self_trust"]].median() for table in (own, apart))
     p = with_own["gain"].idxmin()
     trained, unseen = with_own.loc[p], held_back.loc[p]
@@ -92,7 +102,7 @@ def _least(name: str, own: pd.DataFrame, apart: pd.DataFrame) -> Finding:
         f"rows that it trained on, {unseen['self_trust']:.2f} on rows held back: the former flatter it."
     )
     flattered = trained["gain"] < 0 < unseen["gain"] and trained["self_trust"] > unseen["self_trust"]
-    return judged(replace(finding, ours=ours, note=trust if flattered else ""), apart)
+    return judge_finding(replace(finding, ours=ours, note=trust if flattered else ""), apart)
 
 
 def _cases(settings: Settings) -> list[Row]:

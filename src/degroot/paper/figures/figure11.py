@@ -11,7 +11,16 @@ from matplotlib.figure import Figure
 from degroot import Agent, Collective
 from degroot.paper import drawing, experiment, gains, models, protocol
 from degroot.paper.data.datasets import KNOWN, Data
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, chosen, here, judged, repeated
+from degroot.paper.experiment import (
+    ExperimentTask,
+    Finding,
+    Row,
+    Run,
+    judge_finding,
+    repeat_cases,
+    run_here,
+    select_rows,
+)
 from degroot.paper.protocol import Array
 from degroot.paper.schemes import gain
 from degroot.paper.statistics import unsettled
@@ -47,7 +56,7 @@ def trial(
     X = protocol.table(data, settings)
     for number in settings.numbers:
         rows = protocol.split(data, replace(settings, agents=number), np.random.default_rng(seed))
-        trained = protocol.trained(models.make(model, penalty), X, data.y, rows.parts)
+        trained = protocol.train_agents(models.make(model, penalty), X, data.y, rows.parts)
         agents = [Agent(_function(each.model), each.X, each.y, each.name) for each in trained]
         yield {"agents": number, **measured(agents, X[rows.test], data.y[rows.test], settings.neighbours)}
 
@@ -64,7 +73,7 @@ def measured(agents: list[Agent], X: Any, y: Array, neighbours: float) -> Row:
     sharing = 1 / (np.asarray(answer.weights) ** 2).sum(axis=1)
     degroot, m_avg = (np.asarray(answer.value) - y) ** 2, (np.asarray(answer.beliefs).mean(axis=1) - y) ** 2
     return {
-        **gains.measured(answer, y),
+        **gains.measure_gain(answer, y),
         "gain_in_median": gain(np.median(degroot), np.median(m_avg)),
         "worst_share": degroot.max() / degroot.sum(),
         "sharing_at_worst": sharing[degroot.argmax()],
@@ -77,10 +86,10 @@ def measured(agents: list[Agent], X: Any, y: Array, neighbours: float) -> Row:
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """Both data sets in each reading."""
     cases = [{**case, "reading": reading} for case in _cases(settings) for reading in READINGS]
-    return repeated(trial, settings, cases)
+    return repeat_cases(trial, settings, cases)
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """Data, model, penalty, reading, repetition, number of agents, and what is `measured`."""
     return run(tasks(settings))
 
@@ -90,9 +99,11 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     figure, axes = drawing.panels(len(settings.data))
     for panel, case in zip(axes, _cases(settings), strict=True):
         gains.panel(panel, _name(case), "number of agents $K$")
-        gains.curve(panel, chosen(table, **case, reading=AS_PRINTED), "agents", f"DeGroot, p = {settings.fraction:g}")
-        gains.second_curve(panel, chosen(table, **case, reading=SCALED), "agents", SCALED)
-        gains.second_curve(panel, chosen(table, **case, reading=AT_RANDOM), "agents", "p = 0", ":s")
+        gains.curve(
+            panel, select_rows(table, **case, reading=AS_PRINTED), "agents", f"DeGroot, p = {settings.fraction:g}"
+        )
+        gains.second_curve(panel, select_rows(table, **case, reading=SCALED), "agents", SCALED)
+        gains.second_curve(panel, select_rows(table, **case, reading=AT_RANDOM), "agents", "p = 0", ":s")
         panel.set_xscale("log", base=2)
         panel.set_xticks(settings.numbers, [f"{number}" for number in settings.numbers])
     gains.finish(figure, axes)
@@ -102,7 +113,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Whether DeGroot is ahead throughout, on each data set and in each reading."""
     return [
-        _ahead(chosen(table, **case, reading=reading), _name(case), "" if reading == AS_PRINTED else reading)
+        _ahead(select_rows(table, **case, reading=reading), _name(case), "" if reading == AS_PRINTED else reading)
         for case in _cases(settings)
         for reading in READINGS
     ]
@@ -111,16 +122,16 @@ def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Findi
 def _ahead(table: pd.DataFrame, what: str, reading: str) -> Finding:
     finding = Finding(what, PAPER, "", RULE, None, reading=reading)
     if not len(table):
-        return judged(finding, table)
+        return judge_finding(finding, table)
     found = table.pivot(index="repetition", columns="agents", values="gain")
     medians, ahead = found.median(), (found > 0).sum()
     ours = (
         f"median gain {_range(medians)} %, least with {medians.idxmin()} agents; ahead in {ahead.min()} to "
         f"{ahead.max()} of {len(found)} repetitions, least often with {ahead.idxmin()} agents"
     )
-    verdicts = {number: gains.mostly(found[number]) for number in found}
+    verdicts = {number: gains.judge_sign(found[number]) for number in found}
     note = _note(table, verdicts, len(found))
-    return judged(replace(finding, ours=ours, agrees=_all(verdicts.values()), note=note), table)
+    return judge_finding(replace(finding, ours=ours, agrees=_all(verdicts.values()), note=note), table)
 
 
 def _all(verdicts: Iterable[bool | None]) -> bool | None:

@@ -12,7 +12,7 @@ from degroot import Collective, baselines
 from degroot.consensus.dense import pool
 from degroot.paper import drawing, experiment
 from degroot.paper.drawing import per_agent
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here
 from degroot.paper.problems.logistic import DIRECTION, Line, Problem, pose, predict_along
 from degroot.paper.schemes import mean_squared
 from degroot.paper.statistics import plus_minus
@@ -71,13 +71,13 @@ def along(settings: Settings, random: np.random.Generator, panel: str) -> Iterat
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """The panels."""
     return [
-        *repeated(by_point, settings, [{"panel": "a"}]),
-        *repeated(by_round, settings, [{"panel": "b", "noise": noise} for noise in settings.noises]),
-        *repeated(along, settings, [{"panel": "c"}]),
+        *repeat_cases(by_point, settings, [{"panel": "a"}]),
+        *repeat_cases(by_round, settings, [{"panel": "b", "noise": noise} for noise in settings.noises]),
+        *repeat_cases(along, settings, [{"panel": "c"}]),
     ]
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """The rows of all panels; a column that belongs to another panel is empty."""
     return run(tasks(settings))
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import lasso_path
 
 from degroot.paper import drawing, gains, heterogeneity, models, protocol
 from degroot.paper.data.datasets import Data
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, chosen, here, in_common, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, in_common, repeat_cases, run_here, select_rows
 from degroot.paper.heterogeneity import Growth, at_the_end, growth
 from degroot.paper.protocol import Array, MakeModel
 
@@ -71,10 +71,10 @@ def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
         for sparsity in _sparsities(settings)
         for panel in _panels(settings)
     ]
-    return repeated(trial, settings, cases)
+    return repeat_cases(trial, settings, cases)
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """Panel, sparsity, repetition, penalty, p or q, errors of DeGroot and M-avg, gain in percent, trust in oneself."""
     return run(tasks(settings))
 
@@ -84,7 +84,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     figure, axes = drawing.panels(3)
     for panel, (kind, titles) in zip(axes, _panels(settings).items(), strict=True):
         gains.panel(panel, *titles)
-        first, *others = (chosen(table, panel=kind, sparsity=sparsity) for sparsity in _sparsities(settings))
+        first, *others = (select_rows(table, panel=kind, sparsity=sparsity) for sparsity in _sparsities(settings))
         gains.curve(panel, first, "heterogeneity", _label(first))
         for other in others:
             gains.second_curve(panel, other, "heterogeneity", _label(other))
@@ -101,7 +101,7 @@ def _found(table: pd.DataFrame, sparsity: float, settings: Settings) -> Iterator
     reading = "" if sparsity == settings.sparsity else f"sparsity {sparsity:g}"
     by = {PENALTIES: Growth(at=max(settings.exponents), most=None, letter="q")}
     titles = {panel: title for panel, (title, _) in _panels(settings).items()}
-    found = {panel: chosen(table, panel=panel, sparsity=sparsity) for panel in titles}
+    found = {panel: select_rows(table, panel=panel, sparsity=sparsity) for panel in titles}
     for panel, rows in found.items():
         how = by.get(panel, Growth())
         note = f"The penalty for sparsity {sparsity:g} is {rows['penalty'].iloc[0]:.3g}." if len(rows) else ""
@@ -116,7 +116,7 @@ def _along_exponents(data: Data, penalty: float, settings: Settings, random: np.
     shuffle = np.random.default_rng(int(random.integers(2**63)))  # as along p, so that q = 0 is p = 0
     rows = protocol.split(data, replace(settings, fraction=0.0), shuffle)
     for q in settings.exponents:
-        agents = protocol.trained(unlike(penalty, q, settings.agents), X, data.y, rows.parts)
+        agents = protocol.train_agents(unlike(penalty, q, settings.agents), X, data.y, rows.parts)
         found = heterogeneity.measured(agents, X[rows.test], data.y[rows.test], settings.neighbours)
         yield {"heterogeneity": q, **found}
 

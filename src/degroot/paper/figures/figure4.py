@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from degroot.paper import drawing, experiment
 from degroot.paper.drawing import AGENT_COLOURS, per_agent
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here
 from degroot.paper.problems.logistic import CENTRES, DIRECTION, NAMES, Line, Sample, curve, make_agents, on_the_line
 
 TITLE = "Figure 4: the five linear models"
@@ -38,10 +38,10 @@ def trial(settings: Settings, random: np.random.Generator, what: str) -> Iterato
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """The models in all repetitions, the rows in the first."""
     first = replace(settings, reps=1)
-    return repeated(trial, settings, [{"what": "model"}]) + repeated(trial, first, [{"what": "rows"}])
+    return repeat_cases(trial, settings, [{"what": "model"}]) + repeat_cases(trial, first, [{"what": "rows"}])
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """A row for each repetition, agent and position, and one for each of the rows in the first repetition."""
     return run(tasks(settings))
 

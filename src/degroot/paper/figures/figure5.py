@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from degroot import Collective, InvalidInput
 from degroot.paper import drawing, experiment
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here
 from degroot.paper.problems.logistic import Problem, pose
 from degroot.paper.schemes import mean_squared
 from degroot.paper.statistics import above_zero, told, unsettled
@@ -54,7 +54,7 @@ def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     return [
         task
         for reading in settings.readings
-        for task in repeated(trial, settings, _cases(reading, settings), MORE if reading == AS_PRINTED else 1)
+        for task in repeat_cases(trial, settings, _cases(reading, settings), MORE if reading == AS_PRINTED else 1)
     ]
 
 
@@ -64,7 +64,7 @@ def _cases(reading: str, settings: Settings) -> list[Row]:
     return [{**common, "level": "low", "noise": low}, {**common, "level": "high", "noise": high}]
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """A row for each reading, noise, repetition and number of neighbours."""
     return run(tasks(settings))
 

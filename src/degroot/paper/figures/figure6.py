@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from degroot.paper import drawing, experiment, schemes
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here
 from degroot.paper.problems.logistic import Problem, pose
 from degroot.paper.statistics import above_zero, plus_minus, told, unsettled
 
@@ -42,10 +42,10 @@ def trial(settings: Settings, random: np.random.Generator, covariance: float) ->
 
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """A case for each covariance."""
-    return repeated(trial, settings, [{"covariance": covariance} for covariance in settings.covariances])
+    return repeat_cases(trial, settings, [{"covariance": covariance} for covariance in settings.covariances])
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """A row for each covariance, repetition and scheme."""
     return run(tasks(settings))
 

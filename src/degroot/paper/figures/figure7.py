@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from degroot.paper import drawing, experiment
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here
 from degroot.paper.problems.logistic import PRINTED, Line, Problem, curve, on_the_line, pose
 from degroot.paper.schemes import mean_squared, pooled
 from degroot.paper.statistics import above_zero, unsettled
@@ -47,10 +47,10 @@ def trial(settings: Settings, random: np.random.Generator, noise: float) -> Iter
 
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """A case for each noise."""
-    return repeated(trial, settings, [{"noise": noise} for noise in settings.noises])
+    return repeat_cases(trial, settings, [{"noise": noise} for noise in settings.noises])
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """A row for each noise, repetition, scheme and position, and one for the mean over the test points."""
     return run(tasks(settings))
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from degroot.paper import drawing, gains, heterogeneity, models
 from degroot.paper.data.datasets import KNOWN, Data
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, chosen, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here, select_rows
 from degroot.paper.heterogeneity import at_the_end, growth
 
 TITLE = "Figure 9: gain against label heterogeneity, ridge regression"
@@ -40,11 +40,11 @@ def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     return [
         task
         for data, penalty, times in parts
-        for task in repeated(trial, settings, [{"data": data, "penalty": penalty}], times)
+        for task in repeat_cases(trial, settings, [{"data": data, "penalty": penalty}], times)
     ]
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """Data, penalty, repetition, fraction in order, errors of DeGroot and M-avg, gain in percent, trust in oneself."""
     return run(tasks(settings))
 
@@ -54,14 +54,14 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     figure, axes = drawing.panels(len(settings.data))
     for panel, data, penalty in zip(axes, settings.data, settings.penalties, strict=True):
         gains.panel(panel, f"{KNOWN[data].title}, ridge ({penalty:g})", "fraction $p$ dealt by label")
-        gains.curve(panel, chosen(table, data=data), "heterogeneity")
+        gains.curve(panel, select_rows(table, data=data), "heterogeneity")
     gains.finish(figure, axes)
     return figure
 
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """Growth on each data set, and what becomes of the gain at p = 1."""
-    found = {KNOWN[data].title: chosen(table, data=data) for data in settings.data}
+    found = {KNOWN[data].title: select_rows(table, data=data) for data in settings.data}
     return [
         *(growth(part, f"{title}, ridge: gain over M-avg along p") for title, part in found.items()),
         at_the_end(found, "Ridge: all rows dealt by label, p = 1"),

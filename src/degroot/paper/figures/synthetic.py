@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from degroot.paper import drawing, experiment, schemes
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here
 from degroot.paper.problems.logistic import AS_PRINTED, PRINTED, READINGS, Problem, pose
 from degroot.paper.statistics import plus_minus
 
@@ -46,10 +46,10 @@ def trial(
 
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """One case for each reading."""
-    return repeated(trial, settings, [{"reading": reading, **READINGS[reading]} for reading in settings.readings])
+    return repeat_cases(trial, settings, [{"reading": reading, **READINGS[reading]} for reading in settings.readings])
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """A row for each reading, repetition and scheme."""
     return run(tasks(settings))
 

@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 
 from degroot.paper import drawing, experiment, models, printed, protocol
 from degroot.paper.data.datasets import Data
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, chosen, here, judged, repeated
+from degroot.paper.experiment import (
+    ExperimentTask,
+    Finding,
+    Row,
+    Run,
+    judge_finding,
+    repeat_cases,
+    run_here,
+    select_rows,
+)
 from degroot.paper.schemes import OF_TABLE_1, errors, gain
 from degroot.paper.statistics import plus_minus
 
@@ -57,7 +66,7 @@ def measured(settings: Settings, random: np.random.Generator, data: Data, model:
     """
     X, once = protocol.table(data, settings), experiment.in_common(settings) if settings.one_split else None
     rows = protocol.split(data, settings, random, once)
-    agents = protocol.trained(models.make(model, settings.of(data.name, model), random), X, data.y, rows.parts)
+    agents = protocol.train_agents(models.make(model, settings.of(data.name, model), random), X, data.y, rows.parts)
     X_test, y_test = X[rows.test], data.y[rows.test]
     found = errors(OF_TABLE_1, agents, X_test, y_test, settings.neighbours, (X[rows.held_out], data.y[rows.held_out]))
     hindsight = _hindsight(X_test, y_test) if isinstance(X, np.ndarray) else np.nan
@@ -73,24 +82,24 @@ def trial(settings: Settings, random: np.random.Generator, reading: str, data: D
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """Every data set with its three models, on features as they come and scaled."""
     cases = [{"reading": each, "data": data, "model": model} for each in READINGS for data, model in printed.TABLE_1]
-    return repeated(trial, settings, cases)
+    return repeat_cases(trial, settings, cases)
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """For each data set, model, repetition and scheme its error, and its gain over DeGroot in percent."""
     return run(tasks(settings))
 
 
 def findings(table: pd.DataFrame, settings: Settings = Settings()) -> list[Finding]:
     """DeGroot's errors and the gains of the others, each beside the printed value, and two counts over all rows."""
-    raw, scaled = (chosen(table, reading=reading) for reading in READINGS)
+    raw, scaled = (select_rows(table, reading=reading) for reading in READINGS)
     return [*_counts(raw), *(finding for row in printed.TABLE_1 for finding in _row(raw, scaled, *row))]
 
 
 def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
     """A panel for each scheme: our gains and the printed ones, with a standard deviation to each side."""
     figure, axes = drawing.panels(3, height=5.0, sharey=True)
-    rows, table = list(printed.TABLE_1), chosen(table, reading=AS_PRINTED)
+    rows, table = list(printed.TABLE_1), select_rows(table, reading=AS_PRINTED)
     for scheme, panel in zip(printed.COMPARED, axes, strict=True):
         paper = np.array([printed.gain(*row, scheme) for row in rows])
         samples = [gains(table, *row, scheme) for row in rows]
@@ -111,7 +120,7 @@ def draw(table: pd.DataFrame, settings: Settings = Settings()) -> Figure:
 
 def gains(table: pd.DataFrame, data: str, model: str, scheme: str) -> pd.Series:
     """Our gains of a scheme over DeGroot, in percent, one for each repetition."""
-    return chosen(table, data=data, model=model, scheme=scheme)["gain"]
+    return select_rows(table, data=data, model=model, scheme=scheme)["gain"]
 
 
 def same_signs(table: pd.DataFrame, rows: Iterable[tuple[str, str]]) -> tuple[int, int]:
@@ -122,12 +131,12 @@ def same_signs(table: pd.DataFrame, rows: Iterable[tuple[str, str]]) -> tuple[in
 
 def _row(raw: pd.DataFrame, scaled: pd.DataFrame, data: str, model: str) -> Iterable[Finding]:
     name, level = f"{NAMES[data]}, {model}", printed.error(data, model)
-    rows = chosen(raw, data=data, model=model, scheme="DeGroot")
+    rows = select_rows(raw, data=data, model=model, scheme="DeGroot")
     if not len(rows) or not rows["complete"].all():
-        yield judged(_together(raw, data, model), rows)
+        yield judge_finding(_together(raw, data, model), rows)
         return
     near = bool(abs(rows["mse"].mean() - level) <= 0.25 * level)
-    other = chosen(scaled, data=data, model=model, scheme="DeGroot")["mse"]
+    other = select_rows(scaled, data=data, model=model, scheme="DeGroot")["mse"]
     note = "" if near else f"{_in_hindsight(rows, level)}On scaled features it is {plus_minus(other)}. {SEE}"
     yield Finding(f"{name}: DeGroot's error", f"{level}", plus_minus(rows["mse"]), LEVEL_RULE, near, note)
     for scheme in printed.COMPARED:
@@ -145,7 +154,7 @@ def _together(table: pd.DataFrame, data: str, model: str) -> Finding:
         for scheme in printed.COMPARED
         for mean, spread in [printed.gain(data, model, scheme)]
     ]
-    errors = chosen(table, data=data, model=model, scheme="DeGroot")["mse"]
+    errors = select_rows(table, data=data, model=model, scheme="DeGroot")["mse"]
     ours = [f"{scheme} {plus_minus(gains(table, data, model, scheme))}" for scheme in printed.COMPARED if len(errors)]
     return Finding(
         f"{NAMES[data]}, {model}: DeGroot's error; gains (%)", "; ".join([f"{printed.error(data, model)}", *paper]),
@@ -161,10 +170,10 @@ def _cells(
 
 
 def _counts(table: pd.DataFrame) -> Iterable[Finding]:
-    complete = chosen(table, complete=True)
-    rows = [row for row in printed.TABLE_1 if len(chosen(complete, data=row[0], model=row[1]))]
+    complete = select_rows(table, complete=True)
+    rows = [row for row in printed.TABLE_1 if len(select_rows(complete, data=row[0], model=row[1]))]
     same, clear = same_signs(table, rows)
-    other = sum(printed.settled(cell[0]) for cell in _cells(table, rows) if not printed.same_sign(*cell))
+    other = sum(printed.is_settled(cell[0]) for cell in _cells(table, rows) if not printed.same_sign(*cell))
     yield Finding(
         "Signs of the gains that are printed beyond one standard deviation, complete data", f"{clear}",
         f"{same} the same, {clear - same - other} not settled, {other} different",
@@ -199,12 +208,12 @@ def _why(ours: pd.Series, scaled: pd.Series, mean: float, spread: float) -> str:
     if len(ours) < 2:
         return "One repetition has no spread."
     told = f"On scaled features it is {plus_minus(scaled)}"
-    if not printed.settled(ours):
+    if not printed.is_settled(ours):
         return (
             f"Our mean is within two of its standard errors ({printed.standard_error(ours):.2g}) of 0: the sign is not "
             f"settled. {told}. {SEE}"
         )
-    if printed.settled(scaled) and np.sign(scaled.mean()) == np.sign(mean):
+    if printed.is_settled(scaled) and np.sign(scaled.mean()) == np.sign(mean):
         return f"{told}: distances on raw features are those of the few columns with large numbers. {SEE}"
     return f"{told}, which is no explanation. {SEE}"
 
@@ -216,6 +225,6 @@ def _hindsight(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
 
 
 def _label(table: pd.DataFrame, data: str, model: str) -> str:
-    rows = chosen(table, data=data, model=model)
+    rows = select_rows(table, data=data, model=model)
     mark = " (left out)" if not len(rows) else "" if rows["complete"].all() else " (subset)"
     return f"{NAMES[data]} {model}{mark}"

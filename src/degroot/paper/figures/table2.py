@@ -12,7 +12,16 @@ from matplotlib.transforms import Bbox
 from degroot import Agent, Collective
 from degroot.paper import drawing, experiment, models, protocol
 from degroot.paper.data.datasets import KNOWN, Data
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, chosen, here, judged, repeated
+from degroot.paper.experiment import (
+    ExperimentTask,
+    Finding,
+    Row,
+    Run,
+    judge_finding,
+    repeat_cases,
+    run_here,
+    select_rows,
+)
 
 TITLE = "Table 2: data sets and models"
 ABOUT = (
@@ -50,7 +59,7 @@ def trial(settings: Settings, random: np.random.Generator, data: Data) -> Iterat
     setting = models.SETTINGS[data.name]
     for kind, quantity in (("Lasso", ZEROS), ("DTR", LEAVES)):
         if kind in setting:
-            agents = protocol.trained(models.make(kind, setting[kind], random), X, data.y, rows.parts)
+            agents = protocol.train_agents(models.make(kind, setting[kind], random), X, data.y, rows.parts)
             found |= _of_agents(agents, settings)
             found[quantity] = float(np.median([_measured(agent.model) for agent in agents]))
     for quantity, value in found.items():
@@ -59,10 +68,10 @@ def trial(settings: Settings, random: np.random.Generator, data: Data) -> Iterat
 
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """Every data set."""
-    return repeated(trial, settings, [{"data": name} for name in KNOWN])
+    return repeat_cases(trial, settings, [{"data": name} for name in KNOWN])
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """Data, repetition, whether the data are complete, quantity and value."""
     return run(tasks(settings))
 
@@ -118,10 +127,10 @@ def _layers() -> Iterator[str]:
 
 
 def _slip(table: pd.DataFrame, data: str, quantity: str) -> Finding:
-    rows = chosen(table, data=data, quantity=quantity)
+    rows = select_rows(table, data=data, quantity=quantity)
     rule = "Not judged: the printed number is a slip of the paper."
     ours, what = f"{rows['value'].median():,.0f}" if len(rows) else "", f"{KNOWN[data].title}: {quantity}"
-    return judged(Finding(what, f"{SLIPS[data, quantity]:,}", ours, rule, None, NOTES[data, quantity]), rows)
+    return judge_finding(Finding(what, f"{SLIPS[data, quantity]:,}", ours, rule, None, NOTES[data, quantity]), rows)
 
 
 def _summary(table: pd.DataFrame, data: str) -> Finding:
@@ -129,7 +138,9 @@ def _summary(table: pd.DataFrame, data: str) -> Finding:
     known = {quantity: value for quantity, value in values.items() if value is not None}
     ours = ", ".join(PHRASES[quantity].format(_text(quantity, value)) for quantity, value in known.items())
     rule = "Not judged: we do not have the printed values."
-    return judged(Finding(f"{KNOWN[data].title} in all", "not known to us", ours, rule, None), chosen(table, data=data))
+    return judge_finding(
+        Finding(f"{KNOWN[data].title} in all", "not known to us", ours, rule, None), select_rows(table, data=data)
+    )
 
 
 def _cell(table: pd.DataFrame, data: str, quantity: str) -> str:
@@ -145,15 +156,15 @@ def _text(quantity: str, value: float) -> str:
 
 
 def _label(table: pd.DataFrame, data: str) -> str:
-    mark = "\n(left out)" if not len(chosen(table, data=data)) else "" if _complete(table, data) else "\n(subset)"
+    mark = "\n(left out)" if not len(select_rows(table, data=data)) else "" if _complete(table, data) else "\n(subset)"
     return KNOWN[data].title + mark
 
 
 def _complete(table: pd.DataFrame, data: str) -> bool:
     """Whether no rows are of a subset of the data."""
-    return not len(chosen(table, data=data, complete=False))
+    return not len(select_rows(table, data=data, complete=False))
 
 
 def _value(table: pd.DataFrame, data: str, quantity: str) -> float | None:
-    values = chosen(table, data=data, quantity=quantity)
+    values = select_rows(table, data=data, quantity=quantity)
     return float(values["value"].median()) if len(values) else None

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from degroot import Collective
 from degroot.paper import drawing, experiment
 from degroot.paper.drawing import AGENT_COLOURS, per_agent
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here
 from degroot.paper.problems import square
 from degroot.paper.statistics import above_zero, plus_minus, told, unsettled, with_error
 
@@ -68,10 +68,10 @@ def trial(settings: Settings, random: np.random.Generator, rows: int, neighbourh
 def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """Every number of rows, with neighbourhoods that grow and that do not."""
     cases = [{"rows": n, "neighbourhood": kind} for kind in ("growing", "fixed") for n in settings.rows]
-    return repeated(trial, settings, cases)
+    return repeat_cases(trial, settings, cases)
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """Weights and their differences from the limits, for each agent and number of rows."""
     return run(tasks(settings))
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from degroot.paper import drawing, experiment, schemes
-from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, here, repeated
+from degroot.paper.experiment import ExperimentTask, Finding, Row, Run, repeat_cases, run_here
 from degroot.paper.problems import square, waves
 from degroot.paper.statistics import above_zero, plus_minus, told, unsettled
 
@@ -51,7 +51,7 @@ def trial(settings: Settings, random: np.random.Generator, rows: int, correlatio
     X, errors = _points_and_errors(settings, correlation, random)
     agents, limits = square.make_agents(errors.error, rows, settings.noise, random), _limits(X, settings.noise)
     compared = schemes.WITHOUT_HOLD_OUT if correlation == 0.0 else ("DeGroot", "M-avg")
-    found = schemes.errors(compared, agents, X, square.truth(X), round(rows**settings.exponent))
+    found = schemes.errors(compared, agents, X, square.true_labels(X), round(rows**settings.exponent))
     covariance = errors.covariance(X)
     for scheme, mse in found.items():
         yield {"scheme": scheme, "mse": mse, **_expected(limits[scheme], errors, X)}
@@ -74,10 +74,10 @@ def tasks(settings: Settings = Settings()) -> list[ExperimentTask]:
     """Every number of rows; at the most, every correlation; and known weights without any rows."""
     cases = [{"rows": n, "correlation": 0.0} for n in settings.rows]
     cases += [{"rows": max(settings.rows), "correlation": c} for c in settings.correlations]
-    return repeated(trial, settings, cases) + repeated(moved, settings, [{"rows": 0, "correlation": 0.0}])
+    return repeat_cases(trial, settings, cases) + repeat_cases(moved, settings, [{"rows": 0, "correlation": 0.0}])
 
 
-def compute(settings: Settings = Settings(), run: Run = here) -> pd.DataFrame:
+def compute(settings: Settings = Settings(), run: Run = run_here) -> pd.DataFrame:
     """Errors, `mse`, and what `theory` has for them where the number of rows has no end."""
     return run(tasks(settings))
 

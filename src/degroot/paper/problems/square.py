@@ -18,7 +18,7 @@ def make_points(n: int, random: np.random.Generator) -> Array:
     return random.uniform(-1.0, 1.0, size=(n, 2))
 
 
-def truth(X: Array) -> Array:
+def true_labels(X: Array) -> Array:
     """The labels without noise, (n,)."""
     labels: Array = np.sin(np.pi * X[:, 0]) + X[:, 1] ** 2
     return labels
@@ -42,6 +42,6 @@ def make_agents(
     agents = []
     for k, name in enumerate(NAMES):
         X = make_points(rows, random)
-        y = truth(X) + noise * random.normal(size=rows)
-        agents.append(Agent(lambda X, k=k: truth(X) + error(k, X), X, y, name))
+        y = true_labels(X) + noise * random.normal(size=rows)
+        agents.append(Agent(lambda X, k=k: true_labels(X) + error(k, X), X, y, name))
     return agents

@@ -60,7 +60,7 @@ def row_routes(desk: JobQueue, archive: Archive) -> APIRouter:
 
     @router.get("/rows/{i}")
     async def row(answer: Found, i: int) -> Response:
-        return await reply_of(rows.one, answer, i)
+        return await reply_of(rows.describe_row, answer, i)
 
     @router.get("/download")
     async def download(answer: Found, format: str = "csv") -> Response:
@@ -68,7 +68,7 @@ def row_routes(desk: JobQueue, archive: Archive) -> APIRouter:
         headers = {"Content-Disposition": f'attachment; filename="answer-{answer.id[:8]}.{format}"'}
         if format == "json":
             return StreamingResponse(downloads.lines(answer), media_type=KIND, headers=headers)
-        content = await run_in_thread(downloads.written, answer, format)
+        content = await run_in_thread(downloads.write_download, answer, format)
         return Response(content, media_type=downloads.KINDS[format], headers=headers)
 
     return router

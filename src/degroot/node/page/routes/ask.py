@@ -7,7 +7,15 @@ from fastapi import APIRouter, Request, Response
 from degroot.node.answering.answer import SOLVE
 from degroot.node.page.encoding import KIND, reply
 from degroot.node.page.jobs import JobQueue
-from degroot.node.page.requests import FILE_BYTES, FORM_BYTES, AskTerms, Inquiry, TooMuch, filed, typed
+from degroot.node.page.requests import (
+    FILE_BYTES,
+    FORM_BYTES,
+    AskTerms,
+    Inquiry,
+    TooMuch,
+    parse_rows,
+    read_uploaded_file,
+)
 from degroot.node.server.threads import run_in_thread
 
 
@@ -29,9 +37,9 @@ async def _inquiry(request: Request, filename: str, terms: AskTerms, features: l
     """What is asked: rows as JSON, with their terms, or a file."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == KIND:
-        return await run_in_thread(typed, await _body(request, FORM_BYTES), features)
+        return await run_in_thread(parse_rows, await _body(request, FORM_BYTES), features)
     terms.checked()
-    return await run_in_thread(filed, await _body(request, FILE_BYTES), filename, kind, terms, features)
+    return await run_in_thread(read_uploaded_file, await _body(request, FILE_BYTES), filename, kind, terms, features)
 
 
 async def _body(request: Request, most: int) -> bytes:
