@@ -32,6 +32,12 @@ SOLVE, ROUNDS = None, Until(1e-12, 10_000)
 GENEROUS, NEVER = 120.0, 3600.0  # seconds: for what comes at once, and what would be waited for in vain
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _kernels(tmp_path_factory):
+    """Kernels are compiled before the time of a scene is limited."""
+    Consortium(tmp_path_factory.mktemp("kernels")).compile_kernels()
+
+
 class Node:
     """A node in this process, whose roster changes when it is told to."""
 

@@ -217,7 +217,7 @@ chunk_rows = 50
         return read(self.folder / name / "node.toml")
 
     def start(self, *names, environment=None, prefix=()):
-        self._compile_kernels()
+        self.compile_kernels()
         for name in names or self.names:
             code = (
                 "import sys; from pathlib import Path; from degroot.node.config import read; "
@@ -233,12 +233,12 @@ chunk_rows = 50
 
     def fork(self, *names, before=None):
         """Start nodes quickly. `before`: a function of a module, called in each process with the node's folder."""
-        self._compile_kernels()
+        self.compile_kernels()
         for name in names or self.names:
             self.processes[name] = Forked(self.folder / name, before)
         return self
 
-    def _compile_kernels(self):
+    def compile_kernels(self):
         """Compile once what the nodes compute with; in a fresh checkout each would, and be late on a busy machine."""
         first = self.configuration(self.names[0])
         if first.collective not in compiled:
