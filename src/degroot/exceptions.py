@@ -67,3 +67,8 @@ class AgentError(InvalidInput):
 
     def __str__(self) -> str:
         return f"Agent {self.agent!r}: {' '.join(self.message.split())}"
+
+
+def describe_error(error: BaseException) -> str:
+    """What an error says, after its name."""
+    return f"{type(error).__name__}: {error}".rstrip(".: ")

@@ -17,13 +17,12 @@ from degroot.compute.tables import (
     as_table,
     call_model,
     column_names,
-    describe_error,
     is_frame,
     take,
     to_numbers,
     to_outputs,
 )
-from degroot.exceptions import AgentError, InvalidInput
+from degroot.exceptions import AgentError, InvalidInput, describe_error
 from degroot.files.source import PEERS
 from degroot.guard.forecast import AnswerForecaster, GuardStandards
 from degroot.neighbourhoods import Neighbourhoods

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from degroot.compute.compiled import Array
-from degroot.compute.tables import ErrorFactory, as_array, as_floats, call_model, describe_error
-from degroot.exceptions import InvalidInput
+from degroot.compute.tables import ErrorFactory, as_array, as_floats, call_model
+from degroot.exceptions import InvalidInput, describe_error
 
 SUM_TOLERANCE = 1e-4  # of probabilities, which models often give in float32
 

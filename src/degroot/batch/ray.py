@@ -22,8 +22,7 @@ from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task, consult_in_form_of
 from degroot.cluster import Ray
 from degroot.collective import Collective
-from degroot.compute.tables import describe_error
-from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.exceptions import DeGrootError, InvalidInput, describe_error
 
 CLIENT = "ray://"  # by which Ray Data cannot be reached
 WAVE = 16  # shards for each caller: a wave ends before the next one begins

@@ -10,8 +10,9 @@ import numpy as np
 
 from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import writable_view
-from degroot.compute.tables import describe_error, take
+from degroot.compute.tables import take
 from degroot.consultation.consult import Opinion, Question, give_whole_opinion
+from degroot.exceptions import describe_error
 
 VERSION = version("degroot")
 OF_SAVED_AGENTS = ("scores", "met")  # attributes of saved agents that say what they know of others

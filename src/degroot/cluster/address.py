@@ -3,8 +3,7 @@
 import socket
 from ipaddress import ip_address
 
-from degroot.compute.tables import describe_error
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import InvalidInput, describe_error
 from degroot.files.addresses import split
 
 PATIENCE = 10.0  # seconds

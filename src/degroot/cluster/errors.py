@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from degroot.compute.tables import describe_error
-from degroot.exceptions import AgentError, DeGrootError
+from degroot.exceptions import AgentError, DeGrootError, describe_error
 
 UNBORN = "creation task"  # how Ray says that a process could not begin
 

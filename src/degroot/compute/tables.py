@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from degroot.compute.compiled import Array
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import InvalidInput, describe_error
 
 CHECKED = 1 << 20  # numbers looked at at once: rows may be a file larger than memory
 LARGEST = 1e140  # of labels and predictions, so that the square of an error is finite
@@ -139,11 +139,6 @@ def call_model(predict: Callable[[Any], Any], X: Any, complaint: ErrorFactory) -
         return predict(X)
     except Exception as error:
         raise complaint(f"its model must predict; it raised {describe_error(error)}.") from error
-
-
-def describe_error(error: BaseException) -> str:
-    """What an error says, after its name."""
-    return f"{type(error).__name__}: {error}".rstrip(".: ")
 
 
 def as_array(values: Any, complaint: ErrorFactory) -> NDArray[Any]:

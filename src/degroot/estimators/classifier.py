@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from degroot.agents.agent import Agent
 from degroot.compute.compiled import Array
-from degroot.compute.tables import describe_error, is_frame, to_numbers
+from degroot.compute.tables import is_frame, to_numbers
 from degroot.estimators.base import Dealing
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import InvalidInput, describe_error
 
 
 class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]

@@ -10,8 +10,8 @@ from sklearn.dummy import DummyClassifier
 
 from degroot.agents.classification import probabilities
 from degroot.compute.compiled import Array
-from degroot.compute.tables import call_model, describe_error, take, to_outputs
-from degroot.exceptions import AgentError
+from degroot.compute.tables import call_model, take, to_outputs
+from degroot.exceptions import AgentError, describe_error
 from degroot.files.source import PEERS
 
 CROSS, TRAIN = "cross", "train"

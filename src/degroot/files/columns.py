@@ -13,8 +13,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
-from degroot.compute.tables import describe_error
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import InvalidInput, describe_error
 from degroot.files.csv_rows import check_header, row_ends
 from degroot.files.native import open_native
 from degroot.files.size_limits import Extent, check_extent

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from degroot.compute.tables import describe_error
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import InvalidInput, describe_error
 
 one_at_a_time = RLock()
 

@@ -6,8 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from degroot.compute.tables import describe_error
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import InvalidInput, describe_error
 from degroot.models.labels import refuse_labels
 from degroot.models.lightgbm import from_lightgbm
 from degroot.models.onnx import from_onnx

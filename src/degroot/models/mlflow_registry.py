@@ -7,8 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from degroot.compute.tables import describe_error
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import InvalidInput, describe_error
 from degroot.models.formats import VERSION_DIGITS, check_kind, content_of, first_line, open_content
 from degroot.models.labels import refuse_labels
 from degroot.models.skops import predicting

@@ -11,8 +11,8 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 from scipy.sparse import issparse
 
-from degroot.compute.tables import describe_error, is_frame
-from degroot.exceptions import InvalidInput
+from degroot.compute.tables import is_frame
+from degroot.exceptions import InvalidInput, describe_error
 from degroot.files.npy import one_at_a_time
 from degroot.models.lightgbm import LightGBMModel
 from degroot.models.onnx import OnnxModel

@@ -10,7 +10,7 @@ from degroot.compute.compiled import Array
 from degroot.consensus.dense import trace_pooling
 from degroot.exceptions import InvalidInput
 from degroot.plot.axes import COLOURS, GREY, axes, bare, called, legend
-from degroot.plot.trust import among, matrix
+from degroot.plot.trust import matrix, restrict_trust
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ def rounds(answer: Consensus, i: int, output: int | str | None = None, *, ax: "A
     if answer.trust is None or not places:
         raise InvalidInput("`answer` must have the fields trust and beliefs; it has not.")
     start = np.array([agent["belief"] for agent in agents])
-    path = trace_pooling(among(matrix(answer, told["point"]), places), start, AGREED)
+    path = trace_pooling(restrict_trust(matrix(answer, told["point"]), places), start, AGREED)
     ax = axes(ax)
     _lines(ax, path, [agent["name"] for agent in agents], [agent["weight"] or 0.0 for agent in agents])
     _end(ax, path, told["value"])

@@ -27,7 +27,7 @@ def matrix(answer: Consensus, i: int | None) -> Array:
     return np.where(scored, dense(mean, answer.peers), np.nan)
 
 
-def among(known: Array, places: list[int]) -> Array:
+def restrict_trust(known: Array, places: list[int]) -> Array:
     """The trust of some agents in each other, in shares that sum to 1."""
     some = np.nan_to_num(known[np.ix_(places, places)])
     sums = some.sum(axis=1, keepdims=True)

@@ -14,8 +14,7 @@ from degroot.batch.formats.arrow import ArrowFile
 from degroot.batch.formats.csv import CsvFile
 from degroot.batch.formats.parquet import ParquetFile
 from degroot.batch.shards import Shard
-from degroot.compute.tables import describe_error
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import InvalidInput, describe_error
 from degroot.files.columns import ARROW, PARQUET
 
 
