@@ -131,7 +131,7 @@ def test_every_measurement_is_a_page():
 
 def test_every_key_of_the_configuration_is_explained_with_its_default():
     text = (DOCS / "node.md").read_text(encoding="utf-8")
-    tables = {"identity": "IdentityFiles", "model": "ModelSource", "data": "DataSource", "collective": "Settings"}
+    tables = {"identity": "IdentityFiles", "model": "ModelSource", "data": "DataSource", "collective": "NodeSettings"}
     tables |= {"limits": "Limits", "timing": "Timing", "page": "Page"}
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     for table, made in tables.items():

@@ -471,11 +471,11 @@ def test_sparse_rows_single_precision_and_other_units_give_the_same():
     expected = expectations.forecast(rows[:9] + 0.1)
     wide = np.hstack([rows, np.zeros((80, 20))])
     sparse = AnswerForecaster(csr_array(wide), answers, errors, Neighbourhoods(csr_array(wide), 12, kernel="tricube"))
-    found = sparse.at(csr_array(np.hstack([rows[:9] + 0.1, np.zeros((9, 20))])))
+    found = sparse.forecast(csr_array(np.hstack([rows[:9] + 0.1, np.zeros((9, 20))])))
     np.testing.assert_allclose(found.answers, expected.answers, rtol=1e-4, atol=1e-4)
     for unit in (1e-150, 1e150):
         near = Neighbourhoods(rows * unit, 12, kernel="tricube")
-        found = AnswerForecaster(rows * unit, answers, errors, near).at((rows[:9] + 0.1) * unit)
+        found = AnswerForecaster(rows * unit, answers, errors, near).forecast((rows[:9] + 0.1) * unit)
         np.testing.assert_allclose(found.answers, expected.answers, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(found.tolerance, expected.tolerance, rtol=1e-4)
     single = judged(80, 3, 5, kind=np.float32)[-1].forecast(rows[:9].astype(np.float32) + np.float32(0.1))
@@ -486,7 +486,7 @@ def test_features_that_never_change_do_no_harm():
     rows, _slopes, answers, errors, expectations = judged(80, 3, 6)
     constant = np.hstack([rows, np.full((80, 1), 1e6)])
     near = Neighbourhoods(constant, 12, kernel="tricube")
-    found = AnswerForecaster(constant, answers, errors, near).at(constant[:9])
+    found = AnswerForecaster(constant, answers, errors, near).forecast(constant[:9])
     np.testing.assert_allclose(found.answers, expectations.forecast(rows[:9]).answers, rtol=1e-5, atol=1e-5)
 
 

@@ -232,7 +232,7 @@ def test_bars_are_wide_at_the_edges_and_much_smaller_where_rows_overlap():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_repetition_is_the_same_whatever_the_number_of_repetitions(name):
-    module = import_module(f"degroot.paper.{name}")
+    module = import_module(f"degroot.paper.figures.{name}")
     tables = [small_table(module, reps=reps) for reps in (1, 2)]
     one, two = (table[table.repetition == 0].reset_index(drop=True) for table in tables)
     pd.testing.assert_frame_equal(one, two)
@@ -240,7 +240,7 @@ def test_a_repetition_is_the_same_whatever_the_number_of_repetitions(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_seed_decides(name):
-    module = import_module(f"degroot.paper.{name}")
+    module = import_module(f"degroot.paper.figures.{name}")
     first, other = small_table(module, reps=1), module.compute(small(module, reps=1, seed=SEED + 1))
     again = module.compute(small(module, reps=1))
     pd.testing.assert_frame_equal(first, again)
@@ -250,7 +250,7 @@ def test_the_seed_decides(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("reps", [1, 2])
 def test_every_figure_has_named_axes_and_every_finding_a_rule(name, reps):
-    module = import_module(f"degroot.paper.{name}")
+    module = import_module(f"degroot.paper.figures.{name}")
     table, settings = small_table(module, reps=reps).copy(), small(module, reps=reps)
     figure = module.draw(table, settings)
     assert isinstance(figure, Figure)
@@ -281,7 +281,7 @@ UNUSED = {
 
 @pytest.mark.parametrize("name", UNUSED)
 def test_there_are_no_settings_that_do_nothing(name):
-    module = import_module(f"degroot.paper.{name}")
+    module = import_module(f"degroot.paper.figures.{name}")
     assert not UNUSED[name] & {field.name for field in fields(module.Settings)}
 
 

@@ -132,6 +132,12 @@ class Ray:
         """The agents as actors. Those that are in files are opened there again, by each actor its own; see `Scorer`.
 
         Without scorers, agents can be asked for predictions, and no more.
+
+        Examples
+        --------
+        >>> Ray("127.0.0.1:1").start([], [], None)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        degroot.exceptions.InvalidInput: There must be a Ray cluster at 127.0.0.1:1; ...
         """
         self.connect()
         pairs = zip(agents, scorers or repeat(None, len(agents)), strict=True)

@@ -23,7 +23,7 @@ def as_texts(column: NDArray[Any]) -> list[str]:
 
     Examples
     --------
-    >>> as_texts(np.array([1.0, np.nan, 2.5])), texts(np.array([" yes", "NA", None], dtype=object))
+    >>> as_texts(np.array([1.0, np.nan, 2.5])), as_texts(np.array([" yes", "NA", None], dtype=object))
     (['1', '', '2.5'], ['yes', '', ''])
     """
     return [_text(value) for value in column.tolist()]
