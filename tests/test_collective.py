@@ -659,3 +659,52 @@ def test_gaps_are_taken_where_every_space_and_model_takes_them():
     assert not takes(trees, None)
     assert not takes(trees, StandardScaler())  # it passes gaps on
     assert not takes(ridge, SimpleImputer())  # its model does not take them
+
+
+SETTINGS = [{"neighbours": 20}, {"rule": "average"}, {"rule": "stacking"}, {"kernel": "tricube"}, {"guard": True}]
+
+
+@pytest.mark.parametrize("changed", SETTINGS, ids=str)
+def test_a_setting_that_is_changed_between_questions_holds_from_the_next_on(changed):
+    random = np.random.default_rng(15)
+    rows = random.normal(size=(3, 40, 2))
+    agents = [Agent(lambda X, k=k: k * X[:, 0], X, X[:, 0] ** 2 + X[:, 1], f"times {k}") for k, X in enumerate(rows)]
+    collective, points = Collective(agents, guard=False), random.normal(size=(5, 2))
+    before = collective.predict(points)
+    for name, value in changed.items():
+        setattr(collective, name, value)
+    after = collective.predict(points)
+    np.testing.assert_array_equal(after, Collective(agents, **{"guard": False} | changed).predict(points))
+    assert not np.array_equal(after, before)
+
+
+class Slow(Collective):
+    """Starts agents without scores only when another thread has started them with scores, and before that one asks."""
+
+    def _start(self, panel, scored):
+        started = super()._start(panel, scored)
+        if not scored:
+            assert self.turn.wait(60)
+        return started
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "_started" and value is not None and value.scored:
+            self.turn.set()
+            self.other.join(60)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "average"])
+def test_a_question_is_answered_with_scores_while_another_thread_asks_for_beliefs_only(rule):
+    random = np.random.default_rng(15)
+    rows = random.normal(size=(3, 40, 2))
+    agents = [Agent(lambda X, k=k: k * X[:, 0], X, X[:, 0] ** 2 + X[:, 1], f"times {k}") for k, X in enumerate(rows)]
+    points, collective = random.normal(size=(5, 2)), Slow(agents, rule=rule)
+    collective.turn, looked = threading.Event(), threading.Event()
+    start = collective._start
+    object.__setattr__(collective, "_start", lambda panel, scored: (looked.set(), start(panel, scored))[1])
+    collective.other = threading.Thread(target=collective.consult, args=(points, "beliefs"))
+    collective.other.start()
+    assert looked.wait(60)
+    value = collective.predict(points)
+    np.testing.assert_array_equal(value, Collective(agents, rule=rule).predict(points))

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -50,6 +51,16 @@ def find_engine(given: Any) -> EngineStarter | None:
         raise InvalidInput(f"`engine` must be {LOCAL!r}, {RAY!r} or an engine; got {given!r}.")
     starter: EngineStarter = given
     return starter
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """Where the agents answer. Threads that ask at the same time each see all of it, or none."""
+
+    engine: LocalEngine | RemoteEngine
+    settings: tuple[Any, ...]  # with which it was started
+    scored: bool  # whether it has scores
+    checked: bool  # whether they may be malformed
 
 
 class Collective(Viewed):
@@ -130,10 +141,9 @@ class Collective(Viewed):
         self.ridge, self.guard, self.n_jobs, self.degree = ridge, guard, n_jobs, degree
         self.engine = find_engine(engine)
         self.choice: Choice | None = None  # what the rule "auto" came to
-        self.panel: Panel  # who answers together, and by which rule
         self._calibration: Calibration | None = None
-        self._engine: LocalEngine | RemoteEngine | None = None  # where the agents answer, once they have been asked
-        self._engine_scored = self._engine_checked = False  # whether it has scores, and whether they may be malformed
+        self._panel: tuple[tuple[Any, ...], Panel] | None = None  # who answers, with the settings of which it was made
+        self._started: _Started | None = None  # once they have been asked
         self._take(Roster.of(agents, Scoring(metric, space), degree), made)
 
     @classmethod
@@ -249,6 +259,14 @@ class Collective(Viewed):
     def guarded(self) -> bool:
         """Whether what agents say is checked."""
         return any(agent.remote for agent in self.agents) if self.guard is None else bool(self.guard)
+
+    @property
+    def panel(self) -> Panel:
+        """Who answers together, and by which rule, with the settings as they are now."""
+        settings, made = self._settings, self._panel
+        if made is None or made[0] != settings:
+            made = self._panel = settings, self._make_panel()
+        return made[1]
 
     @property
     def takes_gaps(self) -> bool:
@@ -417,44 +435,57 @@ class Collective(Viewed):
             if is_open:
                 choice = choose(roster.agents, scorers, options, self.n_jobs)
         self._close_engine()
-        self._roster, self.choice, self._engine, self._calibration = roster, choice, None, None
-        self.panel = Panel(
-            roster.names, roster.outputs, self.option, self.guarded,
-            scored_by_peers_indices(roster.agents), roster.peers,
-        )  # fmt: skip
+        self._roster, self.choice, self._calibration = roster, choice, None
+        self._panel = self._started = None
         return self
 
     def _answer(self, X: Any, names: Sequence[str]) -> dict[str, Any]:
-        return consult(self._engine_for(names), self.panel, X, names, check=self._engine_checked)
+        panel = self.panel
+        started = self._started_for(panel, names)
+        return consult(started.engine, panel, X, names, check=started.checked)
 
-    def _engine_for(self, names: Iterable[str]) -> LocalEngine | RemoteEngine:
+    def _started_for(self, panel: Panel, names: Iterable[str]) -> _Started:
         """Where the agents answer: with their scores of each other's models once a question needs them."""
-        scored = self.panel.make_question(names).neighbourhood is not None
-        if self._engine is None or (scored and not self._engine_scored):
+        scored = panel.make_question(names).neighbourhood is not None
+        started = self._started  # read once: other threads may ask at the same time
+        if started is None or started.settings != self._settings or (scored and not started.scored):
             self._close_engine()
-            self._engine, self._engine_scored = self._start(scored), scored
-        return self._engine
+            started = self._started = self._start(panel, scored)
+        return started
+
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        """Settings that may be changed between questions: agents then start again."""
+        return self.rule, self.neighbours, self.kernel, self.ridge, self.guard, self.n_jobs
+
+    def _make_panel(self) -> Panel:
+        roster = self._roster
+        by_peers = scored_by_peers_indices(roster.agents)
+        return Panel(roster.names, roster.outputs, self.option, self.guarded, by_peers, roster.peers)
 
     def _close_engine(self) -> None:
-        if self._engine is not None and not isinstance(self._engine, LocalEngine):
-            self._engine.close()
+        if self._started is not None and not isinstance(self._started.engine, LocalEngine):
+            self._started.engine.close()
 
     def _local_engine(self) -> LocalEngine:
-        engine = self._engine_for(["trust"])
+        engine = self._started_for(self.panel, ["trust"]).engine
         if not isinstance(engine, LocalEngine):
             raise InvalidInput(f"Intervals must have the agents in this process; got engine={self.engine!r}.")
         return engine
 
-    def _start(self, scored: bool) -> LocalEngine | RemoteEngine:
+    def _start(self, panel: Panel, scored: bool) -> _Started:
         scorers = self.scorers if scored else ()
-        self._engine_checked = self.engine is not None or any(type(scorer) is not Scorer for scorer in scorers)
+        checked = self.engine is not None or any(type(scorer) is not Scorer for scorer in scorers)
+        return _Started(self._start_engine(panel, scorers), self._settings, scored, checked)
+
+    def _start_engine(self, panel: Panel, scorers: tuple[Scorer, ...]) -> LocalEngine | RemoteEngine:
         if self.engine is not None:
-            return self.engine.start(self.agents, scorers, self.panel, self.n_jobs)
-        prepare_neighbourhoods(scorers, self.option.reach)
-        if self.guarded:
+            return self.engine.start(self.agents, scorers, panel, self.n_jobs)
+        prepare_neighbourhoods(scorers, panel.settings.reach)
+        if panel.guarded:
             for scorer in scorers:
                 _ = scorer.standards  # made here, not on several threads at once
-        return LocalEngine(self.agents, scorers, self.panel.n_scored, self._bare, self.n_jobs)
+        return LocalEngine(self.agents, scorers, panel.n_scored, self._bare, self.n_jobs)
 
     def _needs_all(self, what: str) -> None:
         """Refuse what takes every agent's view of every model, in this process."""

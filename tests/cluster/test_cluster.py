@@ -184,7 +184,7 @@ def test_actors_answer_as_the_collective_does(engine):
     found = collective.consult(POINTS)
     same({name: getattr(found, name) for name in FIELDS}, expected, FIELDS)
     np.testing.assert_array_equal(collective.predict(POINTS), found.value)
-    pids = [pid_of(actor) for actor in collective._engine.actors]
+    pids = [pid_of(actor) for actor in collective._started.engine.actors]
     assert len({os.getpid(), *pids}) == 3
     collective.leave("agent 1")
     same({"value": collective.predict(POINTS)}, Collective(agents[:1]).consult(POINTS), ["value"])

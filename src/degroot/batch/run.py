@@ -239,7 +239,7 @@ def _open(collective: Any, engine: str, verify: bool, unsafe_pickle: bool) -> tu
 def _with_one_thread(collective: Collective) -> Collective:
     """The same, for several threads that use one each; the caller's own collective stays as it is."""
     found = copy(collective)
-    found.n_jobs, found._engine = 1, None  # the one that is there has the caller's number of threads
+    found.n_jobs, found._started = 1, None  # the engine that is there is the caller's
     return found
 
 
