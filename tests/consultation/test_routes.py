@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from degroot import Agent, AgentError, Collective
+from degroot import Agent, AgentError, Collective, DeGrootError
 from degroot.agents.agent import Scorer
 from degroot.answers.answer import FIELDS
 from degroot.consultation.consult import MalformedOpinions, Opinion, Panel, consult, give_whole_opinion
@@ -156,3 +156,32 @@ def test_the_seam_can_be_faked_in_five_lines():
 
     panel = Panel(("north", "south"), None, Collective(build_agents(0, 3, (), 9, 0.0, 1.0)[0], rule="average").option)
     assert consult(Fake(), panel, np.zeros((2, 1)), ["value"])["value"].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("rule", ["average", "degroot", "stacking"])
+def test_an_engine_that_leaves_out_points_or_agents_gives_no_answer(rule):
+    agents, X = build_agents(0, 4, (), 9, 0.0, 1.0)
+    collective = Collective(agents, rule=rule)
+    whole = Sent(collective)
+
+    class Partial:
+        def __init__(self, bend):
+            self.bend = bend
+
+        def collect(self, X, question, conclude):
+            whole.collect(X, question, lambda part, opinions: self.bend(conclude, part, list(opinions)))
+
+    bends = {
+        "must conclude all points; point 0 of 9 is not": lambda conclude, part, opinions: None,
+        "must conclude all points; point 1 of 9 is not": lambda conclude, part, opinions: conclude(
+            slice(0, 1), [opinion.part(slice(0, 1)) for opinion in opinions]
+        ),
+        "an opinion of each of 4 agents; there are 3": lambda conclude, part, opinions: conclude(part, opinions[1:]),
+    }
+    if rule != "average":
+        bends["must say what they measured; 0 did"] = lambda conclude, part, opinions: conclude(
+            part, [Opinion(opinion.beliefs) for opinion in opinions]
+        )
+    for message, bend in bends.items():
+        with pytest.raises(DeGrootError, match=message):
+            consult(Partial(bend), collective.panel, X, ["value"])

@@ -149,14 +149,18 @@ def consult(engine: Engine, panel: Panel, X: Any, names: Iterable[str], *, check
     """The fields in `names` for the points `X`, and flags. `check`: whether opinions may be malformed."""
     names = list(names)
     question, buffer = panel.make_question(names), AnswerBuffer.allocate(panel, names, X.shape[0])
+    answered = np.zeros(X.shape[0], np.bool_)
 
     def conclude_part(part: slice, opinions: Iterable[Opinion]) -> None:
         conclude(opinions, panel, question, buffer.part(part), check=check)
+        answered[part] = True
 
     try:
         engine.collect(X, question, conclude_part)
     except MalformedOpinions as error:
         raise AgentError(panel.names[error.agents[0]], INVALID) from error
+    if not answered.all():
+        raise DeGrootError(f"An engine must conclude all points; point {answered.argmin()} of {len(answered)} is not.")
     return buffer.to_fields(panel)
 
 
@@ -260,13 +264,16 @@ def _gather(
 
     def checked() -> Iterator[Opinion]:
         beliefs.clear()
+        measured = 0
         for place, opinion in enumerate(opinions):
             beliefs.append(opinion.beliefs)
+            measured += opinion.measured is not None
             if check and opinion.measured is not None and malformed(opinion.measured.complete()).any():
                 wrong.append(place)
             yield opinion
         if wrong:
             raise MalformedOpinions(wrong)
+        _check_complete(len(beliefs), measured, K, question)
 
     evidence, each = None, list[Opinion]()
     if question.pooled:
@@ -276,6 +283,14 @@ def _gather(
         measured = [o.measured for o in each if o.measured is not None]
         evidence = stack_evidence(measured, panel.peers) if measured else unknown(len(beliefs[0]), K)
     return evidence, np.stack(beliefs, axis=1), each
+
+
+def _check_complete(opinions: int, measured: int, K: int, question: Question) -> None:
+    """Refuse fewer opinions, or of fewer with errors, than the question takes."""
+    if opinions != K:
+        raise DeGrootError(f"There must be an opinion of each of {K} agents; there are {opinions}.")
+    if question.neighbourhood is not None and measured != K:
+        raise DeGrootError(f"All of {K} agents must say what they measured; {measured} did.")
 
 
 @dataclass(frozen=True, slots=True)
