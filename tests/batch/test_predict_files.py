@@ -1,6 +1,7 @@
 """`predict_files`: what the command does, byte for byte, for collectives in files, in memory and of nodes."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -149,7 +150,16 @@ def test_a_collective_of_nodes_is_asked_where_it_is(home):
         ({"coverage": 90}, "must lie between 0 and 1; got 90"),
         ({"coverage": 0.9, "engine": "ray"}, "`coverage` must come with the engine 'local'; got 'ray'"),
         ({"on_bad_row": "skip"}, "What is done with bad rows must be 'refuse' or 'null'; got 'skip'."),
-        ({"jobs": 0}, "`jobs` must be at least 1, or None; got 0."),
+        ({"jobs": 0}, "`jobs` must be a whole number of at least 1, or None; got 0."),
+        ({"jobs": "2"}, "`jobs` must be a whole number of at least 1, or None; got '2'."),
+        ({"jobs": 1.5}, "`jobs` must be a whole number of at least 1, or None; got 1.5."),
+        ({"inputs": None}, "`inputs` must be text or a path, or several; got None."),
+        ({"inputs": b"in.csv"}, "`inputs` must be text or a path; got "),
+        ({"output": None}, "`output` must be text or a path; got None."),
+        ({"output": f"{300 * 'x'}.csv"}, "x.csv: File name too long."),
+        ({"output": "a\0.csv"}, "The output must have a name that files can have; got "),
+        ({"fields": 3}, "`fields` must be text or a path, or several; got 3."),
+        ({"keep": None}, "`keep` must be text or a path, or several; got None."),
         ({"engine": "spark"}, "`engine` must be one of 'local', 'ray'; got 'spark'."),
         ({"address": "auto"}, "`address` must come with the engine 'ray'; got 'local'."),
         ({"verify": True}, "`verify` and `unsafe_pickle` must come with the path of a collective; got an open one."),
@@ -175,3 +185,15 @@ def test_a_collective_with_an_engine_of_its_own_is_refused(home):
         InvalidInput, match=r"must have its agents in this process; got engine=.*`predict_files` has an"
     ):
         predict_files(make_collective(rule="average", engine="ray"), "in.csv", "out.csv")
+
+
+def test_there_are_no_more_threads_than_parts_of_the_input(home, monkeypatch):
+    threads = []
+
+    def watch(n, **about):
+        threads.append(n)
+        return ThreadPoolExecutor(1, **about)
+
+    monkeypatch.setattr("degroot.batch.local.ThreadPoolExecutor", watch)
+    predict_files(make_collective(), "in.csv", "out.csv", jobs=1000)
+    assert threads == [1]

@@ -19,8 +19,13 @@ def check_suffix(output: Path) -> None:
     """Refuse what is no name of an output."""
     if output.suffix.lower() not in SUFFIXES:
         raise InvalidInput(f"The output must be a .parquet or .csv file; got {output}.")
-    if output.is_dir():
-        raise InvalidInput(f"The output must be a file; {output} is a folder.")
+    try:
+        if output.is_dir():
+            raise InvalidInput(f"The output must be a file; {output} is a folder.")
+    except OSError as error:
+        raise InvalidInput(f"The output must go to where it can be written; {output}: {error.strerror}.") from error
+    if "\0" in str(output):
+        raise InvalidInput(f"The output must have a name that files can have; got {str(output)!r}.")
 
 
 def check_output(output: Path, schema: pa.Schema) -> None:

@@ -2,12 +2,13 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,8 +146,8 @@ def predict_files(
     >>> done.rows, done.bad
     (2, 0)
     """
-    given, place = [os.fspath(each) for each in _listed(inputs)], Path(output)
-    wanted = None if fields is None else [str(name) for name in _listed(fields)]
+    given, place = [os.fspath(each) for each in _listed("inputs", inputs)], Path(_path("output", output))
+    wanted = None if fields is None else [str(name) for name in _listed("fields", fields)]
     _check_options(engine, address, coverage, jobs)
     check(given, place, FIELDS if wanted is None else wanted, on_bad_row)
     found, identity = _open(collective, engine, verify, unsafe_pickle)
@@ -158,7 +159,7 @@ def predict_files(
         None if peers is None else tuple(map(tuple, peers.tolist())),
     )  # fmt: skip
     plan = make_plan(
-        given, place, _feature_names(found), columns, keep=[str(name) for name in _listed(keep)],
+        given, place, _feature_names(found), columns, keep=[str(name) for name in _listed("keep", keep)],
         gaps=not is_remote and found.takes_gaps, on_bad_row=on_bad_row, identity=identity | {"coverage": coverage},
     )  # fmt: skip
     if engine == RAY:
@@ -169,7 +170,7 @@ def predict_files(
     if coverage is not None:
         found.calibrate()
     consult = consult_in_form_of(getattr(found, "agents", ()), partial(found.consult, coverage=coverage))
-    return run(plan, Local(consult, count_threads(jobs)), restart=restart)
+    return run(plan, Local(consult, min(count_threads(jobs), len(plan.shards))), restart=restart)
 
 
 def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary:
@@ -194,17 +195,28 @@ def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary
     return RunSummary(plan.rows, before, bad, time.monotonic() - begun, plan.output)
 
 
-def _listed(given: Any) -> list[Any]:
+def _listed(name: str, given: Any) -> list[Any]:
     """One name or path, or several, as a list."""
-    return [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    if isinstance(given, (str, os.PathLike)):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise InvalidInput(f"`{name}` must be text or a path, or several; got {given!r}.")
+    return [_path(name, each) for each in given]
+
+
+def _path(name: str, given: Any) -> Any:
+    """A name or a path, if it is one."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise InvalidInput(f"`{name}` must be text or a path; got {given!r}.")
+    return given
 
 
 def _check_options(engine: str, address: str | None, coverage: float | None, jobs: int | None) -> None:
     check_choice("engine", engine, (LOCAL, RAY))
     if address is not None and engine != RAY:
         raise InvalidInput(f"`address` must come with the engine {RAY!r}; got {engine!r}.")
-    if jobs is not None and jobs < 1:
-        raise InvalidInput(f"`jobs` must be at least 1, or None; got {jobs}.")
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, Integral) or jobs < 1):
+        raise InvalidInput(f"`jobs` must be a whole number of at least 1, or None; got {jobs!r}.")
     if coverage is not None:
         rows_needed(coverage)
         if engine == RAY:
