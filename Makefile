@@ -1,6 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp
+WORKERS ?= 3 # of the tests: many wait for other processes, so that one more than two cores keeps these busy
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 
 version = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
@@ -17,10 +18,10 @@ paper: $(STAMP) ## reproduce the paper; DATA=DIR for data sets that cannot be in
 	$(BIN)/degroot paper $(if $(DATA),--data $(DATA))
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
-	$(BIN)/pytest -q -n 2 --dist worksteal
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 
 test-all: $(STAMP) browser ## run the slow tests too
-	$(BIN)/pytest -q -n 2 --dist worksteal -m ""
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m ""
 
 browser: $(STAMP) ## what the tests of the node's page need: playwright, axe and chromium
 	@$(BIN)/python -c 'import axe_playwright_python, playwright' 2>/dev/null \

@@ -106,7 +106,8 @@ def consortium(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("seed", "tails"), [(0, "normal"), (1, "heavy"), pytest.param(2, "heavy", marks=pytest.mark.slow)]
+    ("seed", "tails"),
+    [(1, "heavy"), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(0, "normal"), (2, "heavy")])],
 )
 def test_five_processes_answer_as_one_does(consortium, seed, tails):
     agents = as_agents(random_agents(seed, 5, tails=tails))

@@ -97,7 +97,7 @@ def test_rows_held_back_for_scoring_save_boston_from_a_model_that_fits_its_own_r
     [
         ("abalone", figure11.AS_PRINTED, (2, 8, 32, 128)),
         ("cpusmall", figure11.AS_PRINTED, (2, 4, 8, 16)),
-        ("cpusmall", figure11.SCALED, (2, 8, 32, 128)),
+        pytest.param("cpusmall", figure11.SCALED, (2, 8, 32, 128), marks=pytest.mark.slow),
     ],
 )
 def test_figure_11_degroot_is_ahead_of_the_average(data, reading, numbers):
