@@ -1,7 +1,6 @@
 """Collective prediction without sharing data, models or labels.
 
-The public names. Imports the packages below it, those with optional or heavy dependencies on first use.
-"""
+The public names. Imports the packages below it, those with optional or heavy dependencies on first use."""
 
 from typing import TYPE_CHECKING, Any
 

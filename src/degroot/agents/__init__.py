@@ -1,7 +1,4 @@
-"""An agent: a model, private rows, and its scores of every model.
-
-Imports answers and the layers below.
-"""
+"""An agent: a model, private rows, and its scores of every model. Imports answers and the layers below."""
 
 from degroot.agents.agent import Agent, Scorer
 

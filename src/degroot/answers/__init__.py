@@ -1,7 +1,5 @@
 """The result types of a question: the consensus, its flags, its explanation, the chosen rule.
-
-Imports the layers below only.
-"""
+Imports the layers below only."""
 
 from degroot.answers.answer import FIELDS, Consensus
 from degroot.answers.choice import Choice

@@ -1,7 +1,5 @@
 """Predictions for files of any size: a plan of shards, engines that answer them, output that is written whole.
-
-Imports the layers below only.
-"""
+Imports the layers below only."""
 
 from degroot.answers.display.words import output_names
 from degroot.batch.columns import Columns

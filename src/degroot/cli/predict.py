@@ -35,8 +35,7 @@ def predict(
         ),
     ] = None,
     coverage: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="With bounds that hold the outcome so often, such as 0.9."),
+        float | None, typer.Option(metavar="SHARE", help="With bounds that hold the outcome so often, such as 0.9.")
     ] = None,
     on_bad_row: Annotated[
         str, typer.Option(metavar="WHAT", help="A bad value: refuse, or null for no answer.")
@@ -47,10 +46,7 @@ def predict(
         str | None, typer.Option(metavar="HOST:PORT", help="Of the Ray cluster; without, one is started here.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever is finished.")] = False,
-    verify: Annotated[
-        bool,
-        typer.Option("--verify", help="First see whether all saved files are whole."),
-    ] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="First see whether all saved files are whole.")] = False,
     unsafe_pickle: UnsafePickle = False,
     ca: Ca = None,
     certificate: Certificate = None,

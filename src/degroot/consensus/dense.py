@@ -225,12 +225,7 @@ def _spread(beliefs: Array) -> float:
 
 @compiled
 def _pool(
-    trust: Array,
-    beliefs: Array,
-    rounds: int,
-    tolerance: float,
-    used: NDArray[np.int64],
-    agreed: NDArray[np.bool_],
+    trust: Array, beliefs: Array, rounds: int, tolerance: float, used: NDArray[np.int64], agreed: NDArray[np.bool_]
 ) -> None:
     K = beliefs.shape[1]
     following = np.empty(K)

@@ -76,11 +76,7 @@ def examine(
     wrong = wrong | malformed(Evidence(local, spread=spread))
     distance = relative_distance(np.where(wrong, np.inf, spread), [each.distance for each in usual])
     against = objections(beliefs, expected, tolerance)
-    faults = {
-        MALFORMED: wrong,
-        INCONSISTENT: ~consistent(against),
-        IMPLAUSIBLE: ~plausible(beliefs, low, high),
-    }
+    faults = {MALFORMED: wrong, INCONSISTENT: ~consistent(against), IMPLAUSIBLE: ~plausible(beliefs, low, high)}
     failed = np.logical_or.reduce(list(faults.values()))
     kept = remaining(~failed, against + len(said) * wrong)
     faults = {code: fault & ~kept for code, fault in faults.items()} | {SUSPECT: failed & kept}

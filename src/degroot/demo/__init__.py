@@ -1,4 +1,2 @@
 """The demonstration: five organisations with a node each, on this machine, and what they answer together.
-
-Imports paper and the layers below.
-"""
+Imports paper and the layers below."""

@@ -1,7 +1,5 @@
 """The guard against faulty or adversarial members: checks, bounds and forecasts, on arrays.
-
-Imports neighbourhoods, rules and compute only.
-"""
+Imports neighbourhoods, rules and compute only."""
 
 from degroot.guard.checks import (
     FARTHEST,

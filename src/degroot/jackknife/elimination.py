@@ -96,15 +96,7 @@ def _flows(trust: Array, order: Places, n: int, flows: Array, totals: Array, res
 
 @compiled
 def _leave_out(
-    flows: Array,
-    K: int,
-    n: int,
-    totals: Array,
-    rests: Array,
-    lanes: Places,
-    keep: Array,
-    given: Array,
-    out: Array,
+    flows: Array, K: int, n: int, totals: Array, rests: Array, lanes: Places, keep: Array, given: Array, out: Array
 ) -> None:
     """Whom each lane keeps, what every agent gives to who is left out, and to others who are kept."""
     for j in range(n):

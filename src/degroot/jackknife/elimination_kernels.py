@@ -49,15 +49,7 @@ def _tile(masked: bool, times_block: bool) -> Any:
 
     @intrinsic  # type: ignore[untyped-decorator]
     def tile(
-        _context: Any,
-        flow: Any,
-        stride: Any,
-        row: Any,
-        column: Any,
-        start: Any,
-        trust: Any,
-        n: Any,
-        keep: Any,
+        _context: Any, flow: Any, stride: Any, row: Any, column: Any, start: Any, trust: Any, n: Any, keep: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             flow_, stride, row, column, start, trust_, n, keep_ = arguments

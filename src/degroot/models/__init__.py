@@ -1,7 +1,5 @@
 """Models from files and addresses: something with ``predict(X)``, and its version.
-
-Imports files, compute and exceptions only.
-"""
+Imports files, compute and exceptions only."""
 
 from degroot.models.features import check_features
 from degroot.models.inference_client import RemoteModel

@@ -15,12 +15,7 @@ from degroot.models.skops import predicting
 NEEDED = "Models in MLflow need extra packages: pip install 'degroot[mlflow]'"
 FILE = "MLmodel"
 SCHEMES = ("models:/", "runs:/")
-FLAVOURS = {
-    "onnx": "data",
-    "lightgbm": "data",
-    "xgboost": "data",
-    "sklearn": "pickled_model",
-}  # where files are named
+FLAVOURS = {"onnx": "data", "lightgbm": "data", "xgboost": "data", "sklearn": "pickled_model"}  # where files are named
 REGISTERED = re.compile(r"models:/([^/@]+)(?:/([^/@]+)|@([^/@]+))")
 LATEST = "latest"
 

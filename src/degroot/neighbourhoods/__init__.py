@@ -1,7 +1,4 @@
-"""Exact means and second moments over the N nearest private rows.
-
-Imports compute only.
-"""
+"""Exact means and second moments over the N nearest private rows. Imports compute only."""
 
 from degroot.neighbourhoods.distances import METRICS
 from degroot.neighbourhoods.kernels import KERNELS

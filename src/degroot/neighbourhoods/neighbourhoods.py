@@ -53,13 +53,7 @@ class Neighbourhoods:
     """
 
     def __init__(
-        self,
-        rows: Any,
-        size: int,
-        metric: str = "euclidean",
-        kernel: str = "uniform",
-        *,
-        kept: Kept | None = None,
+        self, rows: Any, size: int, metric: str = "euclidean", kernel: str = "uniform", *, kept: Kept | None = None
     ) -> None:
         self.n_rows, self.n_features = rows.shape
         self.size, self.metric, self.kernel = size, metric, kernel

@@ -1,4 +1,2 @@
 """One organisation's node: its server, its peers, its page, and the client that asks it.
-
-Imports batch and the layers below.
-"""
+Imports batch and the layers below."""

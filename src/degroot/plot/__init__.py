@@ -1,10 +1,8 @@
 """Plots of answers: weights along a feature, trust, pooling in rounds, intervals and influence.
-
 Imports the layers below only.
 
 Every function takes the axes to draw on, or makes a figure of its own, and gives the axes: ``ax.figure.savefig(file)``
-keeps the picture. pyplot is not touched, and no setting of matplotlib is changed.
-"""
+keeps the picture. pyplot is not touched, and no setting of matplotlib is changed."""
 
 from degroot.plot.influence import influence
 from degroot.plot.intervals import intervals

@@ -1,7 +1,5 @@
 """Collectives on disk: one TOML file written by hand, or a folder with models, rows and residuals.
-
-Imports the layers below only.
-"""
+Imports the layers below only."""
 
 from degroot.saved.loading import Saved, digest, load, member, stamp, verify
 from degroot.saved.saving import save

@@ -1,7 +1,5 @@
 """From data files without models to a collective: a model for each organisation, and what pooling them is worth.
-
-Imports the layers below only.
-"""
+Imports the layers below only."""
 
 from degroot.training.comparison import Comparison
 from degroot.training.export_node import export_organisation

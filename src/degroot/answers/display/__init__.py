@@ -1,7 +1,4 @@
-"""How agents, collectives and answers are displayed in terminals and notebooks.
-
-Imports answers and compute only.
-"""
+"""How agents, collectives and answers are displayed in terminals and notebooks. Imports answers and compute only."""
 
 from degroot.answers.display.numbers import Digits, share
 from degroot.answers.display.view import View, Viewed

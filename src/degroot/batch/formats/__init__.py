@@ -1,7 +1,5 @@
 """File formats of tables, CSV, Parquet and Arrow: their columns and their shards.
-
-Imports batch, files, compute and exceptions only.
-"""
+Imports batch, files, compute and exceptions only."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,1 @@
-"""Neighbourhoods in sets of rows too large to copy.
-
-Imports neighbourhoods and compute only.
-"""
+"""Neighbourhoods in sets of rows too large to copy. Imports neighbourhoods and compute only."""

@@ -1,7 +1,5 @@
 """The configuration of a node: one TOML file, read, checked and written.
-
-Imports other packages of the node and the layers below.
-"""
+Imports other packages of the node and the layers below."""
 
 from degroot.files import DataSource
 from degroot.models import ModelSource

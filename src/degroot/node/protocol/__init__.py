@@ -1,4 +1,2 @@
 """The wire protocol: `v1/collective.proto`, and codecs between its messages and arrays.
-
-Imports config of the node and the layers below.
-"""
+Imports config of the node and the layers below."""

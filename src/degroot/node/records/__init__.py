@@ -1,4 +1,2 @@
 """What a node keeps about its work: ledger, logs, metrics and recent answers.
-
-Imports protocol and server of the node, compute and exceptions only.
-"""
+Imports protocol and server of the node, compute and exceptions only."""

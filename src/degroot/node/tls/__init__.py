@@ -1,4 +1,2 @@
 """Certificates and identities: the consortium's CA, and mutual TLS.
-
-Imports config of the node, files and exceptions only.
-"""
+Imports config of the node, files and exceptions only."""

@@ -1,4 +1,1 @@
-"""The paper's data sets: downloaded, packaged or read from a folder.
-
-Imports exceptions only.
-"""
+"""The paper's data sets: downloaded, packaged or read from a folder. Imports exceptions only."""

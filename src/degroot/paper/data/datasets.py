@@ -62,7 +62,7 @@ KNOWN = {
 }
 NAMES: tuple[str, ...] = tuple(KNOWN)
 OURS = {  # not in the paper: for studies of our own
-    "beijing_air": Known("Beijing air quality", 412029, 15, beijing.ARCHIVE, ("beijing_air",), gaps=True),
+    "beijing_air": Known("Beijing air quality", 412029, 15, beijing.ARCHIVE, ("beijing_air",), gaps=True)
 }
 
 

@@ -1,4 +1,1 @@
-"""Experiments beyond the paper.
-
-Imports paper and public names only.
-"""
+"""Experiments beyond the paper. Imports paper and public names only."""

@@ -1,4 +1,1 @@
-"""The paper's figures, tables and theorems, one module each.
-
-Imports paper and public names only.
-"""
+"""The paper's figures, tables and theorems, one module each. Imports paper and public names only."""

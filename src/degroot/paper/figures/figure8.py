@@ -70,11 +70,7 @@ def _parts(settings: Settings) -> dict[str, tuple[float, float]]:
     start, stop = settings.xi_from, settings.xi_to
     tenth = (stop - start) / 10
     middle = (start + stop) / 2
-    return {
-        "left": (start, start + tenth),
-        "middle": (middle - tenth, middle + tenth),
-        "right": (stop - tenth, stop),
-    }
+    return {"left": (start, start + tenth), "middle": (middle - tenth, middle + tenth), "right": (stop - tenth, stop)}
 
 
 def bars(table: pd.DataFrame, settings: Settings = Settings()) -> pd.DataFrame:

@@ -1,4 +1,1 @@
-"""Synthetic problems: the paper's logistic curve, and two with known errors.
-
-Imports paper and public names only.
-"""
+"""Synthetic problems: the paper's logistic curve, and two with known errors. Imports paper and public names only."""
