@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -399,3 +400,30 @@ def test_without_ray_there_is_an_instruction(monkeypatch):
 
 def pid_of(actor):
     return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
+
+
+def test_a_ray_whose_processes_start_late_is_started_again(monkeypatch):
+    begun, ended = [], []
+
+    def init(**settings):
+        begun.append(settings)
+        if len(begun) < 3:
+            raise Exception("The current node timed out during startup. This could happen because ...")
+
+    fake = SimpleNamespace(init=init, is_initialized=lambda: False, shutdown=lambda: ended.append(1))
+    monkeypatch.setattr("degroot.cluster.ray._ray", lambda: fake)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    engine = Ray()
+    engine.connect()
+    assert (len(begun), len(ended), engine.started) == (3, 2, True)
+
+
+def test_a_ray_that_never_starts_is_told_in_one_line(monkeypatch):
+    def init(**settings):
+        raise Exception("no room")
+
+    fake = SimpleNamespace(init=init, is_initialized=lambda: False, shutdown=lambda: None)
+    monkeypatch.setattr("degroot.cluster.ray._ray", lambda: fake)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(InvalidInput, match=r"^Ray must start on this machine; Exception: no room\.$"):
+        Ray().connect()

@@ -21,6 +21,8 @@ from degroot.exceptions import InvalidInput
 SAID_BYTES = 1 << 25  # of points, and of what all agents say of them, for one part
 AHEAD = 1  # parts that agents work on while the one before is concluded
 INSTRUCTION = "Ray needs extra packages: pip install 'degroot[ray]'"
+START_ATTEMPTS = 4  # Ray gives its own processes 30 seconds to start, of which a busy machine may need more
+START_TIMED_OUT = "timed out during startup"  # how Ray says so
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}  # errors are told once, by whoever asked
 RETRIES = 30  # of one question, where the process that works on it ends: a dead machine is found out after some of them
 
@@ -181,10 +183,14 @@ class Ray:
         settings = (
             {"address": address} if address else {"address": "local", "include_dashboard": False, **self.settings}
         )
-        try:
-            _ray().init(**quiet, **settings)
-        except Exception as error:  # Ray raises whatever its parts do
-            raise unreachable_error(address, error) from error
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                _ray().init(**quiet, **settings)
+                break
+            except Exception as error:  # Ray raises whatever its parts do
+                _ray().shutdown()
+                if attempt == START_ATTEMPTS or START_TIMED_OUT not in str(error):
+                    raise unreachable_error(address, error) from error
         self.started = True
 
     def __enter__(self) -> "Ray":
