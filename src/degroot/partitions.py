@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from degroot.compute.tables import is_missing
 from degroot.exceptions import InvalidInput
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -137,7 +138,7 @@ def _levels(values: ArrayLike, name: str) -> tuple[NDArray[Any], Rows]:
     column = np.asarray(values)
     if column.ndim != 1 or not len(column):
         raise InvalidInput(f"`{name}` must hold one value for each row; its shape is {column.shape}.")
-    missing = np.flatnonzero(_is_missing(column))
+    missing = np.flatnonzero(is_missing(column))
     if len(missing):
         raise InvalidInput(f"`{name}` must not hold missing values; row {missing[0]} is {column[missing[0]]}.")
     try:
@@ -145,16 +146,3 @@ def _levels(values: ArrayLike, name: str) -> tuple[NDArray[Any], Rows]:
     except TypeError as error:
         raise InvalidInput(f"`{name}` must hold values that can be sorted; {error}.") from error
     return levels, codes
-
-
-def _is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
-    if column.dtype.kind == "O":
-        return np.array([_is_none_or_nan(value) for value in column])
-    return np.asarray(column != column)  # true of NaN and NaT alone
-
-
-def _is_none_or_nan(value: object) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA compares to NA, which is neither true nor false
-        return True

@@ -201,7 +201,7 @@ def test_a_quote_that_is_never_closed_is_refused_and_swallows_no_rows(tmp_path, 
     with pytest.raises(InvalidInput, match=r"must be whole \.csv files; .*a.csv: .*a quote is opened and never closed"):
         make_plan([str(path)], tmp_path / "out.csv", ["x"], VALUE)
     with pytest.raises(InvalidInput, match="a quote is opened and never closed"):
-        read_columns(path, None)
+        read_columns(path)
 
 
 def test_damage_inside_a_page_is_one_line_with_the_rows(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from degroot.agents.classification import as_probabilities, known_classes, one_hot, probabilities
+from degroot.agents.units import as_units, code_units
 from degroot.answers.display import View, Viewed, counted, one_line, some
 from degroot.compute.compiled import Array, as_kernel_array
 from degroot.compute.tables import (
@@ -252,6 +253,9 @@ class Agent(Viewed):
         All the classes there are, for a classifier. Then `y` holds labels, and predictions are probabilities, (n, Q):
         of a model with ``predict_proba``, or 1 and 0 of one that gives labels only. A class that the model has not
         seen has probability 0.
+    units : (n,) labels, optional
+        Which person, farm or country each row is of: numbers or strings. No other agent may hold rows of the same
+        unit, and `own_predictions` should come from folds of whole units. None: each row is its own unit.
 
     Examples
     --------
@@ -262,9 +266,13 @@ class Agent(Viewed):
     >>> vet = Agent(lambda X: ["cat"] * len(X), [[0.0], [1.0]], ["cat", "dog"], "vet", classes=["cat", "cow", "dog"])
     >>> vet.predict(np.array([[5.0]]))
     array([[1., 0., 0.]])
+    >>> clinic = Agent(lambda X: X[:, 0], [[0.0], [1.0], [2.0]], [0.0, 2.0, 1.0], "clinic", units=["bob", "ann", "bob"])
+    >>> clinic.unit_codes
+    array([0, 1, 0])
     """
 
     remote = False  # whether another organisation answers for it, which may lie
+    units: NDArray[Any] | None = None  # (n,) the label of each row's unit, as given
 
     def __init__(
         self,
@@ -276,6 +284,7 @@ class Agent(Viewed):
         space: Any = None,
         own_predictions: Any = None,
         classes: Any = None,
+        units: Any = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"An agent's `name` must be a string that is not empty; got {name!r}.")
@@ -293,14 +302,19 @@ class Agent(Viewed):
         self.y = self._labels(y)
         self.scored_by_peers = isinstance(own_predictions, str) and own_predictions == PEERS
         self.own_predictions = self._own(own_predictions)
+        self.units = None if units is None else as_units(units, self.n_rows, self.error)
 
     def __repr__(self) -> str:
-        return f"Agent({self.name!r}, {type(self.model).__name__}, {self.n_rows} rows x {self.n_features} features)"
+        size = f"{self.n_rows} rows x {self.n_features} features"
+        units = "" if self.units is None else f", {self.n_units} units"
+        return f"Agent({self.name!r}, {type(self.model).__name__}, {size}{units})"
 
     def _view(self) -> View:
         size = f"{counted(self.n_rows, 'row')} of {counted(self.n_features, 'feature')}"
         names = f": {some(self.feature_names, 8)}" if self.feature_names else ""
         lines = [f"model: {type(self.model).__name__}", f"rows: {size}{names}"]
+        if self.units is not None:
+            lines.append(f"units: {self.n_units}")
         if self.classes is not None:
             lines.append(f"classes: {some(map(str, self.classes.tolist()), 8)}")
         elif self.outputs:
@@ -318,6 +332,25 @@ class Agent(Viewed):
     def n_rows(self) -> int:
         """How many rows it holds."""
         return int(self.X.shape[0])
+
+    @property
+    def n_units(self) -> int:
+        """How many units its rows are of; without units, as many as rows."""
+        return len(self.unit_labels)
+
+    @property
+    def unit_labels(self) -> NDArray[Any]:
+        """The distinct labels of its units, (U,), in the order in which they first appear."""
+        return self._coded_units[0]
+
+    @property
+    def unit_codes(self) -> NDArray[np.intp]:
+        """The place among `unit_labels` of each row's unit, (n,); without units 0, 1, 2, …"""
+        return self._coded_units[1]
+
+    @cached_property
+    def _coded_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        return (np.arange(self.n_rows),) * 2 if self.units is None else code_units(self.units)
 
     @property
     def n_features(self) -> int:

@@ -27,6 +27,7 @@ def train(
     target: Annotated[str, typer.Option(metavar="COLUMN", help="What to predict: numbers, or classes.")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder for the collective.")] = Path("collective"),
     group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Deals one file to organisations.")] = None,
+    unit: Annotated[str | None, typer.Option(metavar="COLUMN", help="Whose row it is: kept together.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="NAME,NAME", help="Columns that are no features.")] = None,
     classes: Annotated[bool, typer.Option("--classes", help="Take a target of numbers as classes.")] = False,
     model: Annotated[str, typer.Option(metavar="NAME", help="linear, forest, boosting, or the best of them.")] = "best",
@@ -44,7 +45,16 @@ def train(
         raise InvalidInput(f"Training needs extra packages: pip install 'degroot[batch]' ({error}).") from error
 
     done = training.train(
-        files, target, out, group=group, ignore=ignore or (), classes=classes, model=model, rule=rule, seed=seed
+        files,
+        target,
+        out,
+        group=group,
+        unit=unit,
+        ignore=ignore or (),
+        classes=classes,
+        model=model,
+        rule=rule,
+        seed=seed,
     )
     for note in done.gathered.notes:
         typer.echo(f"Note: {note}.")
@@ -61,7 +71,7 @@ def _table(done: "Trained") -> Table:
     found, told = done.comparison, _told(done)
     measure = "Wrong answers" if done.gathered.classes is not None else "Root mean squared error"
     columns = ("organisation", "rows", "its model", "own rows,\nits model", "own rows,\ncollective", "all rows")
-    table = Table(*columns, title=f"{measure} on {found.rows} rows held out")
+    table = Table(*columns, title=f"{measure} on {_held_out(found)} held out")
     for column in (table.columns[1], *table.columns[3:]):
         column.justify = "right"
     for k, each in enumerate(done.gathered.organisations[:SHOWN]):
@@ -74,6 +84,10 @@ def _table(done: "Trained") -> Table:
     table.add_row("plain average of all", *[""] * 4, told(found.average))
     table.add_row("the collective", *[""] * 4, told(found.collective))
     return table
+
+
+def _held_out(found: "Comparison") -> str:
+    return f"{found.rows} rows" if found.units is None else f"{found.rows} rows of {found.units} units"
 
 
 def _verdict(found: "Comparison") -> str:

@@ -151,6 +151,31 @@ def as_array(values: Any, complaint: ErrorFactory) -> NDArray[Any]:
         raise complaint(describe_error(error)) from error
 
 
+def is_missing(column: NDArray[Any], *, empty: bool = False) -> NDArray[np.bool_]:
+    """Where values are None, NaN, NaT or pandas' NA; with `empty` also where a text is empty.
+
+    Examples
+    --------
+    >>> is_missing(np.array(["a", None, ""], dtype=object)), is_missing(np.array(["a", ""]), empty=True)
+    (array([False,  True, False]), array([False,  True]))
+    """
+    if column.dtype.kind == "O":
+        return np.array(
+            [_is_none_or_nan(value) or (empty and isinstance(value, str | bytes) and not value) for value in column],
+            bool,
+        )
+    if empty and column.dtype.kind in "US":
+        return np.asarray(np.char.str_len(column) == 0)
+    return np.asarray(column != column)  # true of NaN and NaT alone
+
+
+def _is_none_or_nan(value: object) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA compares to NA, which is neither true nor false
+        return True
+
+
 def as_floats(values: Any, complaint: ErrorFactory, name: str) -> Any:
     """Numbers of any kind as float64. A text that looks like a number is none."""
     kind = values.dtype.kind

@@ -7,6 +7,7 @@ from typing import Any
 
 from degroot.agents.agent import Agent, Scorer
 from degroot.agents.scoring import Scoring
+from degroot.agents.units import check_units_apart
 from degroot.answers.display import one_line
 from degroot.compute.tables import same_columns
 from degroot.consensus.sparse.sample_peers import sample_peers
@@ -86,7 +87,7 @@ class Roster:
 
 
 def check_compatible(agents: Iterable[Agent]) -> tuple[Agent, ...]:
-    """The agents, if there are any, no two share a name, and all have the same features."""
+    """The agents, if there are any, no two share a name or a unit, and all have the same features."""
     if not isinstance(agents, Iterable):
         raise InvalidInput(f"A collective must be made of agents; got {type(agents).__name__}.")
     agents = tuple(an_agent(agent) for agent in agents)
@@ -103,6 +104,7 @@ def check_compatible(agents: Iterable[Agent]) -> tuple[Agent, ...]:
             )
         _check_outputs(agent, first)
         same_columns(agent.feature_names, names, "its rows", agent.error)
+    check_units_apart((agent.name, agent.unit_labels) for agent in agents if agent.units is not None)
     return agents
 
 

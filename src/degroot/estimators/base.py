@@ -2,6 +2,7 @@
 
 import reprlib
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from degroot import partitions
 from degroot.agents.agent import Agent
+from degroot.agents.units import as_units, check_units_apart, code_units
 from degroot.answers.answer import Consensus
 from degroot.answers.display.words import output_names
 from degroot.collective import Collective
@@ -124,19 +126,30 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """What is trained when no estimator is given."""
         raise NotImplementedError
 
-    def _deal(self, X: Any, y: NDArray[Any], groups: ArrayLike | None, classes: NDArray[Any] | None = None) -> None:
+    def _deal(
+        self,
+        X: Any,
+        y: NDArray[Any],
+        groups: ArrayLike | None,
+        units: ArrayLike | None,
+        classes: NDArray[Any] | None = None,
+    ) -> None:
         """Deal checked rows to agents, train a model for each and let them pool."""
         check_choice("self_scoring", self.self_scoring, SELF_SCORING)
         if self.agents is not None:
             self._pooled(self.agents)
             return
-        names, parts = self._parts(X, y, groups)
+        labels = None if units is None else as_units(units, len(y))
+        names, parts = self._parts(X, y, groups, labels)
+        held = [None if labels is None else labels[part] for part in parts]
         models = self._models(len(parts))
         random = check_random_state(self.random_state)
         seeds = [int(random.randint(np.iinfo(np.int32).max)) for _ in parts]
         results: Sequence[CrossFittedModel] = Parallel(n_jobs=self.n_jobs)(
-            delayed(train_with_own_predictions)(model, take(X, part), y[part], name, classes, self.self_scoring, seed)
-            for model, part, name, seed in zip(models, parts, names, seeds, strict=True)
+            delayed(train_with_own_predictions)(
+                model, take(X, part), y[part], name, classes, self.self_scoring, seed, own
+            )
+            for model, part, name, seed, own in zip(models, parts, names, seeds, held, strict=True)
         )
         alone = len(parts) == 1
         self._pooled(
@@ -145,8 +158,9 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 space=self.space,
                 own_predictions=None if alone and isinstance(done.own, str) and done.own == PEERS else done.own,
                 classes=classes,
+                units=own,
             )
-            for done, part, name in zip(results, parts, names, strict=True)
+            for done, part, name, own in zip(results, parts, names, held, strict=True)
         )  # fmt: skip
 
     def _pooled(self, agents: Iterable[Agent]) -> None:
@@ -203,28 +217,50 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         random = check_random_state(self.random_state)
         return [_seeded(clone(template), random) for template in templates]
 
-    def _parts(self, X: Any, y: NDArray[Any], groups: ArrayLike | None) -> tuple[list[str], list[partitions.Rows]]:
+    def _parts(
+        self, X: Any, y: NDArray[Any], groups: ArrayLike | None, units: NDArray[Any] | None
+    ) -> tuple[list[str], list[partitions.Rows]]:
+        """The names of the agents and the row numbers of each: whole units, or they are refused."""
         if groups is not None:
             labels, parts = partitions.by_group(groups)
             if sum(map(len, parts)) != len(y):
                 raise InvalidInput(
                     f"`groups` must have one label for each of {len(y)} rows; it has {sum(map(len, parts))}."
                 )
-            return [str(label) for label in labels], parts
-        parts = self._dealt(X, y)
-        return [f"agent {k}" for k in range(1, len(parts) + 1)], parts
+            names = [str(label) for label in labels]
+            if units is not None:
+                check_units_apart((name, np.unique(units[part])) for name, part in zip(names, parts, strict=True))
+            return names, parts
+        parts = self._dealt(X, y, units)
+        names = [f"agent {k}" for k in range(1, len(parts) + 1)]
+        if units is not None:
+            held = ((name, np.unique(units[part])) for name, part in zip(names, parts, strict=True))
+            check_units_apart(held, hint="`partition` 'random' deals whole units.")
+        return names, parts
 
-    def _dealt(self, X: Any, y: NDArray[Any]) -> list[partitions.Rows]:
+    def _dealt(self, X: Any, y: NDArray[Any], units: NDArray[Any] | None) -> list[partitions.Rows]:
         if callable(self.partition):
             return _row_numbers(self.partition(X, y), len(y))
         random = check_random_state(self.random_state)
         if isinstance(self.partition, str) and self.partition == "random":
+            if units is not None:
+                return self._dealt_units(units, random)
             return partitions.random(len(y), self.n_agents, random)
         if isinstance(self.partition, str) and self.partition == "label":
             values: Any = _ranks(y if y.ndim == 1 else y[:, 0])
         else:
             values = self._feature(X)
         return partitions.by_order(values, self.n_agents, self.fraction, random)
+
+    def _dealt_units(self, units: NDArray[Any], random: np.random.RandomState) -> list[partitions.Rows]:
+        """Whole units dealt at random, equally many to every agent up to one."""
+        labels, codes = code_units(units)
+        if isinstance(self.n_agents, Integral) and len(labels) < self.n_agents:
+            raise InvalidInput(f"Every agent must get a unit; got {len(labels)} units for {self.n_agents} agents.")
+        owner = np.empty(len(labels), np.intp)
+        for k, dealt in enumerate(partitions.random(len(labels), self.n_agents, random)):
+            owner[dealt] = k
+        return partitions.by_group(owner[codes])[1]
 
     def _feature(self, X: Any) -> Any:
         names = list(getattr(self, "feature_names_in_", []))

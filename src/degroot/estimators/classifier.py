@@ -49,8 +49,13 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
     (array([0, 0]), (2, 3))
     """
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "DeGrootClassifier":
+    def fit(
+        self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, units: ArrayLike | None = None
+    ) -> "DeGrootClassifier":
         """Deal the rows to agents, one for each group where `groups` are given, and train a model for each.
+
+        `units`, (n,), labels the rows of one person, farm or country: they go to one agent, and into one fold when it
+        cross-fits.
 
         Examples
         --------
@@ -61,7 +66,7 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
         """
         X, labels = self._training(X, y)
         self.classes_: NDArray[Any] = np.unique(labels)
-        self._deal(X, labels, groups, self.classes_)
+        self._deal(X, labels, groups, units, self.classes_)
         return self
 
     def predict_proba(self, X: Any) -> Array:

@@ -59,10 +59,13 @@ class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
     ((442,), (442,))
     """
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "DeGrootRegressor":
+    def fit(
+        self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, units: ArrayLike | None = None
+    ) -> "DeGrootRegressor":
         """Deal the rows to agents, one for each group where `groups` are given, and train a model for each.
 
-        `y` is (n,), or (n, Q) for several outputs, which share the weights.
+        `y` is (n,), or (n, Q) for several outputs, which share the weights. `units`, (n,), labels the rows of one
+        person, farm or country: they go to one agent, and into one fold when it cross-fits.
 
         Examples
         --------
@@ -71,7 +74,7 @@ class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
         (Agent('north', Ridge, 10 rows x 1 features), Agent('south', Ridge, 10 rows x 1 features))
         """
         X, labels = self._training(X, y)
-        self._deal(X, labels, groups)
+        self._deal(X, labels, groups, units)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,13 @@ Columns = dict[str, NDArray[Any]]
 TABLE, NAMES = "X", "names"  # arrays of an npz file that holds a whole table
 INDEX = "__index_level_"  # how pandas calls a column that is none
 SHOWN = 8  # names in a message
+GAPS = frozenset(pyarrow.csv.ConvertOptions().null_values)  # how a missing value is written, such as NA
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")  # how the names of files end
 
 
-def read_columns(path: Path, labels: str | None, most: Extent | None = None) -> Columns:
-    """All columns by name; `labels` stays text, whatever it looks like. No file with more than `most` is read."""
-    readers: dict[str, Callable[[Path, str | None], Columns]] = {
+def read_columns(path: Path, labels: Collection[str] = (), most: Extent | None = None) -> Columns:
+    """All columns by name; `labels` stay text, whatever they look like. No file with more than `most` is read."""
+    readers: dict[str, Callable[[Path, Collection[str]], Columns]] = {
         ".csv": _from_csv, **dict.fromkeys(PARQUET, _from_parquet), **dict.fromkeys(ARROW, _from_arrow),
         ".npz": _from_npz,
     }  # fmt: skip
@@ -50,39 +51,41 @@ def read_columns(path: Path, labels: str | None, most: Extent | None = None) -> 
     return columns
 
 
-def _from_csv(path: Path, labels: str | None) -> Columns:
+def _from_csv(path: Path, labels: Collection[str]) -> Columns:
     if not path.stat().st_size:
         raise InvalidInput(f"{path} must hold at least one row; it is empty.")
     check_header(path)
     deque(row_ends(path), 0)  # which refuses a quote that is never closed
-    options = pyarrow.csv.ConvertOptions(column_types={} if labels is None else {labels: pa.string()})
+    options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(labels, pa.string()))
     with open_native(path) as file:
-        return _from_table(pyarrow.csv.read_csv(file, convert_options=options), path)
+        return _from_table(pyarrow.csv.read_csv(file, convert_options=options), path, labels)
 
 
-def _from_parquet(path: Path, _labels: str | None) -> Columns:
+def _from_parquet(path: Path, labels: Collection[str]) -> Columns:
     with open_native(path) as file:
-        return _from_table(pyarrow.parquet.read_table(file), path)
+        return _from_table(pyarrow.parquet.read_table(file), path, labels)
 
 
-def _from_arrow(path: Path, _labels: str | None) -> Columns:
+def _from_arrow(path: Path, labels: Collection[str]) -> Columns:
     with open_native(path) as file:
         try:
-            return _from_table(pa.ipc.open_file(file).read_all(), path)
+            return _from_table(pa.ipc.open_file(file).read_all(), path, labels)
         except pa.ArrowInvalid:  # the form of streams
             file.seek(0)
-            return _from_table(pa.ipc.open_stream(file).read_all(), path)
+            return _from_table(pa.ipc.open_stream(file).read_all(), path, labels)
 
 
-def _from_table(table: pa.Table, path: Path) -> Columns:
+def _from_table(table: pa.Table, path: Path, labels: Collection[str]) -> Columns:
     names = [name for name in table.column_names if not name.startswith(INDEX)]
     for name, count in Counter(names).items():
         if count > 1:
             raise duplicate_column_error(path, name)
-    return {name: _as_array(table.column(name)) for name in names}
+    return {name: _as_array(table.column(name), name in labels) for name in names}
 
 
-def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
+def _as_array(column: pa.ChunkedArray, is_label: bool) -> NDArray[Any]:
+    if is_label and column.null_count and pa.types.is_integer(column.type):
+        column = column.cast(pa.string())  # numpy has no whole numbers with gaps, and large ones would lose digits
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     if pa.types.is_dictionary(column.type):
@@ -90,7 +93,7 @@ def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
     return np.asarray(column.to_numpy())
 
 
-def _from_npz(path: Path, _labels: str | None) -> Columns:
+def _from_npz(path: Path, _labels: Collection[str]) -> Columns:
     with path.open("rb") as file:
         archive = np.load(file, allow_pickle=False)
         if not hasattr(archive, "files"):
@@ -157,6 +160,26 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def as_texts(column: NDArray[Any]) -> list[str]:
+    """Every value as text; a whole number has no point.
+
+    Examples
+    --------
+    >>> as_texts(np.array([1.0, np.nan, 2.5])), as_texts(np.array([" yes", "NA", None], dtype=object))
+    (['1', '', '2.5'], ['yes', '', ''])
+    """
+    return [_text(value) for value in column.tolist()]
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    text = str(value).strip()
+    return "" if text in GAPS else text
 
 
 def missing_column_error(path: Path, name: str, names: Iterable[str]) -> InvalidInput:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import save
-from degroot.files.columns import Columns, listed, missing_column_error, read_columns, read_numbers
+from degroot.files.columns import Columns, as_texts, listed, missing_column_error, read_columns, read_numbers
 from degroot.files.size_limits import Extent
 from degroot.files.source import DataSource
 
@@ -27,6 +27,7 @@ class Rows:
     y: NDArray[Any]  # (m,) or (m, Q); labels where there are classes
     own: Array | str | None  # out-of-fold predictions, "peers", or nothing
     names: tuple[str, ...]  # of the d features
+    units: NDArray[Any] | None = None  # (m,) labels as text: whose row it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +39,26 @@ class Points:
 
 
 def load(source: DataSource, features: Sequence[str] | None = None, *, gaps: bool = False) -> Rows:
-    """The rows in the file: the target, own predictions if there are any, and these features, or all other columns.
+    """The rows in the file: the target, own predictions and units if there are any, and these features, or all others.
 
     With `gaps` features may be missing: NaN.
     """
-    labels = source.target[0] if source.classes is not None and isinstance(source.classes[0], str) else None
-    columns = read_columns(source.file, labels)
+    labels = source.target if source.classes is not None and isinstance(source.classes[0], str) else ()
+    units = () if source.units is None else (source.units,)
+    columns = read_columns(source.file, (*labels, *units))
     own = () if source.own_predictions is None or isinstance(source.own_predictions, str) else source.own_predictions
-    for name in (*source.target, *own, *(features or ())):
+    for name in (*source.target, *own, *units, *(features or ())):
         if name not in columns:
             raise missing_column_error(source.file, name, columns)
-    names = tuple(features or (name for name in columns if name not in (*source.target, *own)))
+    names = tuple(features or (name for name in columns if name not in (*source.target, *own, *units)))
     if not names:
         raise InvalidInput(f"{source.file} must have features beside the target; its columns are {listed(columns)}.")
+    if source.units in names:
+        raise InvalidInput(f"The units of {source.file} must be no feature; {source.units!r} is among the features.")
     X, y = read_numbers(columns, names, source.file, gaps=gaps), _target(columns, source)
     if source.own_predictions is None or isinstance(source.own_predictions, str):
-        return Rows(X, y, source.own_predictions, names)
-    return Rows(X, y, _outputs(columns, own, source.file), names)
+        return Rows(X, y, source.own_predictions, names, _units(columns, source))
+    return Rows(X, y, _outputs(columns, own, source.file), names, _units(columns, source))
 
 
 def points(path: Path, names: Sequence[str], *, gaps: bool = False, most: Extent | None = None) -> Points:
@@ -62,7 +66,7 @@ def points(path: Path, names: Sequence[str], *, gaps: bool = False, most: Extent
 
     With `gaps` features may be missing: NaN. A file that holds more than `most` is refused, and not read.
     """
-    columns = read_columns(path, None, most)
+    columns = read_columns(path, most=most)
     missing = [name for name in names if name not in columns]
     if missing:
         raise InvalidInput(
@@ -99,6 +103,16 @@ def _target(columns: Columns, source: DataSource) -> NDArray[Any]:
             f"row {row} is {values[row]}."
         )
     return values.astype(np.int64)
+
+
+def _units(columns: Columns, source: DataSource) -> NDArray[Any] | None:
+    if source.units is None:
+        return None
+    units = np.array(as_texts(columns[source.units]))
+    missing = np.flatnonzero(units == "")
+    if len(missing):
+        raise InvalidInput(f"Column {source.units!r} of {source.file} must have no gaps; row {missing[0]} is empty.")
+    return units
 
 
 def _outputs(columns: Columns, names: Sequence[str], path: Path) -> Array:

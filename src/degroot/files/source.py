@@ -15,6 +15,7 @@ class DataSource:
     own_predictions: str | tuple[str, ...] | None = None  # "peers", or columns
     space: str | None = None
     classes: tuple[str, ...] | tuple[int, ...] | None = None
+    units: str | None = None  # a column: whose row it is
 
 
 def data_source(table: Table, key: str = "file") -> DataSource:
@@ -28,7 +29,10 @@ def data_source(table: Table, key: str = "file") -> DataSource:
     elif own is not None:
         _check_own(table, own, target, len(classes or target))
     space = table.given("space", lambda key: table.choice(key, (STANDARDISE,)), None)
-    return DataSource(table.file(key), target, own, space, classes)
+    units = table.given("units", table.text, None)
+    if units is not None and units in (*target, *(own if isinstance(own, tuple) else ())):
+        raise table.refusal("units", f"be another column than {table.where('target')} and own predictions")
+    return DataSource(table.file(key), target, own, space, classes, units)
 
 
 def _check_own(table: Table, own: tuple[str, ...] | str, target: tuple[str, ...], outputs: int) -> None:

@@ -67,10 +67,11 @@ class SavedAgent(FiledAgent):
         space: Any,
         own_predictions: Array | str | None,
         classes: NDArray[Any] | None,
+        units: NDArray[Any] | None,
         scores: StoredScores,
     ) -> None:
         self.name, self.model, self.space, self.features = name, model, space, features
-        self.X, self.y, self.classes, self.scores = X, y, classes, scores
+        self.X, self.y, self.classes, self.units, self.scores = X, y, classes, units, scores
         self.scored_by_peers = isinstance(own_predictions, str) and own_predictions == PEERS
         self.own_predictions = None if isinstance(own_predictions, str) else own_predictions
         self.met: Sequence[Agent] = ()  # whose models it has scored

@@ -19,13 +19,14 @@ from degroot.saved.settings import FORMER, SETTINGS
 
 FORMAT = 1
 FILE = "collective.toml"
+LABELS = "fiubUS"  # kinds of arrays that can be the labels of units in a file
 NEEDED = "Collectives in files need extra packages: pip install 'degroot[batch]'"
 TOP = ("format", *SETTINGS, FORMER, "choice", "features", "classes", "target", "space", "agents", "digests")
 ENTRY = (
-    "name", "model", "data", "target", "own_predictions", "space",
+    "name", "model", "data", "target", "own_predictions", "units", "space",
     "rows", "labels", "shared_space", "located", "located_features", "residuals", "errors", "scored", "kept",
 )  # fmt: skip
-FILES, WORDS = ("model", "data", "rows", "labels", "own_predictions", "space"), (STANDARDISE, PEERS)
+FILES, WORDS = ("model", "data", "rows", "labels", "own_predictions", "units", "space"), (STANDARDISE, PEERS)
 MODEL = ("file", "uri", "tracking", "classes", "address", "name", "version", "ca", "certificate", "key")
 
 
@@ -105,7 +106,7 @@ class Document:
             if isinstance(table.entries.get("model"), dict):
                 model = table.table("model", MODEL)
                 found += _within(model.file("file")) if "file" in model.entries else []
-            columns = {"own_predictions"} if "data" in table.entries else set()
+            columns = {"own_predictions", "units"} if "data" in table.entries else set()
             named = [key for key in FILES if key not in columns and isinstance(table.entries.get(key), str)]
             files = [key for key in named if table.text(key) not in WORDS and not models.is_address(table.text(key))]
             found += [file for key in files for file in _within(table.file(key))]

@@ -15,7 +15,7 @@ from degroot.saved.agents import FiledAgent
 from degroot.saved.document import NEEDED, Document
 
 SHARED = ("target", "classes")  # which the top may say for all agents
-COLUMNS = ("target", "own_predictions")
+COLUMNS = ("target", "own_predictions", "units")
 
 
 def listed_agent(document: Document, entry: Table, features: Sequence[str] | None) -> FiledAgent:
@@ -23,7 +23,7 @@ def listed_agent(document: Document, entry: Table, features: Sequence[str] | Non
     name, space = entry.text("name"), document.space(entry)
     gaps = space is not None and entry.text("space") != STANDARDISE
     mapped_rows = "rows" in entry.entries
-    X, y, own, names = _arrays(document, entry, features) if mapped_rows else _columns(document, entry, gaps)
+    X, y, own, names, units = _arrays(document, entry, features) if mapped_rows else _columns(document, entry, gaps)
     if features is not None and tuple(features) != names:
         X, names = _in_order(X, names, features, entry)
     model = document.model(entry)
@@ -31,13 +31,15 @@ def listed_agent(document: Document, entry: Table, features: Sequence[str] | Non
         models.check_features(model, names)
     except InvalidInput as error:
         raise AgentError(name, str(error)) from error
-    agent = FiledAgent(model, X, y, name, names, space=space, own_predictions=own, classes=document.classes)
+    agent = FiledAgent(
+        model, X, y, name, names, space=space, own_predictions=own, classes=document.classes, units=units
+    )
     agent.predict(agent.X[:1])  # a model that does not fit the rows is found here
     return agent
 
 
-def _columns(document: Document, entry: Table, gaps: bool) -> tuple[Any, Any, Any, tuple[str, ...]]:
-    """Rows, labels, own predictions and the names of the features in a data file."""
+def _columns(document: Document, entry: Table, gaps: bool) -> tuple[Any, Any, Any, tuple[str, ...], Any]:
+    """Rows, labels, own predictions, the names of the features and the units in a data file."""
     try:
         from degroot.files.rows import load
     except ImportError as error:
@@ -47,10 +49,12 @@ def _columns(document: Document, entry: Table, gaps: bool) -> tuple[Any, Any, An
     described = {key: value for key, value in entry.entries.items() if key in ("data", *COLUMNS)}
     source = data_source(replace(entry, entries=shared | described), "data")
     rows = load(source, document.features, gaps=gaps)
-    return rows.X, rows.y, rows.own, rows.names
+    return rows.X, rows.y, rows.own, rows.names, rows.units
 
 
-def _arrays(document: Document, entry: Table, features: Sequence[str] | None) -> tuple[Any, Any, Any, tuple[str, ...]]:
+def _arrays(
+    document: Document, entry: Table, features: Sequence[str] | None
+) -> tuple[Any, Any, Any, tuple[str, ...], Any]:
     """The same, from .npy files, which are mapped into memory. Their columns are the features of the first agent."""
     for key in ("data", "target"):
         if key in entry.entries:
@@ -65,7 +69,8 @@ def _arrays(document: Document, entry: Table, features: Sequence[str] | None) ->
         raise InvalidInput(
             f"{entry.what('rows')} must have {len(names)} columns, one a feature; its shape is {X.shape}."
         )
-    return X, y, own, names
+    units = entry.given("units", lambda key: mapped(entry.file(key)), None)
+    return X, y, own, names, units
 
 
 def _in_order(X: Any, names: Sequence[str], features: Sequence[str], entry: Table) -> tuple[Any, tuple[str, ...]]:

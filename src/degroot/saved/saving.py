@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from degroot.agents.agent import Agent, Scorer
@@ -23,7 +24,7 @@ from degroot.models.saving import file_labels, model_file, transformer_file
 from degroot.models.source import SCHEME
 from degroot.rules.evidence import PeerIndices
 from degroot.saved.agents import FiledAgent, SavedAgent
-from degroot.saved.document import FILE, FORMAT, NEEDED, Document
+from degroot.saved.document import FILE, FORMAT, LABELS, NEEDED, Document
 from degroot.saved.settings import SETTINGS, choice_entries
 
 HEAD = "# Written by degroot: Collective.load opens it.\n"
@@ -126,6 +127,7 @@ def _arrays(kept: Kept, name: str, agent: Agent, scorer: Scorer) -> dict[str, An
         "rows": kept.table(f"{name}/rows", X),
         "labels": kept.array(f"{name}/labels.npy", agent.y),
         "own_predictions": PEERS if agent.scored_by_peers else None,
+        "units": None if agent.units is None else kept.array(f"{name}/units.npy", _units(agent)),
     }
     if own is not None:
         told["own_predictions"] = kept.array(f"{name}/own_predictions.npy", own)
@@ -137,6 +139,17 @@ def _arrays(kept: Kept, name: str, agent: Agent, scorer: Scorer) -> dict[str, An
         "errors": kept.array(f"{name}/errors.npy", scorer.errors),
         "kept": {part: kept.array(f"{name}/kept-{part}.npy", array) for part, array in scorer.kept.items()} or None,
     }
+
+
+def _units(agent: Agent) -> NDArray[Any]:
+    """The labels of the agent's units as an array of numbers or text, which needs no pickle."""
+    labels = np.asarray(agent.units)
+    plain = labels
+    if labels.dtype.kind == "O" and len({type(label) for label in labels}) == 1:
+        plain = np.array(labels.tolist())
+    if plain.dtype.kind not in LABELS or plain.ndim != 1:
+        raise agent.error(f"its `units` must be numbers or strings, to be saved; the first is {labels[0]!r}.")
+    return plain
 
 
 def _rows(agent: Agent) -> Any:

@@ -14,7 +14,7 @@ from degroot.files.npy import check_shape, mapped, mapped_table
 from degroot.files.source import PEERS
 from degroot.files.toml import Table
 from degroot.saved.agents import SavedAgent, StoredScores
-from degroot.saved.document import Document
+from degroot.saved.document import LABELS, Document
 
 NUMBERS, FLOATS = "fiub", "f"
 METRIC = "euclidean"  # where the file names none
@@ -32,7 +32,7 @@ def scored_agent(document: Document, place: int, source: Callable[[], Any]) -> S
     return SavedAgent(
         document.model(entry), X, y, entry.text("name"), features, space=space,
         own_predictions=own if own in (None, PEERS) else _matching(entry, "own_predictions", X.shape[0]),
-        classes=document.classes, scores=_scores(document, place, X, y, source, space),
+        classes=document.classes, units=_units(entry, X.shape[0]), scores=_scores(document, place, X, y, source, space),
     )  # fmt: skip
 
 
@@ -86,6 +86,15 @@ def _matching(entry: Table, key: str, n: int) -> Array:
     values = mapped(entry.file(key))
     check_shape(entry.file(key), values, (n, None) if values.ndim == 2 else (n,))
     return values
+
+
+def _units(entry: Table, n: int) -> NDArray[Any] | None:
+    """A label for each of n rows, where there are any."""
+    if "units" not in entry.entries:
+        return None
+    units = mapped(entry.file("units"))
+    check_shape(entry.file("units"), units, (n,), LABELS)
+    return units
 
 
 def _table(entry: Table, key: str, width: int, kinds: str, n: int | None = None) -> Any:

@@ -22,6 +22,8 @@ def export_organisation(folder: Path, name: str) -> tuple[Path, dict[str, dict[s
     model, data = entry.file("model"), entry.file("data")
     about: dict[str, Any] = {"file": data.name, "target": top.text("target"), "space": STANDARDISE}
     about["own_predictions"] = entry.entries["own_predictions"]
+    if "units" in entry.entries:
+        about["units"] = entry.text("units")
     if document.classes is not None:
         about["classes"] = document.classes.tolist()
     home = top.path.parent / Path(entry.text("data")).parent

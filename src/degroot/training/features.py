@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from degroot.compute.compiled import Array
 from degroot.compute.tables import LARGEST
 from degroot.exceptions import InvalidInput
-from degroot.files.columns import listed
-from degroot.training.tables import Sheet, as_texts, is_numeric_text
+from degroot.files.columns import as_texts, listed
+from degroot.training.tables import Sheet, is_numeric_text
 
 
 def feature_names(sheets: Sequence[Sheet], apart: Sequence[str]) -> list[str]:

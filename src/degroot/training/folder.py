@@ -7,8 +7,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import is_free
@@ -54,6 +56,7 @@ def _entry(
         "model": kept.file(f"{place}/model{suffix}", content),
         "data": kept.file(f"{place}/rows.parquet", _rows(organisation, fitted, gathered, own)),
         "own_predictions": own[0] if len(own) == 1 else list(own),
+        "units": gathered.unit,
     }
     if gathered.has_gaps:
         entry["space"] = kept.file(f"{place}/space.skops", transformer_file(space().fit(organisation.X), tried))
@@ -61,9 +64,10 @@ def _entry(
 
 
 def _rows(organisation: Organisation, fitted: Fitted, gathered: Gathered, own: Sequence[str]) -> bytes:
-    """The rows as a Parquet file: the features, the target, and what the model said of rows it had not seen."""
-    columns = dict(zip(gathered.features, organisation.X.T, strict=True))
+    """The rows as a Parquet file: features, target, units, and what the model said of rows it had not seen."""
+    columns: dict[str, NDArray[Any]] = dict(zip(gathered.features, organisation.X.T, strict=True))
     columns |= {gathered.target: organisation.y}
+    columns |= {} if gathered.unit is None else {gathered.unit: np.asarray(organisation.units)}
     columns |= dict(zip(own, fitted.own.reshape(len(organisation.y), -1).T, strict=True))
     out = pa.BufferOutputStream()
     pyarrow.parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), out)
@@ -85,7 +89,7 @@ def _text(gathered: Gathered, entries: list[dict[str, Any]], rule: str) -> str:
 def _own_columns(gathered: Gathered) -> list[str]:
     """Columns for own predictions, one for each class, that no other column is called."""
     stem = OWN
-    while any(name.startswith(stem) for name in (*gathered.features, gathered.target)):
+    while any(name.startswith(stem) for name in (*gathered.features, gathered.target, gathered.unit or "")):
         stem = f"{stem}_"
     return [stem] if gathered.classes is None else [f"{stem}_{label}" for label in gathered.classes]
 

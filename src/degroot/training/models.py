@@ -49,7 +49,8 @@ def fit_best(
     for kind in tried:
         # A fold may lack a class, or a feature be the same in all rows. Threads that wait for each other take long.
         with warnings.catch_warnings(action="ignore"), threadpool_limits(1 if len(y) < MANY else None):
-            done = train_with_own_predictions(_model(kind, classes is not None, seed), X, y, name, labels, CROSS, seed)
+            model = _model(kind, classes is not None, seed)
+            done = train_with_own_predictions(model, X, y, name, labels, CROSS, seed, organisation.units)
         found.append(Fitted(kind, done.model, np.asarray(done.own)))
         advance()
     truth = y if labels is None else one_hot(y, labels, len(y), InvalidInput)

@@ -1,6 +1,6 @@
 """Organisations: each one's rows and target, read from files and found to fit together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.agents.units import check_units_apart
+from degroot.answers.display import counted
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
+from degroot.files.columns import as_texts
 from degroot.training.features import Target, feature_names, read_features, read_target
 from degroot.training.tables import Sheet, of_files, of_groups
 
 FEWEST = 10  # rows of an organisation: some are held out, and the others make five folds
+FEWEST_UNITS = 3  # of an organisation: one at least is held out, and the others make two folds at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +27,16 @@ class Organisation:
     name: str
     X: Array  # (n, d), NaN where a value is missing
     y: NDArray[Any]  # (n,) numbers or labels
+    units: NDArray[Any] | None = None  # (n,) whose row it is, as text
 
     def part(self, rows: NDArray[Any]) -> "Organisation":
         """Some of its rows."""
-        return replace(self, X=self.X[rows], y=self.y[rows])
+        return replace(self, X=self.X[rows], y=self.y[rows], units=None if self.units is None else self.units[rows])
+
+    @property
+    def n_units(self) -> int:
+        """How many units its rows are of; without units, as many as rows."""
+        return len(self.y) if self.units is None else len(np.unique(self.units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,7 @@ class Gathered:
     target: str
     classes: tuple[str, ...] | None
     notes: list[str]  # what was left out
+    unit: str | None = None  # the column that says whose row it is
 
     @property
     def has_gaps(self) -> bool:
@@ -46,24 +57,58 @@ class Gathered:
 
 
 def gather(
-    files: Sequence[Path], target: str, group: str | None = None, ignore: Sequence[str] = (), classes: bool = False
+    files: Sequence[Path],
+    target: str,
+    group: str | None = None,
+    ignore: Sequence[str] = (),
+    classes: bool = False,
+    unit: str | None = None,
 ) -> Gathered:
     """The organisations in these files; with `group`, in the parts of one file."""
-    sheets = of_files(files, target) if group is None else of_groups(files, target, group)
+    _check_distinct({"the target": target, "--group": group, "--unit": unit})
+    labels = [target] if unit is None else [target, unit]
+    sheets = of_files(files, labels) if group is None else of_groups(files, labels, group)
     known = {name for sheet in sheets for name in sheet.columns} | ({group} if group else set())
     ignored = _ignored(ignore, known)
     found = read_target(sheets, target, classes)
     unnamed = sorted({name for sheet in sheets for name in sheet.columns if not name.strip()})
-    features = feature_names(sheets, (target, *ignored, *unnamed))
+    units = _units(sheets, unit)
+    features = feature_names(sheets, (*labels, *ignored, *unnamed))
     tables = read_features(sheets, features)
     whole = [
-        Organisation(sheet.name, X[known], y[known])
-        for sheet, X, y, known in zip(sheets, tables, found.values, found.known, strict=True)
+        Organisation(sheet.name, X, y, labels).part(_is_whole(known, labels))
+        for sheet, X, y, labels, known in zip(sheets, tables, found.values, units, found.known, strict=True)
     ]
     kept, notes = _large_enough(whole, sheets, grouped=group is not None)
+    if unit is not None:
+        check_units_apart(((each.name, np.unique(np.asarray(each.units))) for each in kept), "organisations")
     notes += ["a column without a name is left out"] if unnamed else []
     notes += _counting(features, tables)
-    return Gathered(kept, features, target, found.classes, [*_gaps(sheets, found), *notes, *_maybe(target, found)])
+    gaps = _gaps(sheets, found.known, "a target")
+    gaps += _gaps(sheets, [labels != "" for labels in units if labels is not None], "a unit") if unit else []
+    return Gathered(kept, features, target, found.classes, [*gaps, *notes, *_maybe(target, found)], unit)
+
+
+def _check_distinct(given: Mapping[str, str | None]) -> None:
+    """Refuse one column in two roles."""
+    seen: dict[str, str] = {}
+    for role, name in given.items():
+        if name is not None and seen.setdefault(name, role) != role:
+            raise InvalidInput(f"{role} must be another column than {seen[name]}; got {name!r}.")
+
+
+def _units(sheets: Sequence[Sheet], unit: str | None) -> Sequence[NDArray[Any] | None]:
+    """Whose each row is, as text, empty where nothing says so; None without a column that does."""
+    if unit is None:
+        return [None] * len(sheets)
+    for sheet in sheets:
+        sheet.need(unit)
+    return [np.array(as_texts(sheet.columns[unit])) for sheet in sheets]
+
+
+def _is_whole(known: NDArray[np.bool_], units: NDArray[Any] | None) -> NDArray[np.bool_]:
+    """Which rows have a target and, where there are units, a unit."""
+    return known if units is None else known & (units != "")
 
 
 def _ignored(given: Sequence[str], known: set[str]) -> list[str]:
@@ -78,24 +123,32 @@ def _ignored(given: Sequence[str], known: set[str]) -> list[str]:
 def _large_enough(
     whole: list[Organisation], sheets: Sequence[Sheet], grouped: bool
 ) -> tuple[list[Organisation], list[str]]:
-    """Those with enough rows. A file that is too small is refused, a group left out."""
+    """Those with enough rows, of enough units. A file that is too small is refused, a group left out."""
     small = [each for each in whole if len(each.y) < FEWEST]
-    kept = [each for each in whole if len(each.y) >= FEWEST]
-    if small and not grouped:
-        path = next(sheet.path for sheet in sheets if sheet.name == small[0].name)
-        raise InvalidInput(f"{path} must have at least {FEWEST} rows with a target; it has {len(small[0].y)}.")
+    narrow = [each for each in whole if len(each.y) >= FEWEST and each.n_units < FEWEST_UNITS]
+    kept = [each for each in whole if len(each.y) >= FEWEST and each.n_units >= FEWEST_UNITS]
+    needed = f"{FEWEST} rows with a target" + ("" if whole[0].units is None else f", of {FEWEST_UNITS} units")
+    if (small or narrow) and not grouped:
+        first = (small or narrow)[0]
+        path = next(sheet.path for sheet in sheets if sheet.name == first.name)
+        came = f"{len(first.y)}" if small else f"{len(first.y)}, of {counted(first.n_units, 'unit')}"
+        raise InvalidInput(f"{path} must have at least {needed}; it has {came}.")
     if len(kept) < 2:
-        raise InvalidInput(
-            f"At least two groups must have {FEWEST} rows with a target; {len(kept)} of {len(whole)} have."
-        )
-    told = ", ".join(f"{each.name} ({len(each.y)})" for each in small)
-    return kept, [f"left out, with fewer than {FEWEST} rows: {told}"] if small else []
+        raise InvalidInput(f"At least two groups must have {needed}; {len(kept)} of {len(whole)} have.")
+    notes = []
+    if small:
+        told = ", ".join(f"{each.name} ({len(each.y)})" for each in small)
+        notes.append(f"left out, with fewer than {FEWEST} rows: {told}")
+    if narrow:
+        told = ", ".join(f"{each.name} ({each.n_units})" for each in narrow)
+        notes.append(f"left out, with fewer than {FEWEST_UNITS} units: {told}")
+    return kept, notes
 
 
-def _gaps(sheets: Sequence[Sheet], target: Target) -> list[str]:
-    missing = {sheet.name: int((~known).sum()) for sheet, known in zip(sheets, target.known, strict=True)}
+def _gaps(sheets: Sequence[Sheet], known: Sequence[NDArray[np.bool_]], what: str) -> list[str]:
+    missing = {sheet.name: int((~there).sum()) for sheet, there in zip(sheets, known, strict=True)}
     told = ", ".join(f"{number} of {name}" for name, number in missing.items() if number)
-    return [f"rows without a target, left out: {told}"] if told else []
+    return [f"rows without {what}, left out: {told}"] if told else []
 
 
 def _counting(features: Sequence[str], tables: Sequence[Array]) -> list[str]:

@@ -4,43 +4,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow.csv
-from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
-from degroot.files.columns import Columns, missing_column_error, read_columns
+from degroot.files.columns import Columns, as_texts, missing_column_error, read_columns
 from degroot.partitions import by_group
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-GAPS = frozenset(pyarrow.csv.ConvertOptions().null_values)  # how a missing value is written, such as NA
-
-
-def as_texts(column: NDArray[Any]) -> list[str]:
-    """Every value as text; a whole number has no point.
-
-    Examples
-    --------
-    >>> as_texts(np.array([1.0, np.nan, 2.5])), as_texts(np.array([" yes", "NA", None], dtype=object))
-    (['1', '', '2.5'], ['yes', '', ''])
-    """
-    return [_text(value) for value in column.tolist()]
 
 
 def is_numeric_text(text: str) -> bool:
     """Whether a text reads as a finite number."""
     return NUMBER.fullmatch(text) is not None and np.isfinite(float(text))
-
-
-def _text(value: Any) -> str:
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    text = str(value).strip()
-    return "" if text in GAPS else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +33,22 @@ class Sheet:
             raise missing_column_error(self.path, name, self.columns)
 
 
-def of_files(files: Sequence[Path], target: str) -> list[Sheet]:
-    """One organisation for each file, called as the file is."""
+def of_files(files: Sequence[Path], labels: Sequence[str]) -> list[Sheet]:
+    """One organisation for each file, called as the file is. The columns `labels` stay text."""
     if len(files) < 2:
         raise InvalidInput(
             "A collective must have two organisations or more: a file for each, or one file and --group COLUMN; "
             f"got {len(files)} file{'' if len(files) == 1 else 's'}."
         )
-    return [Sheet(name, file, read_columns(file, target)) for name, file in zip(_names(files), files, strict=True)]
+    return [Sheet(name, file, read_columns(file, labels)) for name, file in zip(_names(files), files, strict=True)]
 
 
-def of_groups(files: Sequence[Path], target: str, group: str) -> list[Sheet]:
-    """One organisation for each value of the column `group` of a single file."""
+def of_groups(files: Sequence[Path], labels: Sequence[str], group: str) -> list[Sheet]:
+    """One organisation for each value of the column `group` of a single file. The columns `labels` stay text."""
     if len(files) != 1:
         raise InvalidInput(f"--group must come with one file, which it deals; got {len(files)} files.")
-    whole = Sheet(files[0].stem, files[0], read_columns(files[0], target))
+    whole = Sheet(files[0].stem, files[0], read_columns(files[0], labels))
     whole.need(group)
-    if group == target:
-        raise InvalidInput(f"--group must be another column than the target; got {group!r}.")
     members = np.array(as_texts(whole.columns[group]))
     if (members == "").any():
         row = int(np.flatnonzero(members == "")[0]) + 1

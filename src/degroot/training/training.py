@@ -39,15 +39,16 @@ def train(
     model: str = BEST,
     rule: str = "stacking",
     seed: int = 0,
+    unit: str | None = None,
 ) -> Trained:
     """Train a model for each organisation and put the collective into a new folder.
 
     A fifth of every organisation's rows is held out first, to see what the collective is worth; then all models are
-    trained again, on all rows.
+    trained again, on all rows. Rows with the same value in the column `unit` are held out and cross-fitted together.
     """
     check_choice("rule", rule, RULES)
     check_place(folder)
-    gathered = gather(files, target, group, ignore, classes)
+    gathered = gather(files, target, group, ignore, classes, unit)
     found, labels, random = gathered.organisations, gathered.classes, np.random.default_rng(seed)
     parts = [split(each, random) for each in found]
     tried = [kinds(model, each) for each in found]
@@ -70,7 +71,7 @@ def _collective(
     agents = [
         Agent(
             made.model, each.X, each.y, each.name,
-            space=space() if gaps else None, own_predictions=made.own, classes=classes,
+            space=space() if gaps else None, own_predictions=made.own, classes=classes, units=each.units,
         )
         for each, made in zip(organisations, models, strict=True)
     ]  # fmt: skip

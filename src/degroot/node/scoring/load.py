@@ -60,7 +60,7 @@ def _agent(configuration: Configuration, rows: files.Rows, model: Any) -> Agent:
     classes = configuration.data.classes
     agent = Agent(
         model, rows.X, rows.y, configuration.name, space=_space(configuration.data.space), own_predictions=rows.own,
-        classes=None if classes is None else np.array(classes),
+        classes=None if classes is None else np.array(classes), units=rows.units,
     )  # fmt: skip
     agent.predict(rows.X[:1])  # a model that does not fit the rows is found here
     return agent
