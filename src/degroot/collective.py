@@ -1,8 +1,9 @@
 """Collectives: agents that answer together."""
 
+import threading
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,26 +11,32 @@ import numpy as np
 
 from degroot.agents.agent import Agent, Scorer
 from degroot.agents.scoring import Scoring, check_neighbourhoods, prepare_neighbourhoods
-from degroot.answers.answer import FIELDS, Consensus, check_fields
-from degroot.answers.choice import Choice
+from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, interval_fields
+from degroot.answers.choice import Choice, Mixture
 from degroot.answers.display import View, Viewed, counted, one_line
+from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array
-from degroot.compute.tables import check_points, row_labels
+from degroot.compute.tables import check_points, row_labels, take
+from degroot.consultation.asker import AskerView, check_asker
 from degroot.consultation.calibration import Calibration, calibrate
-from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult
+from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult, drop_output_axis
 from degroot.consultation.roster import SHOWN, Roster, list_names, scored_by_peers_indices, tabulate
 from degroot.consultation.rule_selection import OPTIONS, choose
 from degroot.consultation.settings import (
     AUTO,
+    EVIDENCE,
     LOCAL,
+    OWN,
     RAY,
     check_choice,
+    check_correct,
     check_degree,
     check_guard,
     check_ridge,
     check_settings,
 )
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.intervals import Summary, rows_needed
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import NOTHING, PeerIndices
 from degroot.rules.rules import RULES, RuleSettings
@@ -100,6 +107,11 @@ class Collective(Viewed):
     engine : ``"local"``, ``"ray"`` or an engine
         Where the agents answer: in this process, or each in an actor of a Ray cluster
         (``degroot.cluster.Ray(address=...)``; without an address, a Ray on this machine).
+    evidence : ``"own"``
+        Where the evidence of an asker comes from: its own rows.
+    correct : bool
+        Whether answers for an asker are corrected by what its own rows tell of their errors, from 50 rows on. That is
+        learning, not combining: `gains` tells the two apart.
 
     Notes
     -----
@@ -130,6 +142,8 @@ class Collective(Viewed):
         n_jobs: int | None = None,
         degree: int | None = None,
         engine: Any = LOCAL,
+        evidence: str = OWN,
+        correct: bool = False,
     ) -> None:
         check_settings(neighbours, metric, kernel, n_jobs)
         made, rule = (rule, AUTO) if isinstance(rule, Choice) else (None, rule)
@@ -137,6 +151,9 @@ class Collective(Viewed):
         check_ridge(ridge)
         check_degree(degree, rule, guard)
         check_guard(guard)
+        check_choice("evidence", evidence, EVIDENCE)
+        check_correct(correct)
+        self.evidence, self.correct = evidence, correct
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
         self.ridge, self.guard, self.n_jobs, self.degree = ridge, guard, n_jobs, degree
         self.engine = find_engine(engine)
@@ -144,6 +161,8 @@ class Collective(Viewed):
         self._calibration: Calibration | None = None
         self._panel: tuple[tuple[Any, ...], Panel] | None = None  # who answers, with the settings of which it was made
         self._started: _Started | None = None  # once they have been asked
+        self._views: dict[int, tuple[tuple[Any, ...], AskerView]] = {}  # of askers, with the settings they are made for
+        self._views_lock = threading.RLock()
         self._take(Roster.of(agents, Scoring(metric, space), degree), made)
 
     @classmethod
@@ -280,8 +299,17 @@ class Collective(Viewed):
                 return False
         return True
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, asker: Any = None, *, correct: bool | None = None) -> Array:
         """The collective prediction for each row of `X`, (M,).
+
+        Parameters
+        ----------
+        X : (M, d)
+        asker : str, or a sequence of M names, optional
+            For whom: the agent whose own rows decide how models are weighed. By default for nobody: the neutral
+            consensus of the paper.
+        correct : bool, optional
+            As for the collective itself.
 
         Examples
         --------
@@ -291,6 +319,8 @@ class Collective(Viewed):
         >>> Collective(agents).predict([[3.0], [5.0]])
         array([4.13364055, 6.88940092])
         """
+        if asker is not None or correct:
+            return np.asarray(self.consult(X, "value", asker=asker, correct=correct).value)
         return np.asarray(self._answer(self._check_points(X), ["value"])["value"])
 
     def calibrate(self) -> "Collective":
@@ -314,7 +344,15 @@ class Collective(Viewed):
         self._calibration = calibrate(self.agents, scorers, self.option, self.n_jobs)
         return self
 
-    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, coverage: float | None = None) -> Consensus:
+    def consult(
+        self,
+        X: Any,
+        fields: Sequence[str] | str = FIELDS,
+        *,
+        coverage: float | None = None,
+        asker: Any = None,
+        correct: bool | None = None,
+    ) -> Consensus:
         """The collective prediction with what lies behind it.
 
         Parameters
@@ -323,7 +361,13 @@ class Collective(Viewed):
         fields : names of fields of `Consensus`
             Only these are computed and kept; all by default. `trust` takes 8 K² bytes a point.
         coverage : float, optional
-            How often the outcome shall lie between `lower` and `upper`, or in `sets` of classes; after `calibrate`.
+            How often the outcome shall lie between `lower` and `upper`, or in `sets` of classes; for the consensus,
+            after `calibrate`.
+        asker : str, or a sequence of M names, optional
+            For whom. Then `weights` and `correction` are from the asker's view, there is no `trust`, and `choice` says
+            what was mixed. None, also for single rows: the neutral consensus.
+        correct : bool, optional
+            As for the collective itself.
 
         Examples
         --------
@@ -337,6 +381,11 @@ class Collective(Viewed):
         >>> answer.trust is None  # not asked for
         True
         """
+        if asker is not None:
+            names = list(ASKER_FIELDS) if fields is FIELDS else check_fields(fields, ASKER_FIELDS)
+            return self._consult_for(self._check_points(X), names, asker, coverage, self._corrects(correct))
+        if correct:
+            raise InvalidInput("`correct` must come with an `asker`, whose rows tell of errors; got none.")
         names, X = check_fields(fields, FIELDS), self._check_points(X)
         about: dict[str, Any] = {"choice": self.choice, "classes": self.classes, "index": row_labels(X)}
         if coverage is None:
@@ -353,6 +402,83 @@ class Collective(Viewed):
         if "value" not in names:
             del known["value"]
         return Consensus(self.names, **known, **about, coverage=float(coverage))
+
+    def view_of(self, name: str) -> AskerView:
+        """The view of the agent called `name`: made when it first asks, and kept."""
+        if self.degree is not None:
+            raise InvalidInput(
+                f"An asker must have scored every model on its own rows; with degree={self.degree} the scores of "
+                f"{len(self.names) - min(self.degree, len(self.names))} of {len(self.names)} models are missing."
+            )
+        place, settings = int(check_asker(name, self.names, 1)[0]), self._settings
+        with self._views_lock:
+            known = self._views.get(place)
+            if known is None or known[0] != settings:
+                view = AskerView(self.scorers[place], self.names, place, self.option, self.n_jobs)
+                known = self._views[place] = settings, view
+            return known[1]
+
+    def _corrects(self, correct: bool | None) -> bool:
+        if correct is not None:
+            check_correct(correct)
+        return self.correct if correct is None else bool(correct)
+
+    def _consult_for(
+        self, X: Any, names: Sequence[str], asker: Any, coverage: float | None, correct: bool
+    ) -> Consensus:
+        """The answer for each row's asker."""
+        M, K, Q = X.shape[0], len(self.names), self.outputs or 1
+        places = check_asker(asker, self.names, M)
+        shown = names if coverage is None else [*names, *interval_fields(coverage, self.classes)]
+        shapes: dict[str, tuple[int, ...]] = {"weights": (M, K), "beliefs": (M, K, Q), "influence": (M, K, Q)}
+        out: dict[str, Any] = {
+            name: np.zeros(shapes.get(name, (M, Q)), np.bool_ if name == "sets" else float) for name in shown
+        }
+        flags, choices = list[Flag](), dict[str, Mixture]()
+        for place in np.unique(places):
+            rows = np.flatnonzero(places == place)
+            if place < 0:
+                known = self._consult_neutral(take(X, rows), names, coverage)
+            else:
+                known = self._consult_view(int(place), take(X, rows), names, coverage, correct)
+                choices[self.names[place]] = self.view_of(self.names[place]).choice(correct)
+            for name in shown:
+                out[name][rows] = known[name]
+            flags += [Flag(each.agent, each.reason, rows[each.points]) for each in known["flags"]]
+        fields: dict[str, Any] = out if self.outputs is not None else drop_output_axis(out)
+        one = isinstance(asker, str)
+        return Consensus(
+            self.names, **fields, flags=tuple(flags), choice=next(iter(choices.values())) if one else choices,
+            asker=asker if one else np.array([None if k < 0 else self.names[k] for k in places], object),
+            coverage=None if coverage is None else float(coverage), classes=self.classes, index=row_labels(X),
+        )  # fmt: skip
+
+    def _consult_view(
+        self, place: int, X: Any, names: Sequence[str], coverage: float | None, correct: bool
+    ) -> dict[str, Any]:
+        """The fields of one asker's answer, with an axis of outputs, and flags."""
+        view, M = self.view_of(self.names[place]), X.shape[0]
+        panel = replace(self.panel, guarded=False)
+        started = self._started_for(panel, ["beliefs"])
+        beliefs = np.asarray(consult(started.engine, panel, X, ["beliefs"], check=started.checked)["beliefs"])
+        pooled: list[Summary] = []
+        if coverage is not None and len(view.sample) < rows_needed(coverage):
+            pooled = [self.view_of(name).summary for name in self.names if name != self.names[place]]
+        return view.answer(
+            X, beliefs.reshape(M, len(self.names), -1), names, guard=self.guarded, correct=correct, coverage=coverage,
+            pooled=pooled,
+        )  # fmt: skip
+
+    def _consult_neutral(self, X: Any, names: Sequence[str], coverage: float | None) -> dict[str, Any]:
+        """The fields of the consensus, with an axis of outputs, and flags."""
+        M, K, Q = X.shape[0], len(self.names), self.outputs or 1
+        answer = self.consult(X, [name for name in names if name != "correction"], coverage=coverage)
+        shapes: dict[str, tuple[int, ...]] = {"weights": (M, K), "beliefs": (M, K, Q), "influence": (M, K, Q)}
+        known: dict[str, Any] = {"correction": np.zeros((M, Q)), "flags": answer.flags}
+        for name in (*names, *interval_fields(coverage, self.classes)):
+            if name != "correction":
+                known[name] = np.asarray(getattr(answer, name)).reshape(shapes.get(name, (M, Q)))
+        return known
 
     def audit(self, X: Any) -> "Audit":
         """Who carries the answers for the points `X`, who could be dropped, and where they depend on one agent.
@@ -437,6 +563,7 @@ class Collective(Viewed):
         self._close_engine()
         self._roster, self.choice, self._calibration = roster, choice, None
         self._panel = self._started = None
+        self._views = {}
         return self
 
     def _answer(self, X: Any, names: Sequence[str]) -> dict[str, Any]:

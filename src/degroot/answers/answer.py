@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.answers.choice import Choice
+from degroot.answers.choice import Choice, Mixture
 from degroot.answers.display import View, Viewed
 from degroot.answers.explanation import Explanation, explain, overview
 from degroot.answers.flags import Flag
@@ -52,8 +52,11 @@ class Consensus(Viewed):
     lower: Array | None = None  # (M,) where the outcome is with the coverage that was asked for
     upper: Array | None = None  # (M,)
     sets: NDArray[np.bool_] | None = None  # (M, Q) for classes: those among which the outcome is
+    correction: Array | None = None  # (M,) for an asker: value minus the weighted mean of the beliefs
     flags: tuple[Flag, ...] = ()  # who was left out or could not be checked, where, and why
-    choice: Choice | None = None  # for the rule "auto": what was chosen, and on which evidence
+    # for the rule "auto" what was chosen, for an asker what was mixed, and the evidence; of several askers, by name
+    choice: Choice | Mixture | dict[str, Mixture] | None = None
+    asker: str | NDArray[Any] | None = None  # for whom the answer is, or (M,) for each point; None: the consensus
     peers: NDArray[np.intp] | None = None  # (K, q) with a degree: whose models each agent has scored
     rounds: int | None = None  # where nodes pooled among themselves: how often, at most
     coverage: float | None = None  # that was asked for
@@ -140,10 +143,11 @@ class Consensus(Viewed):
 
 _AXES = {
     "value": 1, "standard_error": 1, "weights": 2, "beliefs": 2, "trust": 3, "influence": 2, "lower": 1, "upper": 1,
-    "sets": 1,
+    "sets": 1, "correction": 1,
 }  # of the fields, without outputs  # fmt: skip
 
 FIELDS = ("value", "standard_error", "weights", "beliefs", "trust", "influence")
+ASKER_FIELDS = ("value", "standard_error", "weights", "beliefs", "influence", "correction")  # of an asker's view
 
 
 def check_fields(fields: Sequence[str] | str, known: Sequence[str]) -> list[str]:

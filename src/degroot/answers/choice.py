@@ -1,4 +1,4 @@
-"""Choice: which rule was selected, and the evidence for it."""
+"""Choice: which rule was selected, or which candidates were mixed for an asker, and the evidence for it."""
 
 from dataclasses import dataclass
 
@@ -40,4 +40,42 @@ class Choice:
         lines = [f"mean squared error on {self.rows} of the agents' own rows, each left out of its neighbourhood:"]
         for option, error in zip(self.options, self.errors, strict=True):
             lines.append(f"{error:12.6g}  {option}{'  <- chosen' if option == self.option else ''}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """What was mixed for an asker, and why: each candidate's error on the asker's own rows, whole units left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from degroot import Agent, Collective
+    >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
+    >>> print(Collective(agents).consult([[0.5]], "value", asker="times 1").choice)
+    mixed for times 1 by mean squared error on 60 of its own rows, left out in 10 folds:
+            0.0842797            0 %  own
+           2.1491e-05           50 %  local stacking
+            0.0842797            0 %  trust row
+    """
+
+    asker: str
+    candidates: tuple[str, ...]
+    shares: Array  # (C,) sum to 1
+    errors: Array  # (C,) mean squared error, summed over outputs
+    differences: Array  # (C,) to the best candidate, mean over rows
+    standard_errors: Array  # (C,) of the differences, clustered by units
+    rows: int  # scored
+    folds: int
+
+    def __str__(self) -> str:
+        if self.rows == 0:
+            return f"the own model of {self.asker}: there is nothing else to choose from"
+        lines = [
+            f"mixed for {self.asker} by mean squared error on {self.rows} of its own rows, left out in "
+            f"{self.folds} folds:"
+        ]
+        for name, share, error in zip(self.candidates, self.shares, self.errors, strict=True):
+            lines.append(f"{error:12.6g}  {share:5.0%}  {name}")
         return "\n".join(lines)

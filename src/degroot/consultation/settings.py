@@ -12,6 +12,8 @@ from degroot.rules.rules import FOR_SAMPLES
 
 AUTO = "auto"  # the rule that is chosen
 LOCAL, RAY = "local", "ray"  # engines
+OWN = "own"  # the evidence of an asker: its own rows
+EVIDENCE = (OWN,)
 
 
 def check_settings(neighbours: Any, metric: str, kernel: Any, n_jobs: Any = None) -> None:
@@ -65,3 +67,9 @@ def check_guard(guard: Any) -> None:
     """Refuse what is neither a truth value nor None."""
     if guard is not None and not isinstance(guard, bool | np.bool_):
         raise InvalidInput(f"`guard` must be True, False or None; got {guard!r}.")
+
+
+def check_correct(correct: Any) -> None:
+    """Refuse what is no truth value."""
+    if not isinstance(correct, bool | np.bool_):
+        raise InvalidInput(f"`correct` must be True or False; got {correct!r}.")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from degroot.answers.choice import Choice
 from degroot.answers.display import label
 from degroot.answers.display.words import output_names
 from degroot.answers.flags import MISSING, Flag
@@ -36,7 +37,7 @@ def facts(answer: "Consensus", point: Any, output: Any = None) -> dict[str, Any]
         "coverage": answer.coverage,
         "outputs": None if q is None else _outputs(answer, i, names),
         "classes": bool(answer.classes),
-        "rule": None if answer.choice is None else str(answer.choice.option),
+        "rule": str(answer.choice.option) if isinstance(answer.choice, Choice) else None,
         "rounds": answer.rounds,
     }
     return told | {"agents": _agents(answer, i, q, told["value"])}

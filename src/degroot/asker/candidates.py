@@ -1,0 +1,312 @@
+r"""Candidates: ways to combine everybody's predictions, on the evidence of the asker's own rows alone.
+
+The asker holds n rows with labels and knows what all K models say of them: residuals :math:`r_j`, prediction minus
+label, of its own model by out-of-fold predictions. A candidate gives weights :math:`w_j(x)` on the simplex and biases
+:math:`b_j(x)`, and answers :math:`\sum_j w_j(x) (f_j(x) - b_j(x))`. All weights are the exact least of
+:math:`w'Gw + \frac{K}{n_\text{eff}} \min_j G_{jj} |w|^2` on the simplex, with G a matrix of second moments.
+
+- *own*: the asker's model.
+- *local stacking*: G the second moments of the residuals on the rows near x, :math:`n_\text{eff} = n_x`; no bias.
+- the row of the rule, where that is not stacking: the asker's trust, in inverse proportion to the errors near x, which
+  is its belief after one round of DeGroot pooling; or equal weights.
+- *centred*: :math:`b_j = \bar r_j \cdot \bar r_j^2 / (\bar r_j^2 + s_j^2 / n)`, the mean residual shrunk by how far it
+  is beyond chance; :math:`G_c` the mean of :math:`(r - b)(r - b)'`.
+- *locally centred*, twice: :math:`b_j(x) = \frac{n_x \bar r_j(x) + m b_j}{n_x + m}` and
+  :math:`G = \frac{n_x \mathrm{Cov}_x(r) + m G_c}{n_x + m}`, :math:`n_\text{eff} = \min(n_x + m, n)`.
+- with fewer than 50 rows also *global stacking*, *inverse error* (of all rows) and *average*, which need fewer.
+
+Means near x are weighted by the tricube kernel, and :math:`n_x = (\sum k)^2 / \sum k^2`. Stacking is Wolpert's
+(*Stacked generalization*, 1992) with Breiman's constraint (*Stacked regressions*, 1996).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.compute.compiled import Array, as_kernel_array, compiled
+from degroot.neighbourhoods import Neighbourhoods
+from degroot.rules.evidence import NOTHING, NeighbourhoodSpec
+from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
+from degroot.stacking.local import RIDGE
+from degroot.stacking.simplex import minimise, rooms
+from degroot.trust import inverse_error_weights
+
+FEW_ROWS = 50  # below which candidates that need fewer rows are tried too
+NARROW = NeighbourhoodSpec(0.15, "tricube", least=40)  # for locally centred candidates
+WIDE = NeighbourhoodSpec(0.4, "tricube", least=60)
+PULL = {NARROW: 20.0, WIDE: 50.0}  # rows' worth of all rows in what is found near a point
+SAMPLED_ROWS = 4000  # that means over wide neighbourhoods are taken from, at most
+
+OWN, LOCAL, CENTRED, GLOBAL, INVERSE, AVERAGE = (
+    "own", "local stacking", "centred", "global stacking", "inverse error", "average",
+)  # fmt: skip
+TRUST, EQUAL = "trust row", "equal weights"
+LOCALLY_CENTRED = {NARROW: "locally centred, 15 %", WIDE: "locally centred, 40 %"}
+EVERYBODY = -1  # instead of a model that is left out
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What is found on the asker's rows near M points."""
+
+    packed: Array  # (M, (K + Q) (K + Q + 1) / 2) second moments of residuals and of a constant in each output
+    effective: Array  # (M,) how many equally near rows would count as much
+    spread: Array  # (M,) mean squared distance
+
+    def means(self, K: int, Q: int) -> Array:
+        """Mean residuals of every model, (M, K, Q)."""
+        rows = [(K + q) * (K + q + 1) // 2 for q in range(Q)]
+        return np.stack([self.packed[:, row : row + K] for row in rows], axis=-1)
+
+    def gram(self, K: int) -> Array:
+        """Second moments of the residuals, summed over the outputs, (M, K, K)."""
+        full = np.empty((len(self.packed), K, K))
+        row, column = np.tril_indices(K)
+        full[:, row, column] = full[:, column, row] = self.packed[:, : K * (K + 1) // 2]
+        return full
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to combine the predictions. `weigh` gives weights (M, K) and shifts (M, Q), the biases times weights."""
+
+    name: str
+    spec: NeighbourhoodSpec | None  # where it looks; None: at all rows alike
+    weigh: Callable[["OwnRows", Moments | None, int, int], tuple[Array, Array]]  # rows, found, M, without
+
+
+class OwnRows:
+    """The asker's evidence: everybody's residuals on its rows, and where these lie.
+
+    Parameters
+    ----------
+    rows : (n, d)
+        Where distances are taken.
+    residuals : (n, Q, K)
+        Prediction minus label of all models.
+    own : int
+        The place of the asker's model.
+    metric : str
+    kept : arrays that neighbourhoods of the same rows have made before
+    """
+
+    def __init__(self, rows: Any, residuals: Array, own: int, metric: str, kept: dict[str, Any] | None = None) -> None:
+        self.n, self.Q, self.K = residuals.shape
+        self.rows, self.own, self.metric = rows, own, metric
+        ones = np.broadcast_to(np.eye(self.Q), (self.n, self.Q, self.Q))
+        self._augmented = as_kernel_array(np.concatenate([residuals, ones], axis=-1))
+        self._kept = kept
+        self._near: dict[NeighbourhoodSpec, tuple[Neighbourhoods, Array]] = {}
+        self.bias, self.centred_gram = centre(residuals)
+        self.gram = np.einsum("nqj,nql->jl", residuals, residuals) / self.n
+
+    def look(self, spec: NeighbourhoodSpec) -> tuple[Neighbourhoods, Array]:
+        """Neighbourhoods of that kind and the residuals that go with them; wide ones among a sample of the rows."""
+        if spec not in self._near:
+            rows, residuals, kept = self.rows, self._augmented, self._kept
+            if spec in PULL and self.n > SAMPLED_ROWS:
+                some = np.sort(np.random.default_rng(0).choice(self.n, SAMPLED_ROWS, replace=False))
+                rows, residuals, kept = rows[some], as_kernel_array(residuals[some]), None
+            size = neighbourhood_size(spec, len(residuals))
+            self._near[spec] = Neighbourhoods(rows, size, self.metric, spec.kernel, kept=kept), residuals
+        return self._near[spec]
+
+    def measure(self, spec: NeighbourhoodSpec, points: Any) -> Moments:
+        """What is found near `points` (M, d), on one thread."""
+        near, residuals = self.look(spec)
+        M, models = points.shape[0], self.K + self.Q
+        packed, spread, effective = np.empty((M, 1, models * (models + 1) // 2)), np.empty((M, 1)), np.empty((M, 1))
+        near.moments_into(packed, 0, points, residuals, None, spread, effective)
+        return Moments(packed[:, 0], effective[:, 0], spread[:, 0])
+
+    def weigh(
+        self, candidates: Sequence[Candidate], points: Any, found: dict[Any, Moments] | None = None,
+        without: int = EVERYBODY,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Weights (C, M, K) and shifts (C, M, Q) of the candidates at `points`; what was `found` is used and added."""
+        found, M = {} if found is None else found, points.shape[0]
+        weights, shifts = np.empty((len(candidates), M, self.K)), np.empty((len(candidates), M, self.Q))
+        for c, candidate in enumerate(candidates):
+            if candidate.spec is not None and candidate.spec not in found:
+                found[candidate.spec] = self.measure(candidate.spec, points)
+            near = None if candidate.spec is None else found[candidate.spec]
+            weights[c], shifts[c] = candidate.weigh(self, near, M, without)
+        return weights, shifts
+
+
+def list_candidates(settings: RuleSettings, n_rows: int, n_models: int) -> tuple[Candidate, ...]:
+    """The candidates of an asker with so many rows, under a rule; of one model alone, only that."""
+    if n_models == 1:
+        return (Candidate(OWN, None, _own),)
+    ridge = RIDGE if settings.ridge is None else settings.ridge
+    stacked = settings.reach if settings.rule == "stacking" else STACKING_NEIGHBOURHOOD
+    found = [Candidate(OWN, None, _own), Candidate(LOCAL, stacked, _stack_locally(ridge))]
+    if settings.rule != "stacking":
+        equal = settings.definition.uses == NOTHING
+        found.append(Candidate(EQUAL, None, _average) if equal else Candidate(TRUST, settings.reach, _trust))
+    found.append(Candidate(CENTRED, None, _centred))
+    found += [Candidate(LOCALLY_CENTRED[spec], spec, _centre_locally(pull)) for spec, pull in PULL.items()]
+    if n_rows < FEW_ROWS:
+        found += [Candidate(GLOBAL, None, _stack_globally), Candidate(INVERSE, None, _invert)]
+        found += [Candidate(AVERAGE, None, _average)] if all(each.name != EQUAL for each in found) else []
+    return tuple(found)
+
+
+def without_model(candidates: Sequence[Candidate], model: int, own: int) -> list[Candidate]:
+    """The candidates that remain when a model is left out: without the asker's own, it is none by itself."""
+    return [each for each in candidates if each.name != OWN or model != own]
+
+
+def centre(residuals: Array) -> tuple[Array, Array]:
+    """Biases (K, Q), shrunk where they may be chance, and the second moments (K, K) about them."""
+    n = len(residuals)
+    mean = residuals.mean(axis=0)
+    variance = residuals.var(axis=0, ddof=1) if n > 1 else np.zeros_like(mean)
+    square = mean**2
+    share = np.divide(square, square + variance / n, out=np.zeros_like(mean), where=square > 0.0)
+    bias = mean * share
+    centred = residuals - bias
+    return bias.T.copy(), np.einsum("nqj,nql->jl", centred, centred) / n
+
+
+def neighbourhood_size(spec: NeighbourhoodSpec, n: int) -> int:
+    """How many of n rows are a neighbourhood, or all where there are not so many."""
+    if spec.neighbours >= 1 and float(spec.neighbours).is_integer() and not isinstance(spec.neighbours, float):
+        return min(int(spec.neighbours), n)
+    return min(n, max(spec.least, int(spec.neighbours * n * (1 + 1e-12))), spec.most or n)
+
+
+def _own(rows: OwnRows, _found: Moments | None, M: int, _without: int) -> tuple[Array, Array]:
+    weights = np.zeros((M, rows.K))
+    weights[:, rows.own] = 1.0
+    return weights, np.zeros((M, rows.Q))
+
+
+def _average(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
+    return _everywhere(rows, _renormalise(np.full((1, rows.K), 1.0 / rows.K), without)[0], M)
+
+
+def _invert(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
+    weights = inverse_error_weights(np.diag(rows.gram)[None].copy())
+    return _everywhere(rows, _renormalise(weights, without)[0], M)
+
+
+def _stack_globally(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
+    return _everywhere(rows, _least(rows.gram, rows.n, without), M)
+
+
+def _centred(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
+    return _everywhere(rows, _least(rows.centred_gram, rows.n, without), M, rows.bias)
+
+
+def _trust(rows: OwnRows, found: Moments | None, _M: int, without: int) -> tuple[Array, Array]:
+    packed = _needed(found).packed
+    diagonal = np.cumsum(np.arange(1, rows.K + 1)) - 1
+    weights = inverse_error_weights(np.maximum(packed[:, diagonal], 0.0))
+    return _renormalise(weights, without), np.zeros((len(packed), rows.Q))
+
+
+def _stack_locally(ridge: float) -> Callable[..., tuple[Array, Array]]:
+    def weigh(rows: OwnRows, found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
+        near, weights, shifts = _needed(found), np.empty((M, rows.K)), np.zeros((M, rows.Q))
+        _weigh_local(near.packed, near.effective, ridge, without, weights)
+        return weights, shifts
+
+    return weigh
+
+
+def _centre_locally(pull: float) -> Callable[..., tuple[Array, Array]]:
+    def weigh(rows: OwnRows, found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
+        near, weights, shifts = _needed(found), np.empty((M, rows.K)), np.empty((M, rows.Q))
+        _weigh_centred(
+            near.packed, near.effective, rows.bias, rows.centred_gram, pull, float(rows.n), without, weights, shifts
+        )
+        return weights, shifts
+
+    return weigh
+
+
+def _needed(found: Moments | None) -> Moments:
+    if found is None:
+        raise ValueError("A local candidate must know what is near the points; it does not.")
+    return found
+
+
+def _everywhere(rows: OwnRows, weights: Array, M: int, bias: Array | None = None) -> tuple[Array, Array]:
+    """The same weights and, times biases (K, Q), the same shifts at all points."""
+    shift = np.zeros(rows.Q) if bias is None else weights @ bias
+    return np.tile(weights, (M, 1)), np.tile(shift, (M, 1))
+
+
+def _renormalise(weights: Array, without: int) -> Array:
+    """Weights (M, K) of the others, where a model is left out."""
+    if without != EVERYBODY:
+        weights = weights.copy()
+        weights[:, without] = 0.0
+        weights /= weights.sum(axis=1, keepdims=True)
+    return weights
+
+
+def _least(gram: Array, n: int, without: int) -> Array:
+    weights = np.empty(len(gram))
+    _weigh_one(gram, float(n), without, weights)
+    return weights
+
+
+@compiled
+def _weigh_one(gram: Array, n: float, without: int, weights: Array) -> None:
+    room, support = rooms(len(gram))
+    minimise(gram, (len(gram) - (without >= 0)) / n, without, 0, room, support, weights)
+
+
+@compiled
+def _weigh_local(packed: Array, effective: Array, ridge: float, without: int, weights: Array) -> None:
+    M, K = weights.shape
+    room, support = rooms(K)
+    gram = np.empty((K, K))
+    for m in range(M):
+        at = 0
+        for j in range(K):
+            for k in range(j + 1):
+                gram[j, k] = gram[k, j] = packed[m, at]
+                at += 1
+        shrinkage = ridge * (K - (without >= 0)) / effective[m] if effective[m] > 0.0 else np.inf
+        minimise(gram, shrinkage, without, 0, room, support, weights[m])
+
+
+@compiled
+def _weigh_centred(
+    packed: Array, effective: Array, bias: Array, centred: Array, pull: float, n: float, without: int, weights: Array,
+    shifts: Array,
+) -> None:  # fmt: skip
+    M, K = weights.shape
+    Q = shifts.shape[1]
+    room, support = rooms(K)
+    gram, mean = np.empty((K, K)), np.empty((K, Q))
+    for m in range(M):
+        near = effective[m]
+        share = near / (near + pull)
+        at = K * (K + 1) // 2
+        for q in range(Q):
+            for j in range(K):
+                mean[j, q] = packed[m, at + j]
+            at += K + q + 1
+        at = 0
+        for j in range(K):
+            for k in range(j + 1):
+                common = packed[m, at]
+                for q in range(Q):
+                    common -= mean[j, q] * mean[k, q]
+                gram[j, k] = gram[k, j] = share * common + (1.0 - share) * centred[j, k]
+                at += 1
+        minimise(gram, (K - (without >= 0)) / min(near + pull, n), without, 0, room, support, weights[m])
+        for q in range(Q):
+            shifts[m, q] = 0.0
+            for j in range(K):
+                shifts[m, q] += weights[m, j] * (share * mean[j, q] + (1.0 - share) * bias[j, q])
+
+
+Rows = NDArray[np.intp]

@@ -1,0 +1,540 @@
+r"""The asker's view: the answer for one agent, from everybody's predictions and the evidence of its own rows alone.
+
+The asker weighs candidates (`degroot.asker.candidates`) by their losses on its own rows, left out in folds of whole
+units (`degroot.asker.mixture`), and answers with their mixture,
+
+.. math:: \sum_c \pi_c \sum_j w_{cj}(x) \bigl(f_j(x) - b_{cj}(x)\bigr).
+
+In DeGroot's terms the asker's trust row gives its belief after one round of pooling, and the neutral consensus is the
+limit of all rounds; in the model of Friedkin and Johnsen (*Social influence and opinions*, 1990) a stubborn asker lies
+between the two. Here nobody else's trust enters: whatever others say of errors or distances, the answer is the same.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.agents.agent import Scorer
+from degroot.answers.choice import Mixture
+from degroot.answers.flags import Flag
+from degroot.asker.candidates import EVERYBODY, Candidate, OwnRows, list_candidates, without_model
+from degroot.asker.guard import Bounded, bound_beliefs
+from degroot.asker.mixture import assign_folds, clustered_standard_error, mix_candidates
+from degroot.compute.compiled import Array, block_size, in_blocks
+from degroot.compute.progress import progress
+from degroot.compute.tables import take
+from degroot.consultation.correction import CONTROL_ROWS, LEAST_ROWS, Correction, learn_correction
+from degroot.consultation.leave_one_out import ROWS, sample_rows
+from degroot.exceptions import InvalidInput
+from degroot.intervals import (
+    Summary,
+    class_scores,
+    half_width,
+    prediction_sets,
+    rows_needed,
+    score,
+    summary,
+    threshold,
+)
+from degroot.jackknife.delete_one import jackknife_error
+from degroot.neighbourhoods import Neighbourhoods
+from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
+
+SAME = 1e-6  # of the spread of the predictions: a peer that is no farther from the own model is the own model
+FAR = 3.0  # times the distance that is usual at its own rows, from which on a point is far outside them
+USUAL = 0.99  # of its own rows are no farther from the others than what is usual
+NEAR = 0.01  # of the rows' variance: distances that are usual in any case
+PULL = 20.0  # rows' worth of the overall error in the local one of intervals
+
+FAR_FROM_OWN = "far: the point is far outside its own rows"
+REPLACED = "inconsistent: its answer is far from what the asker's rows lead to expect of its model, and was replaced"
+ALONE = "alone: at least half of the others' answers were not believed, and its own model answers"
+FEW_SCORES = "pooled: it has too few rows of its own for this coverage, and the interval is calibrated on all members'"
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The shares of the candidates, and of corrected predictions where a correction was learned."""
+
+    candidates: tuple[Candidate, ...]
+    mixed: Array  # (C,) of the candidates, sum to 1; what is corrected as a whole
+    final: Array  # (C,) of the candidates in the answer
+    own: float = 0.0  # of the own model with its correction
+    whole: float = 0.0  # of the mixture with its correction
+    own_correction: Correction | None = None
+    whole_correction: Correction | None = None
+
+    @property
+    def used(self) -> list[int]:
+        """The candidates that have to be weighed."""
+        needed = (self.final > 0.0) | ((self.mixed > 0.0) & (self.whole > 0.0))
+        return [int(c) for c in np.flatnonzero(needed)]
+
+
+class AskerView:
+    """What one agent answers from its own point of view. Made once, it answers any number of questions.
+
+    Parameters
+    ----------
+    scorer : the asker's scores of all models on its own rows
+    names : of all agents, in the order of the scored models
+    place : the asker's place among them
+    settings : the rule, which selects the local candidate
+    n_jobs : how many threads to use
+    """
+
+    def __init__(
+        self, scorer: Scorer, names: Sequence[str], place: int, settings: RuleSettings, n_jobs: int | None = None
+    ) -> None:
+        agent = scorer.agent
+        if agent.scored_by_peers:
+            raise agent.error(
+                "to ask for its own view it must know its model's errors on its own rows, by `own_predictions`; got "
+                "'peers'."
+            )
+        self.agent, self.names, self.place, self.settings, self.n_jobs = agent, tuple(names), place, settings, n_jobs
+        self.scorer = scorer
+        self.residuals = _join_copies(scorer, place)  # (n, Q, K)
+        self.Q, self.K = self.residuals.shape[1:]
+        self.sample = np.sort(sample_rows(agent))  # the rows that are scored
+        self.units = agent.unit_codes
+        self.folds = assign_folds(self.units)
+        self.n_folds = int(self.folds.max()) + 1
+        self.candidates = list_candidates(settings, len(self.units), self.K if self.n_folds > 1 else 1)
+        self.own_rows = OwnRows(scorer.rows, self.residuals, place, scorer.metric, scorer.kept)
+        self.spread = np.full(len(self.sample), np.inf)  # how far the scored rows are from those left in
+        self.errors = self._leave_out([EVERYBODY])[0]  # (m, C, Q)
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The mixture, without any correction."""
+        mixed = self._mix(self.losses)
+        return Shares(self.candidates, mixed, mixed)
+
+    @cached_property
+    def corrected_shares(self) -> Shares:
+        """The mixture with the correction among its candidates; the same as without where there are too few rows."""
+        return self._correct(self.shares, self.errors)
+
+    @property
+    def losses(self) -> Array:
+        """Squared errors of every candidate on the scored rows, (m, C)."""
+        squares: Array = (self.errors**2).sum(axis=-1)
+        return squares
+
+    @cached_property
+    def left_out(self) -> Array:
+        """Errors of the mixture on the scored rows, (m, Q), with shares from the other folds: what it is worth."""
+        return self._cross_mix(self.errors)
+
+    @cached_property
+    def corrected_left_out(self) -> Array:
+        """The same with the correction."""
+        shares = self.corrected_shares
+        if shares.own_correction is None or shares.whole_correction is None:
+            return self.left_out
+        return self._cross_mix(self._with_corrections(self.errors, shares))
+
+    @cached_property
+    def control(self) -> Correction | None:
+        """The correction of the own model alone, without any peer; None where there are too few rows."""
+        if len(self.sample) < CONTROL_ROWS or self.n_folds < 2:
+            return None
+        return self._learn(self.own_errors)
+
+    @property
+    def own_errors(self) -> Array:
+        """Errors of the own model on the scored rows, (m, Q)."""
+        return self.residuals[self.sample][:, :, self.place]
+
+    @property
+    def control_left_out(self) -> Array:
+        """Errors of the own model with its correction on the scored rows, (m, Q)."""
+        return self.own_errors if self.control is None else self.own_errors + self.control.left_out
+
+    def choice(self, correct: bool = False) -> Mixture:
+        """What was mixed, and why."""
+        shares = self.corrected_shares if correct else self.shares
+        names, errors, final = [each.name for each in self.candidates], self.errors, shares.final
+        if shares.own_correction is not None and shares.whole_correction is not None:
+            errors = self._with_corrections(errors, shares)
+            names, final = [*names, "own, corrected", "mixture, corrected"], np.r_[final, shares.own, shares.whole]
+        losses = (errors**2).sum(axis=-1)
+        mean = losses.mean(axis=0)
+        behind = losses - losses[:, [int(np.argmin(mean))]]
+        known = self.n_folds > 1
+        return Mixture(
+            self.agent.name, tuple(names), final, mean, behind.mean(axis=0),
+            clustered_standard_error(behind, self.units[self.sample]), len(self.sample) if known else 0, self.n_folds,
+        )  # fmt: skip
+
+    # ---- the answer -------------------------------------------------------------------------------------------------
+
+    def answer(
+        self,
+        X: Any,
+        beliefs: Array,
+        names: Iterable[str],
+        *,
+        guard: bool = False,
+        correct: bool = False,
+        coverage: float | None = None,
+        pooled: Sequence[Summary] = (),
+    ) -> dict[str, Any]:
+        """The asked fields for the points `X`, from everybody's `beliefs` (M, K, Q), and flags.
+
+        `pooled`: other members' scores, for a coverage that takes more rows than the asker has.
+        """
+        points, M, wanted = self.scorer.transform(X), len(beliefs), set(names)
+        intervals = coverage is not None and self.agent.classes is None
+        shares = self.corrected_shares if correct else self.shares
+        out = {"value": np.empty((M, self.Q)), "weights": np.empty((M, self.K))}
+        if wanted & {"standard_error", "influence"}:
+            out |= {"standard_error": np.empty((M, self.Q)), "influence": np.empty((M, self.K, self.Q))}
+            deleted: Sequence[Shares] = self._corrected_deleted if correct else self._deleted  # made on this thread
+        else:
+            deleted = ()
+        far, replaced, alone = np.zeros(M, np.bool_), np.zeros((M, self.K), np.bool_), np.zeros(M, np.bool_)
+        local = np.empty((M, self.Q)) if intervals else None
+        if intervals:
+            _ = self._scored  # made on this thread
+        looked = self._prepare(guard)
+
+        def block(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            found: dict[Any, Any] = {}
+            for spec in looked:
+                found[spec] = self.own_rows.measure(spec, points[part])
+            near = found[STACKING_NEIGHBOURHOOD]
+            far[part] = near.spread > FAR**2 * self._usual_spread
+            bounded = bound_beliefs(beliefs[part], near, self.place) if guard and self.K > 1 else None
+            said = beliefs[part] if bounded is None else bounded.beliefs
+            if bounded is not None:
+                replaced[part], alone[part] = bounded.replaced, bounded.alone
+            value, weights = self._combine(shares, points[part], said, found, bounded)
+            out["value"][part], out["weights"][part] = value, weights
+            if deleted:
+                self._delete(deleted, points[part], said, found, bounded, value, {k: v[part] for k, v in out.items()})
+            if local is not None:
+                local[part] = self._scored.local(points[part])
+
+        floats = 4 * (self.K + self.Q) ** 2
+        in_blocks(block, M, block_size(max(M, 1), floats, self.n_jobs), self.n_jobs)
+        out["beliefs"] = beliefs
+        out["correction"] = out["value"] - np.einsum("mk,mkq->mq", out["weights"], beliefs)
+        known: dict[str, Any] = {name: out[name] for name in wanted}
+        flags = [*self._flags(far, replaced, alone)]
+        if coverage is not None:
+            limit, is_pooled = self._threshold(coverage, pooled)
+            if is_pooled:
+                flags.append(Flag(self.agent.name, FEW_SCORES, np.arange(M)))
+            if local is None:
+                known["sets"] = prediction_sets(out["value"], float(limit))
+            else:
+                half = half_width(limit, local, self._scored.overall)
+                known["lower"], known["upper"] = self.widen(out["value"] - half, out["value"] + half, far)
+        return known | {"flags": tuple(flags)}
+
+    def widen(self, lower: Array, upper: Array, far: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Intervals (M, Q) that at far points hold all of the asker's labels too: nothing is known out there."""
+        labels = self.agent.y.reshape(len(self.units), -1)
+        low, high = labels.min(axis=0), labels.max(axis=0)
+        return np.where(far[:, None], np.minimum(lower, low), lower), np.where(
+            far[:, None], np.maximum(upper, high), upper
+        )
+
+    def _prepare(self, guard: bool) -> list[Any]:
+        """Where to look at every point; neighbourhoods are made here, not on several threads at once."""
+        specs = [STACKING_NEIGHBOURHOOD]
+        specs += [each.spec for each in self.candidates if each.spec is not None and each.spec not in specs]
+        for spec in specs:
+            self.own_rows.look(spec)
+        return specs[:1]
+
+    def _combine(
+        self, shares: Shares, points: Any, said: Array, found: dict[Any, Any], bounded: Bounded | None,
+        without: int = EVERYBODY,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Values (m, Q) and weights (m, K) of a mixture at points where models say `said` (m, K, Q)."""
+        used = shares.used
+        candidates = [shares.candidates[c] for c in used]
+        weights, shifts = self.own_rows.weigh(candidates, points, found, without)
+        all_weights = np.einsum("c,cmk->mk", shares.final[used], weights)
+        value = np.einsum("mk,mkq->mq", all_weights, said) - np.einsum("c,cmq->mq", shares.final[used], shifts)
+        if shares.own_correction is not None and shares.own > 0.0:
+            own = said[:, self.place]
+            all_weights[:, self.place] += shares.own
+            value += shares.own * (own + shares.own_correction.at(points, own))
+        if shares.whole_correction is not None and shares.whole > 0.0:
+            mixed = np.einsum("c,cmk->mk", shares.mixed[used], weights)
+            whole = np.einsum("mk,mkq->mq", mixed, said) - np.einsum("c,cmq->mq", shares.mixed[used], shifts)
+            all_weights += shares.whole * mixed
+            value += shares.whole * (whole + shares.whole_correction.at(points, whole))
+        if bounded is not None:
+            value = bounded.hold(value, said[:, self.place])
+            all_weights[bounded.alone] = 0.0
+            all_weights[bounded.alone, self.place] = 1.0
+        if self.agent.classes is not None:
+            value = as_distribution(value)
+        return value, all_weights
+
+    def _delete(
+        self, deleted: Sequence[Shares], points: Any, said: Array, found: dict[Any, Any], bounded: Bounded | None,
+        value: Array, out: dict[str, Array],
+    ) -> None:  # fmt: skip
+        """Influence and standard error: the value without each model in turn, the mixture refitted."""
+        without = np.full((len(value), self.K, self.Q), np.nan)
+        if self.K > 1:
+            for j, shares in enumerate(deleted):
+                without[:, j] = self._combine(shares, points, said, found, bounded, j)[0]
+        out["influence"][:] = value[:, None] - without
+        for q in range(self.Q):
+            out["standard_error"][:, q] = jackknife_error(np.ascontiguousarray(without[..., q]))
+
+    def _flags(self, far: NDArray[np.bool_], replaced: NDArray[np.bool_], alone: NDArray[np.bool_]) -> Iterable[Flag]:
+        for name, reason, at in [(self.agent.name, FAR_FROM_OWN, far), (self.agent.name, ALONE, alone)]:
+            if at.any():
+                yield Flag(name, reason, np.flatnonzero(at))
+        for k in np.flatnonzero(replaced.any(axis=0)):
+            yield Flag(self.names[k], REPLACED, np.flatnonzero(replaced[:, k]))
+
+    # ---- the mixture ------------------------------------------------------------------------------------------------
+
+    def _leave_out(self, withouts: Sequence[int]) -> list[Array]:
+        """Errors (m, C, Q) of the candidates on the scored rows, folds of whole units left out; without each model."""
+        remaining = [without_model(self.candidates, without, self.place) for without in withouts]
+        errors = [np.empty((len(self.sample), len(each), self.Q)) for each in remaining]
+        if self.n_folds < 2:
+            for each in errors:
+                each[:] = self.own_errors[:, None]
+            return errors
+        scored = self.folds[self.sample]
+        with progress(f"Preparing the view of {self.agent.name}", self.n_folds) as advance:
+
+            def block(start: int, stop: int) -> None:
+                for fold in range(start, stop):
+                    at = np.flatnonzero(scored == fold)
+                    if len(at):
+                        self._leave_fold_out(fold, at, withouts, remaining, errors)
+                    advance()
+
+            in_blocks(block, self.n_folds, 1, self.n_jobs)
+        return errors
+
+    def _leave_fold_out(
+        self, fold: int, at: NDArray[np.intp], withouts: Sequence[int], remaining: Sequence[list[Candidate]],
+        errors: Sequence[Array],
+    ) -> None:  # fmt: skip
+        kept, rows = np.flatnonzero(self.folds != fold), self.sample[at]
+        evidence = OwnRows(self.scorer.rows[kept], self.residuals[kept], self.place, self.scorer.metric)
+        points, residuals = self.scorer.rows[rows], self.residuals[rows]
+        found = {STACKING_NEIGHBOURHOOD: evidence.measure(STACKING_NEIGHBOURHOOD, points)}
+        self.spread[at] = found[STACKING_NEIGHBOURHOOD].spread
+        for without, candidates, into in zip(withouts, remaining, errors, strict=True):
+            weights, shifts = evidence.weigh(candidates, points, found, without)
+            off = np.einsum("cmk,mqk->mcq", weights, residuals) - shifts.transpose(1, 0, 2)
+            if self.agent.classes is not None:
+                labels = self.agent.y[rows][:, None]
+                off = as_distribution(off + labels) - labels
+            into[at] = off
+
+    @cached_property
+    def _usual_spread(self) -> float:
+        """Mean squared distance to the rows nearby that is usual at its own rows."""
+        rows = self.scorer.rows
+        if hasattr(rows, "tocsr"):
+            variance = float(rows.multiply(rows).sum(axis=1).mean() - (np.asarray(rows.mean(axis=0)) ** 2).sum())
+        else:
+            variance = float(np.asarray(rows, np.float64).var(axis=0).sum())
+        known = self.spread[np.isfinite(self.spread)]
+        return max(float(np.quantile(known, USUAL)) if len(known) else 0.0, NEAR * variance)
+
+    def _mix(self, losses: Array) -> Array:
+        return mix_candidates(losses, self.units[self.sample]) if losses.shape[1] > 1 else np.ones(1)
+
+    def _cross_mix(self, errors: Array) -> Array:
+        """Errors (m, Q) of a mixture of errors (m, C, Q), in each fold with the shares that the others give."""
+        if errors.shape[1] == 1:
+            return errors[:, 0]
+        losses, folds, units = (errors**2).sum(axis=-1), self.folds[self.sample], self.units[self.sample]
+        mixed = np.empty((len(errors), self.Q))
+        for fold in np.unique(folds):
+            rows, others = folds == fold, folds != fold
+            shares = mix_candidates(losses[others], units[others]) if others.any() else np.eye(errors.shape[1])[0]
+            mixed[rows] = np.einsum("c,mcq->mq", shares, errors[rows])
+        return mixed
+
+    def _correct(self, shares: Shares, errors: Array, *, deletes_own: bool = False) -> Shares:
+        """The mixture with corrections of the own model and of itself among the candidates, from 50 rows on."""
+        if len(self.units) < LEAST_ROWS or self.n_folds < 2:
+            return shares
+        whole = self._learn(np.einsum("c,mcq->mq", shares.mixed, errors))
+        made = Shares(shares.candidates, shares.mixed, shares.final, 0.0, 0.0, self.control, whole)
+        every = self._with_corrections(errors, made)
+        if deletes_own:
+            every = np.delete(every, -2, axis=1)
+        final = self._mix((every**2).sum(axis=-1))
+        own = 0.0 if deletes_own else float(final[-2])
+        count = len(shares.candidates)
+        return Shares(shares.candidates, shares.mixed, final[:count], own, float(final[-1]), self.control, whole)
+
+    def _with_corrections(self, errors: Array, shares: Shares) -> Array:
+        """Errors of candidates (m, C, Q), of the corrected own model and of the corrected mixture, (m, C + 2, Q)."""
+        if shares.whole_correction is None:
+            return errors
+        mixed = np.einsum("c,mcq->mq", shares.mixed, errors)
+        whole = mixed + shares.whole_correction.left_out
+        return np.concatenate([errors, self.control_left_out[:, None], whole[:, None]], axis=1)
+
+    def _learn(self, errors: Array) -> Correction:
+        """What corrects predictions with these errors (m, Q) on the scored rows."""
+        rows = self.sample
+        labels = self.agent.y.reshape(len(self.units), -1)[rows]
+        return learn_correction(self.scorer.rows[rows], labels + errors, -errors, self.units[rows], self.folds[rows])
+
+    @cached_property
+    def _deleted_errors(self) -> list[Array]:
+        return self._leave_out(range(self.K)) if self.K > 1 else []
+
+    @cached_property
+    def _deleted(self) -> list[Shares]:
+        """The mixture without each model in turn."""
+        found = []
+        for j, errors in enumerate(self._deleted_errors):
+            shares = self._mix((errors**2).sum(axis=-1))
+            found.append(Shares(tuple(without_model(self.candidates, j, self.place)), shares, shares))
+        return found
+
+    @cached_property
+    def _corrected_deleted(self) -> list[Shares]:
+        return [
+            self._correct(shares, errors, deletes_own=j == self.place)
+            for j, (shares, errors) in enumerate(zip(self._deleted, self._deleted_errors, strict=True))
+        ]
+
+    # ---- intervals --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _scored(self) -> "LocalErrors":
+        """How far off the mixture is, near any point."""
+        return LocalErrors(self.scorer, self.scorer.rows[self.sample], self.left_out**2)
+
+    @cached_property
+    def scores(self) -> Array:
+        """How far off the left-out answers are, (m,) for classes or (m, Q), as `degroot.intervals.score` says."""
+        rows = self.sample
+        if self.agent.classes is not None:
+            return class_scores(self.agent.y[rows] + self.left_out, self.agent.y[rows])
+        found, folds = np.empty((len(rows), self.Q)), self.folds[rows]
+        overall = self._scored.overall
+        for fold in np.unique(folds):
+            at, others = folds == fold, folds != fold
+            if not others.any():
+                found[at] = overall
+                continue
+            kept = LocalErrors(self.scorer, self.scorer.rows[rows[others]], self.left_out[others] ** 2, overall)
+            found[at] = kept.local(self.scorer.rows[rows[at]])
+        return score(self.left_out, found, overall)
+
+    @property
+    def summary(self) -> Summary:
+        """A summary of its scores."""
+        return summary(self.scores)
+
+    def coverage_left_out(self, coverage: float) -> float:
+        """How many of its own rows intervals of that coverage hold, with thresholds from the other folds."""
+        scores, folds = self.scores, self.folds[self.sample]
+        held, known = 0, 0
+        for fold in np.unique(folds):
+            others = scores[folds != fold]
+            if len(others) >= rows_needed(coverage):
+                limit = threshold([summary(others, len(others))], coverage)
+                inside = scores[folds == fold] <= limit
+                held, known = held + int(inside.sum()), known + inside.size
+        return held / known if known else np.nan
+
+    def _threshold(self, coverage: float, pooled: Sequence[Summary]) -> tuple[Array, bool]:
+        """What a new score does not exceed with that probability, and whether others' scores were needed."""
+        if len(self.sample) >= rows_needed(coverage):
+            return threshold([summary(self.scores, len(self.sample))], coverage), False
+        if not pooled:
+            raise InvalidInput(
+                f"A coverage of {coverage:g} must be calibrated on at least {rows_needed(coverage)} rows; "
+                f"{self.agent.name!r} has {len(self.sample)}."
+            )
+        return threshold([self.summary, *pooled], coverage), True
+
+
+class LocalErrors:
+    r"""The mixture's squared error near any point, :math:`l = \frac{n_x e(x) + m o}{n_x + m}` with m = 20."""
+
+    def __init__(self, scorer: Scorer, rows: Any, squares: Array, overall: Array | None = None) -> None:
+        n = len(squares)
+        size = min(n, max(STACKING_NEIGHBOURHOOD.least, int(STACKING_NEIGHBOURHOOD.neighbours * n)))
+        self._near = Neighbourhoods(rows, size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel)
+        self._squares = np.ascontiguousarray(squares)
+        self.overall = squares.mean(axis=0) if overall is None else overall
+
+    def local(self, points: Any) -> Array:
+        """Near `points` (M, d), (M, Q)."""
+        M = points.shape[0]
+        found, effective = np.empty((M, 1, self._squares.shape[1])), np.empty((M, 1))
+        self._near.means_into(found, 0, points, self._squares, None, np.empty((M, 1)), effective)
+        error: Array = (effective * found[:, 0] + PULL * self.overall) / (effective + PULL)
+        return error
+
+
+def as_distribution(values: Array) -> Array:
+    """Numbers (..., Q) as probabilities: none negative, with sum 1."""
+    clipped = np.clip(values, 0.0, 1.0)
+    total = clipped.sum(axis=-1, keepdims=True)
+    even = 1.0 / values.shape[-1]
+    probabilities: Array = np.divide(clipped, total, out=np.full_like(clipped, even), where=total > 0.0)
+    return probabilities
+
+
+def _join_copies(scorer: Scorer, place: int) -> Array:
+    """Residuals (n, Q, K) in which a peer that says what the asker's model says counts as that.
+
+    A copy of the own model has been trained on the asker's rows: what it says of them is no evidence. Where the own
+    model is scored by out-of-fold predictions, so is a copy of it.
+    """
+    agent, residuals = scorer.agent, scorer.residuals
+    if agent.own_predictions is None or residuals.shape[2] == 1:
+        return residuals
+    some = sample_rows(agent, ROWS)
+    said = agent.predict(take(agent.X, some)).reshape(len(some), -1)
+    labels = agent.y.reshape(agent.n_rows, -1)[some]
+    gap = np.abs(residuals[some] + labels[..., None] - said[..., None]).max(axis=(0, 1))
+    unit = float(np.ptp(said)) or float(np.abs(said).max()) or 1.0
+    copies = np.flatnonzero((gap <= SAME * unit) & (np.arange(residuals.shape[2]) != place))
+    if not len(copies):
+        return residuals
+    joined = np.array(residuals)
+    joined[:, :, copies] = residuals[:, :, [place]]
+    return joined
+
+
+def check_asker(asker: Any, names: Sequence[str], M: int) -> NDArray[Any]:
+    """The place of each row's asker among the names, (M,); -1 where there is none and the consensus is asked for."""
+    if isinstance(asker, str):
+        return np.full(M, _place(asker, names), np.intp)
+    given = list(asker) if isinstance(asker, Iterable) else None
+    if given is None or len(given) != M:
+        what = "one name" if given is None else f"{len(given)} names"
+        raise InvalidInput(f"`asker` must be one of the agents' names, or one for each of {M} rows; got {what}.")
+    known: dict[Any, int] = {}
+    for name in given:
+        if name not in known:
+            known[name] = -1 if name is None else _place(name, names)
+    return np.array([known[name] for name in given], np.intp)
+
+
+def _place(name: Any, names: Sequence[str]) -> int:
+    if not isinstance(name, str) or name not in names:
+        raise InvalidInput(f"`asker` must be one of {', '.join(map(repr, names))}; got {str(name)!r}.")
+    return list(names).index(name)
