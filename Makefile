@@ -51,6 +51,7 @@ bench: $(STAMP) browser ## measure speed, accuracy, settings, intervals, attacks
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/accuracy.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/choosing.py
+	$(BIN)/python benchmarks/asker.py
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/intervals.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/nodes.py

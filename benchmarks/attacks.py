@@ -17,6 +17,7 @@ from sets import Pair, missing, table
 
 from degroot import Agent, Collective
 from degroot.answers.answer import Consensus
+from degroot.asker.guard import CLIP
 from degroot.paper import models
 from degroot.paper.data import datasets
 from degroot.paper.problems import logistic
@@ -27,8 +28,9 @@ Written by `make bench`. Mean squared errors over that of the paper's rule (1 % 
 honest agents alone: without the guard, with it, and with it on the worst data set. The protocol of table 1: half of the
 rows dealt in the order of the label, models scored honestly by cross-fitting; and the paper's synthetic problem. Mean
 over data sets of the mean over splits; the liars are drawn anew in each. *degroot* is the paper's rule, *stacking* has
-its defaults. Left out: of the liars' answers, in percent. Unverified: of the liars' answers, how many carry that flag.
-Amounts are in standard deviations of the label, sd."""
+its defaults. *asker*: an honest member asks for its own view, under the guard from its own rows; its error is over that
+of its own model. Liars that know that guard go as far as it lets pass. Left out: of the liars' answers, in percent.
+Unverified: of the liars' answers, how many carry that flag. Amounts are in standard deviations of the label, sd."""
 WITHOUT_LIARS = "The guard on, over the guard off. Asked for: at most {most:.2f}."
 STILL = """\
 Everything above that is more than {most:g} times the paper's error, at points where more than f others have rows nearby
@@ -58,6 +60,7 @@ ATTACKS = (
     Attack("collusion, infinite coverage, models off by 3 sd", colludes=True, covers=True, offset=3.0),
     Attack("collusion, infinite coverage, off by 0.5 sd at the point", colludes=True, covers=True, lie=0.5),
     Attack("collusion, infinite coverage, off by 10 sd at the point", colludes=True, covers=True, lie=10.0),
+    Attack("as far as the asker's guard lets pass", knows=True),
 )
 ALL_OF_IT = Attack("stubborn self-trust, infinite coverage, off by 2 sd", praises=True, covers=True, lie=2.0)
 DISTANCE = 30.0  # standard deviations of every feature
@@ -116,6 +119,8 @@ class Outcome:
     unverified: float
     honest_left_out: float  # share of the others' answers, and
     honest_points: float  # of the points at which there were any
+    asker: float  # mean squared errors of an honest asker's guarded view, and
+    own: float  # of its own model
 
 
 def deal(case: Case, number: int) -> Dealt:
@@ -159,14 +164,21 @@ def attacked(dealt: Dealt, places: np.ndarray, rule: str, paper: np.ndarray) -> 
     for agent in dealt.agents:
         if isinstance(agent, Liar):
             agent.scored = True
+    asker = next(agent.name for k, agent in enumerate(dealt.agents) if k not in places)
+    inform(collective, asker, dealt)
     plain = collective.predict(dealt.X)
     collective.guard = True
+    viewed = collective.consult(dealt.X, ["value", "beliefs"], asker=asker)
+    own = viewed.beliefs[:, collective.names.index(asker)]
     answer = collective.consult(dealt.X, fields="value")
     out, unverified = flagged(answer, len(dealt.y))
     others, unchecked = np.delete(out, places, axis=1), unverified[:, places].any(axis=1)
     squares = {
-        name: (each - dealt.y) ** 2 for name, each in (("plain", plain), ("guarded", answer.value), ("paper", paper))
-    }
+        name: (each - dealt.y) ** 2
+        for name, each in (
+            ("plain", plain), ("guarded", answer.value), ("paper", paper), ("asker", viewed.value), ("own", own),
+        )
+    }  # fmt: skip
     shares = out[:, places].mean(), unverified[:, places].mean(), others.mean(), others.any(axis=1).mean()
     return Outcome(
         **{name: float(each.mean()) for name, each in squares.items()},
@@ -178,10 +190,24 @@ def attacked(dealt: Dealt, places: np.ndarray, rule: str, paper: np.ndarray) -> 
     )
 
 
+def inform(collective: Collective, asker: str, dealt: Dealt) -> None:
+    """Tell liars that know the asker's guard what it lets pass at the points."""
+    liars = [agent for agent in dealt.agents if isinstance(agent, Liar) and agent.attack.knows]
+    if not liars:
+        return
+    view = collective.view_of(asker)
+    own = view.agent.predict(dealt.X)[:, None]
+    most = own[:, None] + view.peers.at(view.scorer.transform(dealt.X), own) + CLIP * view.peers.spread
+    for agent in liars:
+        agent.told = dealt.X, most[:, collective.names.index(agent.name), 0]
+
+
 def flagged(answer: Consensus, M: int) -> tuple[np.ndarray, np.ndarray]:
     """At which points who was left out, and who could not be checked, both (M, K)."""
     out, unverified = np.zeros((2, M, len(answer.names)), bool)
     for flag in answer.flags:
+        if flag.agent not in answer.names:
+            continue
         where = unverified if flag.reason.startswith("unverified") else out
         where[flag.points, answer.names.index(flag.agent)] = True
     return out, unverified
@@ -247,6 +273,8 @@ def attack_row(found: Found, size: Size, attack: Attack) -> dict[str, str]:
         cells["guarded" if rule == RULES[0] else "guarded "] = f"{np.mean(list(guarded.values())):.2f}"
         cells["worst" if rule == RULES[0] else "worst "] = worst(guarded)
         largest = max(largest, *guarded.values())
+    asked = {where: mean_ratio(splits, "asker", "own") for where, splits in of(found, size, attack, RULES[0]).items()}
+    cells["asker"], cells["worst  "] = f"{np.mean(list(asked.values())):.2f}", worst(asked)
     cells["left out"], cells["unverified"] = share(outcomes, "left_out"), share(outcomes, "unverified")
     return cells | {f"all at most {MOST:g}": verdict(largest, MOST)}
 

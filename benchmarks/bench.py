@@ -5,7 +5,7 @@ import platform
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +135,25 @@ def stacking_cost(scale: Scale, repeats: int) -> dict[str, str]:
     return cells | {"ratio": f"{times['stacking'] / times['degroot']:.2f}"}
 
 
+def asker_cost(scale: Scale, repeats: int) -> dict[str, str]:
+    """The view of one asker with the default rule, beside neutral stacking; and preparing the view, once."""
+    made, X = make_collective(scale)
+    asked, stacked = Collective(made.agents), Collective(made.agents, rule="stacking")
+    begun = time.perf_counter()
+    view = asked.view_of(asked.names[0])
+    prepared = time.perf_counter() - begun
+    times = best_times(
+        {"asker": lambda: asked.predict(X, asker=asked.names[0]), "stacking": lambda: stacked.predict(X)}, repeats
+    )
+    return {
+        "scale (K, rows, features, M)": f"({scale.K}, {scale.rows}, {scale.features}, {scale.M})",
+        "asker, us a point": f"{1e6 * times['asker'] / scale.M:.2f}",
+        "stacking, us a point": f"{1e6 * times['stacking'] / scale.M:.2f}",
+        "ratio": f"{times['asker'] / times['stacking']:.2f}",
+        "preparing the view, s": f"{prepared:.2f} ({len(view.sample)} rows left out)",
+    }
+
+
 def growth(scales: list[Scale], repeats: int) -> list[dict[str, str]]:
     seconds = []
     for scale in scales:
@@ -204,6 +223,9 @@ def main(repeats: int) -> None:
     say("## Stacking against DeGroot, each with its defaults")
     scales = [scale for scale in SCALES if scale.K <= 32] + [Scale(32, 700, 8, 7, 4000)]
     say(as_markdown([stacking_cost(scale, repeats) for scale in scales]))
+    say("## An asker's view, over stacking")
+    scales = [scale if scale.K <= 32 else replace(scale, M=1000) for scale in SCALES]
+    say(as_markdown([asker_cost(scale, repeats) for scale in scales]))
     say("## Growth")
     say(as_markdown(growth([Scale(5, 700, 8, 7, M) for M in (1000, 10000, 100000, 1000000)], 3)))
     say(as_markdown(growth([Scale(5, n, 8, max(2, n // 100), 2000) for n in (1000, 10000, 100000)], 3)))

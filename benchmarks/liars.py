@@ -28,6 +28,7 @@ class Attack:
     praises: bool = False  # it says that its own model has no error
     colludes: bool = False  # it says so of all liars, and blames and rejects all others
     covers: bool = False  # it says that its rows are at the point
+    knows: bool = False  # it knows an asker's guard, and says as much too high as that lets pass
 
     def __str__(self) -> str:
         return self.name
@@ -69,6 +70,7 @@ class Liar(Agent):
     """An agent in an attack. It lies at points from `scored` on."""
 
     scored = False
+    told: tuple[Any, np.ndarray] | None = None  # what to say of which points
 
     def __init__(self, agent: Agent, model: Any, attack: Attack, friends: set[str], sd: float) -> None:
         own = agent.own_predictions if model is agent.model else None
@@ -77,6 +79,8 @@ class Liar(Agent):
         self.praised = friends if attack.colludes else {self.name} if attack.praises else set()
 
     def predict(self, X: Any) -> np.ndarray:
+        if self.scored and self.told is not None and X is self.told[0]:
+            return self.told[1]
         return np.asarray(super().predict(X) + (self.lie if self.scored else 0.0))
 
     def score_models(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:

@@ -274,12 +274,23 @@ def test_an_unknown_field_is_refused():
         Collective(some_agents(0), neighbours=5).consult(points(0, 2), fields=["value", "price"])
 
 
+@pytest.mark.parametrize("asker", [None, "agent 1", "several"])
+def test_an_explanation_is_that_of_the_answer(asker):
+    collective, X = Collective(some_agents(0), neighbours=5).calibrate(), points(0, 4)
+    asked = [None, "agent 0", "agent 1", None] if asker == "several" else asker
+    for point, coverage in ((0, None), (-2, 0.5)):
+        expected = collective.consult(X, asker=asked, coverage=coverage).explain(point)
+        found = collective.explain(X, point, asker=asked, coverage=coverage)
+        assert (found.text, found.facts) == (expected.text, expected.facts)
+    assert collective.explain(X).facts["asker"] is None
+
+
 def test_an_answer_is_frozen():
     answer = Collective(some_agents(0), neighbours=5).consult(points(0, 2))
     with pytest.raises(AttributeError):
         answer.value = None
     others = {"names", "lower", "upper", "sets", "flags", "choice", "peers", "rounds", "coverage", "classes", "index"}
-    assert {field.name for field in fields(answer)} == {*FIELDS, *others}
+    assert {field.name for field in fields(answer)} == {*FIELDS, *others, "asker", "correction"}
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -84,8 +84,17 @@ def test_a_function_of_mlflow_answers_as_the_collective(collective, folder):
     assert_array_equal(told["standard_error"], answer.standard_error)
     assert_array_equal(told["weight_south"], answer.weights[:, 1])
     assert_array_equal(told[["lower", "upper"]], np.column_stack([answer.lower, answer.upper]))
+    for asked, expected in (({}, None), ({"coverage": 0.9}, 0.9)):
+        told = model.predict(ASKED, params={"asker": "west", "fields": ["value", "correction"]} | asked)
+        answer = collective.consult(ASKED, ["value", "correction"], coverage=expected, asker="west")
+        assert_allclose(told["value"], answer.value, rtol=1e-9)
+        assert_allclose(told["correction"], answer.correction, rtol=1e-9, atol=1e-12)
+        assert ("lower" in told) == (expected is not None)
+    assert_allclose(model.predict(ASKED, params={"asker": "west"}), answer.value, rtol=1e-9)
     with pytest.raises(InvalidInput, match="must be among 'value'"):
         model.predict(ASKED, params={"fields": ["colour"]})
+    with pytest.raises(InvalidInput, match="`asker` must be one of 'north', 'south', 'west'; got 'east'"):
+        model.predict(ASKED, params={"asker": "east"})
 
 
 def test_what_mlflow_knows_of_it(folder):
@@ -93,7 +102,7 @@ def test_what_mlflow_knows_of_it(folder):
 
     info = mlflow.models.get_model_info(str(folder))
     assert info.signature.inputs.input_names() == COLUMNS
-    assert [each.name for each in info.signature.params] == ["fields", "coverage"]
+    assert [each.name for each in info.signature.params] == ["fields", "coverage", "asker"]
     assert info.flavors["python_function"]["loader_module"] == "degroot.mlflow"
     needed = (folder / "requirements.txt").read_text().splitlines()
     assert [line.partition("==")[0] for line in needed[:3]] == ["degroot[mlflow]", "numpy", "scikit-learn"]

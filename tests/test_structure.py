@@ -31,7 +31,7 @@ PATHS = {
     "degroot.baselines": ["average", "best_single", "cv_adaptive", "cv_static"],
     "degroot.partitions": ["by_group", "by_order", "random"],
     "degroot.models": ["from_torch", "load_model"],
-    "degroot.plot": ["influence", "intervals", "rounds", "trust", "weights"],
+    "degroot.plot": ["gains", "influence", "intervals", "rounds", "trust", "weights"],
     "degroot.batch": ["predict_files"],
     "degroot.cluster": ["Ray"],
     "degroot.saved": ["verify"],

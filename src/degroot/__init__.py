@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from degroot.agents.agent import Agent
 from degroot.answers.answer import Consensus
+from degroot.answers.calibration_report import CalibrationReport
 from degroot.answers.choice import Choice
 from degroot.answers.explanation import Explanation
 from degroot.answers.flags import Flag
+from degroot.answers.gains import Gains
 from degroot.audit import Audit
 from degroot.collective import Collective
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
@@ -22,6 +24,7 @@ __all__ = [
     "Agent",
     "AgentError",
     "Audit",
+    "CalibrationReport",
     "Choice",
     "Collective",
     "Consensus",
@@ -30,6 +33,7 @@ __all__ = [
     "DeGrootRegressor",
     "Explanation",
     "Flag",
+    "Gains",
     "InvalidInput",
     "connect",
     "load_model",

@@ -4,6 +4,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,14 +13,21 @@ import numpy as np
 from degroot.agents.agent import Agent, Scorer
 from degroot.agents.scoring import Scoring, check_neighbourhoods, prepare_neighbourhoods
 from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, interval_fields
+from degroot.answers.calibration_report import CalibrationReport
 from degroot.answers.choice import Choice, Mixture
 from degroot.answers.display import View, Viewed, counted, one_line
+from degroot.answers.explanation import Explanation
 from degroot.answers.flags import Flag
+from degroot.answers.gains import Gains
 from degroot.compute.compiled import Array
+from degroot.compute.progress import progress
 from degroot.compute.tables import check_points, row_labels, take
-from degroot.consultation.asker import AskerView, check_asker
-from degroot.consultation.calibration import Calibration, calibrate
+from degroot.consultation.asker import AskerView, LeftOut, check_asker
+from degroot.consultation.calibration import Calibration, RehearsedRows, calibrate
 from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult, drop_output_axis
+from degroot.consultation.coverage import RehearsedAnswers, measure_coverage, rehearse
+from degroot.consultation.extent import Extents, flag_far
+from degroot.consultation.gains import measure_gains
 from degroot.consultation.roster import SHOWN, Roster, list_names, scored_by_peers_indices, tabulate
 from degroot.consultation.rule_selection import OPTIONS, choose
 from degroot.consultation.settings import (
@@ -29,8 +37,8 @@ from degroot.consultation.settings import (
     OWN,
     RAY,
     check_choice,
-    check_correct,
     check_degree,
+    check_flag,
     check_guard,
     check_ridge,
     check_settings,
@@ -43,6 +51,9 @@ from degroot.rules.rules import RULES, RuleSettings
 
 if TYPE_CHECKING:
     from degroot.audit import Audit
+
+
+COVERAGE = 0.9  # that calibration is reported for
 
 
 def find_engine(given: Any) -> EngineStarter | None:
@@ -152,17 +163,19 @@ class Collective(Viewed):
         check_degree(degree, rule, guard)
         check_guard(guard)
         check_choice("evidence", evidence, EVIDENCE)
-        check_correct(correct)
+        check_flag("correct", correct)
         self.evidence, self.correct = evidence, correct
         self.neighbours, self.rule, self.metric, self.kernel, self.space = neighbours, rule, metric, kernel, space
         self.ridge, self.guard, self.n_jobs, self.degree = ridge, guard, n_jobs, degree
         self.engine = find_engine(engine)
         self.choice: Choice | None = None  # what the rule "auto" came to
         self._calibration: Calibration | None = None
+        self._coverage: tuple[Calibration, CalibrationReport] | None = None  # how often its intervals hold
         self._panel: tuple[tuple[Any, ...], Panel] | None = None  # who answers, with the settings of which it was made
         self._started: _Started | None = None  # once they have been asked
         self._views: dict[int, tuple[tuple[Any, ...], AskerView]] = {}  # of askers, with the settings they are made for
         self._views_lock = threading.RLock()
+        self._left_out: dict[int, tuple[RuleSettings, LeftOut]] = {}  # known of views that have been made before
         self._take(Roster.of(agents, Scoring(metric, space), degree), made)
 
     @classmethod
@@ -189,7 +202,13 @@ class Collective(Viewed):
         from degroot import saved
 
         found = saved.load(Path(path), unsafe_pickle=unsafe_pickle)
-        return cls(found.agents, **found.settings, engine=engine, n_jobs=n_jobs)
+        collective = cls(found.agents, **found.settings, engine=engine, n_jobs=n_jobs)
+        kept = found.calibration
+        if kept is not None:
+            rehearsed = RehearsedRows(collective.scorers, kept.rows)
+            collective._calibration = Calibration(kept.option, rehearsed, kept.squares, kept.overall, kept.summaries)
+        collective._left_out = dict(found.views)
+        return collective
 
     def save(self, folder: str | Path) -> Path:
         """Put the collective into a folder, with models as ONNX or skops files and all that has been computed.
@@ -207,10 +226,11 @@ class Collective(Viewed):
         """
         from degroot import saved
 
-        names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree")
+        names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree", "evidence", "correct")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
         scorers = prepare_neighbourhoods(self.scorers, self.option.reach)
-        return saved.save(Path(folder), self.agents, scorers, settings, peers=self.peers)
+        calibration = self._calibration if self.is_calibrated else None
+        return saved.save(Path(folder), self.agents, scorers, settings, self.peers, calibration, self._known_of_views())
 
     def __repr__(self) -> str:
         degree = "" if self.degree is None else f", degree={self.degree}"
@@ -223,7 +243,7 @@ class Collective(Viewed):
         degree = "" if self.degree is None else f", degree: {self.degree}"
         lines = (
             f"rule: {self.rule}{chosen}, neighbours: {self.option.reach.neighbours:g}, metric: {self.metric}{degree}",
-            f"guard: {'on' if self.guarded else 'off'}; intervals: {'' if self._calibration else 'not '}calibrated",
+            f"guard: {'on' if self.guarded else 'off'}; intervals: {'' if self.is_calibrated else 'not '}calibrated",
         )
         left = (f"and {len(agents) - SHOWN} more",) if len(agents) > SHOWN else ()
         return View(f"Collective of {counted(len(agents), 'agent')}", lines, tabulate(agents), left)
@@ -288,6 +308,11 @@ class Collective(Viewed):
         return made[1]
 
     @property
+    def is_calibrated(self) -> bool:
+        """Whether the consensus can be asked with a `coverage`: it was calibrated for the rule as it is now."""
+        return self._calibration is not None and self._calibration.option == self.option
+
+    @property
     def takes_gaps(self) -> bool:
         """Whether points may hold NaN: the spaces and models of all agents take it. It is tried out."""
         if self._bare:
@@ -319,15 +344,16 @@ class Collective(Viewed):
         >>> Collective(agents).predict([[3.0], [5.0]])
         array([4.13364055, 6.88940092])
         """
-        if asker is not None or correct:
-            return np.asarray(self.consult(X, "value", asker=asker, correct=correct).value)
-        return np.asarray(self._answer(self._check_points(X), ["value"])["value"])
+        X, corrects = self._check_points(X), self._corrects(correct, asker)
+        if asker is not None:
+            return np.asarray(self._consult_for(X, ["value"], asker, None, corrects).value)
+        return np.asarray(self._answer(X, ["value"])["value"])
 
     def calibrate(self) -> "Collective":
         """Get ready for intervals: put the agents' own rows to the collective, each left out of its own neighbourhood.
 
         Each agent sends a summary of how far off the answers are. Agents that join, leave or are replaced change the
-        answers: calibrate again.
+        answers: calibrate again. `calibration` says how often intervals then hold, agent by agent.
 
         Examples
         --------
@@ -343,6 +369,45 @@ class Collective(Viewed):
         scorers = prepare_neighbourhoods(self.scorers, self.option.reach)
         self._calibration = calibrate(self.agents, scorers, self.option, self.n_jobs)
         return self
+
+    @property
+    def calibration(self) -> CalibrationReport:
+        """How often intervals hold the outcome on each agent's own rows, left out, and how wide they are.
+
+        Beside the consensus stands each agent's own view, which is made for it: that may take seconds for many agents.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> random = np.random.default_rng(0)
+        >>> agents = []
+        >>> for name, noise in (("calm", 0.1), ("noisy", 0.4)):
+        ...     rows = random.uniform(size=(200, 1))
+        ...     agents.append(Agent(lambda X: X[:, 0], rows, rows[:, 0] + noise * random.normal(size=200), name))
+        >>> print(Collective(agents).calibrate().calibration)
+        90 % intervals on left-out rows of 2 organisations
+        consensus: 0.90 of 400 rows are inside, from 0.80 (noisy) to 1.00 (calm)
+        own views: 0.90 on average over organisations, from 0.90 (noisy) to 0.90 (calm)
+        organisation  rows  consensus  half-width  own view  half-width
+        calm           200       1.00        0.52      0.90        0.15
+        noisy          200       0.80        0.52      0.90        0.67
+        """
+        if self._calibration is None or not self.is_calibrated:
+            raise InvalidInput("Intervals must be calibrated: call calibrate() before asking how often they hold.")
+        self._needs_all("calibrate")
+        calibration, known = self._calibration, self._coverage
+        if known is None or known[0] is not calibration:
+            rehearsed, views = list[RehearsedAnswers](), list[AskerView | None]()
+            with progress("Preparing views", len(self.agents)) as advance:
+                for place, agent in enumerate(self.agents):
+                    rehearsed.append(rehearse(calibration, place, self.n_jobs))
+                    views.append(None if agent.scored_by_peers else self.view_of(agent.name))
+                    advance()
+            report = measure_coverage(
+                self.names, rehearsed, views, calibration.summaries, calibration.overall, self.classes, COVERAGE
+            )
+            known = self._coverage = calibration, report
+        return known[1]
 
     def consult(
         self,
@@ -381,16 +446,20 @@ class Collective(Viewed):
         >>> answer.trust is None  # not asked for
         True
         """
-        if asker is not None:
+        X, corrects = self._check_points(X), self._corrects(correct, asker)
+        if asker is None:
+            answer = self._consult_consensus(X, check_fields(fields, FIELDS), coverage)
+        else:
             names = list(ASKER_FIELDS) if fields is FIELDS else check_fields(fields, ASKER_FIELDS)
-            return self._consult_for(self._check_points(X), names, asker, coverage, self._corrects(correct))
-        if correct:
-            raise InvalidInput("`correct` must come with an `asker`, whose rows tell of errors; got none.")
-        names, X = check_fields(fields, FIELDS), self._check_points(X)
+            answer = self._consult_for(X, names, asker, coverage, corrects)
+        return flag_far(answer, self._extents.find_far(X, self.n_jobs), self.agents)
+
+    def _consult_consensus(self, X: Any, names: Sequence[str], coverage: float | None) -> Consensus:
+        """The answer for nobody in particular."""
         about: dict[str, Any] = {"choice": self.choice, "classes": self.classes, "index": row_labels(X)}
         if coverage is None:
             return Consensus(self.names, **self._answer(X, names), **about, peers=self.peers)
-        if self._calibration is None:
+        if self._calibration is None or not self.is_calibrated:
             raise InvalidInput("Intervals must be calibrated: call calibrate() before asking for a coverage.")
         known = self._answer(X, list(dict.fromkeys([*names, "value"])))
         value = known["value"]
@@ -414,13 +483,32 @@ class Collective(Viewed):
         with self._views_lock:
             known = self._views.get(place)
             if known is None or known[0] != settings:
-                view = AskerView(self.scorers[place], self.names, place, self.option, self.n_jobs)
+                kept = self._known_of_views().get(place)
+                found = None if kept is None else kept[1]
+                view = AskerView(self.scorers[place], self.names, place, self._asker_option, self.n_jobs, found)
                 known = self._views[place] = settings, view
             return known[1]
 
-    def _corrects(self, correct: bool | None) -> bool:
+    def _known_of_views(self) -> dict[int, tuple[RuleSettings, LeftOut]]:
+        """What making views again takes, of all that were made or loaded for the rule as it is."""
+        option = self._asker_option
+        known = {place: kept for place, kept in self._left_out.items() if kept[0] == option}
+        made = {place: view for place, (_, view) in self._views.items() if view.settings == option}
+        return known | {place: (view.settings, view.left_out_errors) for place, view in made.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name != "_views_lock"}
+        known = self._known_of_views()  # by which views are quickly made again
+        return state | {"_views": {}, "_coverage": None, "_left_out": known}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _views_lock=threading.RLock())
+
+    def _corrects(self, correct: bool | None, asker: Any) -> bool:
         if correct is not None:
-            check_correct(correct)
+            check_flag("correct", correct)
+        if correct and asker is None:
+            raise InvalidInput("`correct` must come with an `asker`, whose rows tell of errors; got none.")
         return self.correct if correct is None else bool(correct)
 
     def _consult_for(
@@ -448,7 +536,7 @@ class Collective(Viewed):
         fields: dict[str, Any] = out if self.outputs is not None else drop_output_axis(out)
         one = isinstance(asker, str)
         return Consensus(
-            self.names, **fields, flags=tuple(flags), choice=next(iter(choices.values())) if one else choices,
+            self.names, **fields, flags=tuple(flags), choice=self.view_of(asker).choice(correct) if one else choices,
             asker=asker if one else np.array([None if k < 0 else self.names[k] for k in places], object),
             coverage=None if coverage is None else float(coverage), classes=self.classes, index=row_labels(X),
         )  # fmt: skip
@@ -463,7 +551,8 @@ class Collective(Viewed):
         beliefs = np.asarray(consult(started.engine, panel, X, ["beliefs"], check=started.checked)["beliefs"])
         pooled: list[Summary] = []
         if coverage is not None and len(view.sample) < rows_needed(coverage):
-            pooled = [self.view_of(name).summary for name in self.names if name != self.names[place]]
+            others = [each for k, each in enumerate(self.agents) if k != place and not each.scored_by_peers]
+            pooled = [self.view_of(each.name).calibration.summary for each in others]
         return view.answer(
             X, beliefs.reshape(M, len(self.names), -1), names, guard=self.guarded, correct=correct, coverage=coverage,
             pooled=pooled,
@@ -472,7 +561,7 @@ class Collective(Viewed):
     def _consult_neutral(self, X: Any, names: Sequence[str], coverage: float | None) -> dict[str, Any]:
         """The fields of the consensus, with an axis of outputs, and flags."""
         M, K, Q = X.shape[0], len(self.names), self.outputs or 1
-        answer = self.consult(X, [name for name in names if name != "correction"], coverage=coverage)
+        answer = self._consult_consensus(X, [name for name in names if name != "correction"], coverage)
         shapes: dict[str, tuple[int, ...]] = {"weights": (M, K), "beliefs": (M, K, Q), "influence": (M, K, Q)}
         known: dict[str, Any] = {"correction": np.zeros((M, Q)), "flags": answer.flags}
         for name in (*names, *interval_fields(coverage, self.classes)):
@@ -480,8 +569,84 @@ class Collective(Viewed):
                 known[name] = np.asarray(getattr(answer, name)).reshape(shapes.get(name, (M, Q)))
         return known
 
-    def audit(self, X: Any) -> "Audit":
+    def gains(self, shapley: bool = False, correct: bool | None = None) -> Gains:
+        """What every agent gains by asking for its own view, measured on its own rows, left out in folds.
+
+        Beside the error of its own model and of the collective's answer stands a control: the own model with a
+        correction that is learned on its own rows, without any peer, which is what a better own model would bring. An
+        agent without `own_predictions` has its model scored on its rows as they are: right for rows that the model has
+        not been trained on, and too good for its training rows.
+
+        Parameters
+        ----------
+        shapley : bool
+            Whether to measure who contributes to whom: the Shapley value of each other agent in the gain of each, and
+            on the diagonal what its own rows bring without anybody else. A row sums to that agent's gain. All sets of
+            agents are tried up to 12 agents, and sampled beyond; see `degroot.consultation.shapley`.
+        correct : bool, optional
+            As for the collective itself. Contributions are those without a correction.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
+        >>> gains = Collective(agents).gains(shapley=True)
+        >>> print(gains.sentence)
+        2 of 2 organisations gain, 0 lose beyond chance (Holm-corrected)
+        >>> gains.contributions.round(2)  # row: who gains; column: by whom; diagonal: by its own rows
+        array([[0.08, 0.01],
+               [0.01, 0.08]])
+        """
+        check_flag("shapley", shapley)
+        return measure_gains(
+            self.agents, self.view_of, shapley=shapley, correct=self._corrects(correct, self.names), classes=self.classes
+        )
+
+    def explain(
+        self,
+        X: Any,
+        point: int = 0,
+        *,
+        asker: Any = None,
+        coverage: float | None = None,
+        output: int | str | None = None,
+        correct: bool | None = None,
+    ) -> Explanation:
+        """Where the answer for one of the points `X` comes from, in words and as plain facts.
+
+        Parameters
+        ----------
+        X : (M, d)
+        point, output
+            As for `Consensus.explain`.
+        asker, coverage, correct
+            As for `consult`.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0] + 0.1, f"times {k}") for k in (1, 2)]
+        >>> explained = Collective(agents).explain([[0.5]], asker="times 1")
+        >>> for line in explained.text.splitlines()[:2]:
+        ...     print(line)
+        The collective says 0.85 for point 0, asked by times 1.
+        The own model of times 1 says 0.50; the collective moves it by 0.35 up.
+        >>> explained.facts["own"]
+        0.5
+        """
+        return self.consult(X, asker=asker, coverage=coverage, correct=correct).explain(point, output)
+
+    def audit(self, X: Any, asker: str | None = None) -> "Audit":
         """Who carries the answers for the points `X`, who could be dropped, and where they depend on one agent.
+
+        Parameters
+        ----------
+        X : (M, d)
+        asker : str, optional
+            For whom: then answers are from its view, and what is lost without each agent is measured on its own rows
+            alone. By default for nobody: the consensus, and the rows of all agents.
 
         Examples
         --------
@@ -499,10 +664,11 @@ class Collective(Viewed):
         <BLANKLINE>
         None of the points depend on a single agent, with a weight of at least 0.9.
         """
-        self._needs_all("audit")
+        if asker is None:
+            self._needs_all("audit")
         from degroot.audit import audit  # which stands on consultations, as this class does
 
-        return audit(self, X)
+        return audit(self, X, asker)
 
     def replace(self, agent: Agent) -> Self:
         """Put `agent` in the place of the one with its name, and score anew only what it changes.
@@ -562,9 +728,16 @@ class Collective(Viewed):
                 choice = choose(roster.agents, scorers, options, self.n_jobs)
         self._close_engine()
         self._roster, self.choice, self._calibration = roster, choice, None
-        self._panel = self._started = None
-        self._views = {}
+        self._panel = self._started = self._coverage = None
+        self._views, self._left_out = {}, {}
+        self._extents = Extents([partial(self._locate, place) for place in range(len(roster.agents))])
         return self
+
+    def _locate(self, place: int) -> Scorer:
+        """An agent's rows where distances are taken; no model is asked for it."""
+        if self.option.definition.uses == NOTHING:
+            return self.agents[place].score_models([], self.metric, self.space)
+        return self.scorers[place]
 
     def _answer(self, X: Any, names: Sequence[str]) -> dict[str, Any]:
         panel = self.panel
@@ -629,6 +802,11 @@ class Collective(Viewed):
         """What can be chosen, after the settings that were given."""
         named = OPTIONS if self.rule == AUTO else [RuleSettings(self.rule, RULES[self.rule].reach)]
         return list(dict.fromkeys(option.as_set(self.neighbours, self.kernel, self.ridge) for option in named))
+
+    @property
+    def _asker_option(self) -> RuleSettings:
+        """The rule of an asker's view. What "auto" came to rests on others' errors too: there it is the first option."""
+        return self._options[0]
 
     @property
     def _bare(self) -> bool:

@@ -131,6 +131,7 @@ def signature_of(collective: Collective) -> Any:
         params=schema.ParamSchema([
             schema.ParamSpec("fields", "string", default=[], shape=(-1,)),
             schema.ParamSpec("coverage", "double", default=None),
+            schema.ParamSpec("asker", "string", default=None),
         ]),
     )  # fmt: skip
 
@@ -149,18 +150,16 @@ class Answers:
 
     def __init__(self, collective: Collective) -> None:
         self.collective = collective
-        self.calibrated = False
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """The collective prediction; or a frame with the fields that ``params`` asks for, and an interval."""
+        """The prediction, for an ``asker`` its view; or a frame with the fields and interval that `params` asks for."""
         asked = params or {}
-        fields, coverage = list(asked.get("fields") or ()), asked.get("coverage")
+        fields, coverage, asker = list(asked.get("fields") or ()), asked.get("coverage"), asked.get("asker")
         if not fields and coverage is None:
-            return self.collective.predict(model_input)
-        if coverage is not None and not self.calibrated:
+            return self.collective.predict(model_input, asker)
+        if coverage is not None and asker is None and not self.collective.is_calibrated:
             self.collective.calibrate()
-            self.calibrated = True
-        return self.collective.consult(model_input, fields or ("value",), coverage=coverage).to_frame()
+        return self.collective.consult(model_input, fields or ("value",), coverage=coverage, asker=asker).to_frame()
 
 
 def _load_pyfunc(path: str) -> Answers:

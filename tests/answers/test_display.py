@@ -211,6 +211,45 @@ def test_columns_that_would_be_called_alike_are_refused():
         answer.to_frame()
 
 
+def test_answers_to_an_asker_are_shown_with_its_own_model():
+    collective = Collective(some_agents(), 5)
+    answer = collective.consult([[0.1, 0.2], [0.3, 0.4]], asker="agent 1")
+    lines = repr(answer).split("\n")
+    assert lines[0] == "Answers of 3 agents to agent 1 on 2 points"
+    assert lines[2].split()[:4] == ["point", "value", "own", "correction"]
+    assert float(lines[3].split()[2]) == pytest.approx(answer.beliefs[0, 1], abs=0.006)
+    assert lines[-1].endswith("influence, correction")
+    assert answer.to_frame().columns.tolist()[:3] == ["value", "standard_error", "correction"]
+    assert answer.to_frame()["correction"].tolist() == answer.correction.tolist()
+    assert answer.to_frame(fields=["asker"])["asker"].tolist() == ["agent 1"] * 2
+    with pytest.raises(InvalidInput, match="`fields` must be among what the answer holds"):
+        collective.consult([[0.1, 0.2]]).to_frame(fields="asker")
+
+
+def test_answers_to_several_askers_say_to_whom():
+    names = ["agent 2", None, "agent 0"]
+    answer = Collective(some_agents(), 5).consult([[0.1, 0.2], [0.3, 0.4], [900.0, 0.0]], asker=names)
+    lines = repr(answer).split("\n")
+    assert lines[0] == "Answers of 3 agents to agent 2 and agent 0 on 3 points"
+    assert [line[7:14].strip() for line in lines[2:6]] == ["asker", "agent 2", "-", "agent 0"]
+    for library in ("pandas", "polars"):
+        frame = answer.to_frame(library)
+        assert [None if pd.isna(each) else each for each in frame["asker"].to_list()] == names
+        assert frame["correction"].to_list()[1] == 0.0
+        assert frame["flags"].to_list()[2].endswith("all agents: far from all")
+    assert Page(answer._repr_html_())
+    assert "agent 2" in shown(answer)
+
+
+@pytest.mark.parametrize("Q", [2, None])
+def test_corrections_of_several_outputs_have_columns_of_their_own(Q):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X if Q else np.where(X[:, 0] > 0, "yes", "no")
+    model = (DeGrootRegressor if Q else DeGrootClassifier)(n_agents=2, random_state=0).fit(X, y)
+    frame = model.collective_.consult(X[:3], asker="agent 1").to_frame()
+    assert {f"correction_{name}" for name in (("0", "1") if Q else ("no", "yes"))} <= set(frame.columns)
+
+
 # -- estimators --------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,13 @@ from support.rules import CANDIDATES
 
 from degroot import Agent, Collective, Consensus, Explanation, Flag, InvalidInput
 from degroot.answers.answer import FIELDS
+from degroot.answers.choice import Mixture
 from degroot.answers.display import Digits
+from degroot.answers.explanation.mixture import WORDS
+from degroot.asker import list_candidates
+from degroot.consultation.asker import ALONE, FAR_FROM_OWN, FEW_SCORES, REPLACED
+from degroot.consultation.extent import ALL_AGENTS, REASON
+from degroot.rules.rules import RULES, RuleSettings
 
 MISSING = "missing: it did not answer within 2 s"
 UNVERIFIED = "unverified: too few others have rows nearby to check it"
@@ -226,10 +232,158 @@ def test_the_text_is_what_is_printed():
         explained.text = ""
 
 
+# -- of an asker's answer ----------------------------------------------------------------------------------------------
+
+
+def mixed(name, *shares):
+    """A mixture of some candidates, by their shares."""
+    candidates = ("own", "local stacking", "trust row", "centred", "own, corrected", "mixture, corrected")[
+        : len(shares)
+    ]
+    errors = np.arange(len(shares), 0.0, -1.0)
+    return Mixture(name, candidates, np.array(shares), errors, errors - 1.0, np.ones(len(shares)), 60, 10)
+
+
+def asked(beliefs, weights, value, asker="a", **fields):
+    """An answer to one asker for one point."""
+    beliefs, weights = np.asarray(beliefs, float), np.asarray(weights, float)
+    settings = {"choice": mixed("a", 0.2, 0.8), "asker": asker} | fields
+    return Consensus(
+        tuple("abcdef"[: len(beliefs)]), value=np.array([value]), weights=weights[None], beliefs=beliefs[None],
+        correction=np.array([value - weights @ beliefs]), standard_error=np.array([0.1]), **settings,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["one output", "several outputs", "classes"])
+@pytest.mark.parametrize("guard", [False, True])
+def test_facts_are_those_of_the_askers_answer(form, guard):
+    kinds = {"several outputs": {"Q": 2}, "classes": {"classes": ["cat", "dog"]}}.get(form, {})
+    collective, X = Collective(some_agents(3, **kinds), 5, guard=guard), np.array([[0.1, 0.2], [50.0, 50.0]])
+    answer = collective.consult(X, asker="agent 1", coverage=0.8)
+    for i in range(2):
+        told = answer.explain(i, {"classes": "dog", "several outputs": 1}.get(form)).facts
+        q = () if form == "one output" else (1,)
+        assert (told["asker"], told["own"]) == ("agent 1", answer.beliefs[(i, 1, *q)])
+        assert told["correction"] == answer.correction[(i, *q)]
+        mean = sum(agent["weight"] * agent["belief"] for agent in told["agents"])
+        np.testing.assert_allclose(told["value"] - told["correction"], mean, rtol=1e-9)
+        assert [each["share"] for each in told["mixture"]["candidates"]] == answer.choice.shares.tolist()
+        assert [each["name"] for each in told["mixture"]["candidates"]] == list(answer.choice.candidates)
+        assert told["mixture"]["rows"] == answer.choice.rows
+        assert all(agent["trusted_by"] is None and not agent["left_out"] for agent in told["agents"])
+        assert json.loads(json.dumps(told, allow_nan=False)) == told
+        text = answer.explain(i).text
+        assert "asked by agent 1" in text.split("\n")[0]
+        assert "The own model of agent 1" in text.split("\n")[1]
+        assert "trust in" not in text
+        assert "trusted" not in text
+    assert any(reason.startswith("far from all") for reason in told["flags"])
+
+
+def test_the_consensus_has_no_asker():
+    answer = Collective(some_agents(3), 5).consult([[0.1, 0.2]])
+    told = answer.explain(0).facts
+    assert [told[key] for key in ("asker", "own", "correction", "mixture", "flags")] == [None, None, None, None, []]
+    assert "asked by" not in answer.explain(0).text
+
+
+def test_each_row_is_explained_for_its_own_asker():
+    collective, X = Collective(some_agents(3), 5), np.full((4, 2), 0.1)
+    names = ["agent 1", None, "agent 0", "agent 1"]
+    whole = collective.consult(X, asker=names)
+    for i, name in enumerate(names):
+        alone = collective.consult(X, asker=name) if name else collective.consult(X)
+        told, expected = whole.explain(i).facts, alone.explain(i).facts
+        assert (told["asker"], told["mixture"]) == (name, expected["mixture"])
+        numbers = ("value", "standard_error", "own")
+        assert [told[key] for key in numbers] == pytest.approx([expected[key] for key in numbers])
+        asked_by = f", asked by {name}." if name else " for point 1."
+        assert asked_by in whole.explain(i).text
+    assert set(whole.choice) == {"agent 0", "agent 1"}
+
+
+def test_what_the_own_model_says_and_how_far_it_is_moved():
+    text = asked([2.0, 4.0], [0.5, 0.5], 3.0).explain(0).text
+    assert text.startswith("The collective says 3.00 for point 0, asked by a.\nThe own model of a says 2.00; ")
+    assert "the collective moves it by 1.00 up." in text
+    assert "moves it by 1.00 down" in asked([4.0, 2.0], [0.5, 0.5], 3.0).explain(0).text
+    assert "and the collective leaves it there" in asked([3.0, 2.0], [1.0, 0.0], 3.0).explain(0).text
+
+
+def test_what_was_mixed_is_told_with_its_shares_and_why():
+    text = asked([2.0, 4.0], [0.5, 0.5], 3.0, choice=mixed("a", 0.251, 0.748, 0.001)).explain(0).text
+    lines = text.split("\n\n")[1].split("\n")
+    told = "on 60 rows of a, left out in 10 folds (mean squared error 1, of its own model 3)"
+    assert lines[0] == f"It mixes what does best {told}:"
+    assert lines[1:] == ["  75 % local stacking: weights of least error near the point", "  25 % own: its own model"]
+    alone = asked([2.0, 4.0], [1.0, 0.0], 2.0, choice=mixed("a", 1.0)).explain(0).text
+    assert "There is nothing to choose from but the own model of a." in alone
+    one_unit = replace(mixed("a", 1.0), rows=0, folds=1)
+    assert "All rows of a are of one unit" in asked([2.0, 4.0], [1.0, 0.0], 2.0, choice=one_unit).explain(0).text
+
+
+@pytest.mark.parametrize(
+    ("shares", "found", "words"),
+    [
+        ((0.5, 0.0, 0.0, 0.5), (), ["mean errors are taken off (centring)"]),
+        ((0.5, 0.5, 0.0, 0.0, 0.0, 0.0), (), ["the guard holds"]),
+        ((0.0, 0.2, 0.0, 0.0, 0.0, 0.8), (), ["a correction learned on its own rows is added"]),
+        ((0.0, 0.2, 0.0, 0.2, 0.1, 0.5), (), ["(centring)", "a correction learned"]),
+        ((0.5, 0.0, 0.0, 0.5), (REPLACED,), ["(centring)", "the guard holds"]),
+    ],
+)
+def test_where_the_correction_comes_from(shares, found, words):
+    told = tuple(Flag("b", reason, np.array([0])) for reason in found)
+    text = asked([2.0, 4.0], [0.5, 0.5], 3.5, choice=mixed("a", *shares), flags=told).explain(0).text
+    line = next(line for line in text.split("\n") if "weighted mean" in line)
+    assert line.startswith("It is 0.50 above the weighted mean of the predictions, 3.00: ")
+    everything = ["(centring)", "the guard holds", "a correction learned"]
+    for word in everything:
+        assert (word in line) == any(word in each for each in words)
+    assert "weighted mean" not in asked([2.0, 4.0], [0.5, 0.5], 3.0).explain(0).text
+
+
+def test_flags_of_an_asker_are_told_in_words():
+    def told(*pairs, **fields):
+        found = tuple(Flag(name, reason, np.array([0])) for name, reason in pairs)
+        return asked([2.0, 9.0, 3.0], [0.5, 0.2, 0.3], 3.0, flags=found, **fields).explain(0).text
+
+    bounds = {"lower": np.array([1.0]), "upper": np.array([5.0]), "coverage": 0.9}
+    assert "For points like the rows of a the outcome is between 1.00 and 5.00, 90 times in 100." in told(**bounds)
+    far = told(("a", FAR_FROM_OWN), **bounds)
+    assert "far outside the rows of a, which say little of it, and the interval is widened to hold its labels." in far
+    assert "The interval is from 1.00 to 5.00, and promises nothing here" in far
+    assert "interval" not in told(("a", FAR_FROM_OWN)).replace("no interval for the outcome", "")
+    replaced = told(("b", REPLACED))
+    assert "What b says, 9.00, is far from what the rows of a lead to expect of its model, and was replaced" in replaced
+    assert "left out:" not in replaced
+    assert re.search(r"^b +9\.00 +0\.200 +inconsistent$", replaced, re.MULTILINE)
+    alone = told(("a", ALONE), ("b", REPLACED), ("c", REPLACED))
+    assert "the own model of a answers" in alone
+    assert "It mixes" not in alone
+    pooled = told(("a", FEW_SCORES), **bounds)
+    assert "a has too few rows of its own for this coverage" in pooled
+    assert "For points like the agents' rows" in pooled
+    everybody = told((ALL_AGENTS, REASON), **bounds)
+    assert "far outside the rows of all agents: nobody has seen anything like it, and the interval is" in everybody
+    assert "b is flagged as stale: an old one." in told(("b", "stale: an old one"))
+    assert "The answer is flagged as odd: why." in told(("nobody", "odd: why"))
+
+
+def test_every_candidate_has_words():
+    found = {"own, corrected", "mixture, corrected"}
+    for rule in RULES:
+        for rows in (20, 1000):
+            settings_ = RuleSettings(rule, RULES[rule].reach)
+            found |= {each.name for each in list_candidates(settings_, rows, 3)}
+    assert found == set(WORDS)
+
+
 # -- whatever an answer holds ------------------------------------------------------------------------------------------
 
 NUMBERS = st.floats(-1e140, 1e140) | st.sampled_from([0.0, 1e-300, -1e-300, 1.0, 1e6, 123456.789])
 REASONS = [MISSING, UNVERIFIED, INCONSISTENT, SUSPECT, "strange", "not agreed: the rounds were used up"]
+REASONS += [FAR_FROM_OWN, REPLACED, ALONE, FEW_SCORES, REASON]
 NAMES = ["north", "<b>&", "\x1b[31m", "two\nlines", "long " * 30, "$x_1$", "Ω", "_"]
 
 
@@ -255,11 +409,18 @@ def answers(draw):
     gone = rng.permutation(K)[: draw(st.integers(0, K - 1))]
     beliefs[0, gone] = np.nan
     found = [Flag(names[k], MISSING, np.array([0])) for k in gone]
-    found += [Flag(str(rng.choice(names)), reason, np.array([0])) for reason in rng.choice(REASONS, 2).tolist()]
+    found += [
+        Flag(str(rng.choice([*names, ALL_AGENTS])), reason, np.array([0])) for reason in rng.choice(REASONS, 2).tolist()
+    ]
+    asker = draw(st.sampled_from([None, names[0], np.array([names[-1]], object), np.array([None], object)]))
+    made = mixed(names[0], *rng.dirichlet(np.ones(draw(st.integers(1, 6)))))
+    choice = draw(st.sampled_from([None, made, {names[-1]: made}]))
     kept = {name: fields[name] for name in draw(st.sets(st.sampled_from(FIELDS)))}
     bounds = {"lower": value - 1.0, "upper": value + 1.0, "coverage": 0.9} if draw(st.booleans()) else {}
     classes = tuple(f"'class {q}'" for q in range(Q)) if Q and draw(st.booleans()) else ()
-    return Consensus(names, **kept, **bounds, flags=tuple(found), classes=classes)
+    if asker is not None and draw(st.booleans()):
+        kept["correction"] = scale * rng.normal(size=(1, *outputs))
+    return Consensus(names, **kept, **bounds, flags=tuple(found), classes=classes, asker=asker, choice=choice)
 
 
 @settings(max_examples=100, deadline=None)

@@ -291,6 +291,115 @@ def test_for_classes_errors_are_brier_scores():
     assert_allclose(found.weight.sum(), 1.0)
 
 
+# ------------------------------------------------------------------------------------------------ for an asker
+
+
+def clustered(values, units):
+    """The standard error of a mean, by sums over units."""
+    sums = np.array([(values - values.mean())[units == unit].sum() for unit in np.unique(units)])
+    return np.sqrt(len(sums) / (len(sums) - 1) * (sums**2).sum()) / len(values)
+
+
+@pytest.mark.parametrize("rule", CANDIDATES)
+@pytest.mark.parametrize("Q", [None, 2])
+def test_an_askers_audit_is_the_mean_of_its_answers(rule, Q):
+    collective, X = Collective(some_agents(Q=Q), **OPTIONS, rule=rule), points(200)
+    found, answer = collective.audit(X, asker="agent 2"), collective.consult(X, asker="agent 2")
+    assert (found.asker, found.trust) == ("agent 2", None)
+    assert np.isnan(found.trusted).all()
+    assert_allclose(found.weight, answer.weights.mean(axis=0), rtol=1e-12)
+    assert_allclose(found.weight.sum(), 1.0, rtol=1e-12)
+    assert_allclose(found.influence, np.linalg.norm(answer.influence.reshape(200, 4, -1), axis=2).mean(axis=0))
+    assert_allclose(found.stability, np.linalg.norm(answer.standard_error.reshape(200, -1), axis=1).mean())
+    assert_array_equal(found.alone, (answer.weights >= 0.9).sum(axis=0))
+
+
+@pytest.mark.parametrize("rule", ["degroot", "stacking"])
+@pytest.mark.parametrize("n", [30, 80])
+def test_what_an_asker_loses_is_measured_in_collectives_without_each(rule, n):
+    units = np.random.default_rng(SEED).integers(0, 15, size=n + 1)  # of agent 1
+    agents = some_agents(4, n)
+    agents[1] = Agent(agents[1].model, agents[1].X, agents[1].y, "agent 1", units=units)
+    found = Collective(agents, **OPTIONS, rule=rule).audit(points(5), asker="agent 1")
+    everybody = Collective(agents, **OPTIONS, rule=rule).view_of("agent 1").left_out[:, 0] ** 2
+    assert found.rehearsed == n + 1
+    assert_allclose(found.error, everybody.mean(), rtol=1e-12)
+    assert_allclose(found.own_error, ((agents[1].predict(agents[1].X) - agents[1].y) ** 2).mean(), rtol=1e-12)
+    for k in (0, 2, 3):
+        rest = Collective([*agents[:k], *agents[k + 1 :]], **OPTIONS, rule=rule)
+        added = rest.view_of("agent 1").left_out[:, 0] ** 2 - everybody
+        assert_allclose(found.loss[k], added.mean(), rtol=1e-6, atol=1e-9)
+        assert_allclose(found.loss_error[k], clustered(added, units), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("correct", [False, True])
+def test_what_an_asker_loses_is_measured_on_its_own_rows_alone(correct):
+    """Whatever the others hold, as long as their models are the same."""
+    agents, rng = some_agents(3, 60), np.random.default_rng(SEED)
+    others = [agents[0], *(Agent(a.model, rng.normal(size=(9, 3)), np.zeros(9), a.name) for a in agents[1:])]
+    one, other = (Collective(each, **OPTIONS, correct=correct).audit(points(5), "agent 0") for each in (agents, others))
+    for name in ("error", "own_error", "loss", "loss_error", "weight", "rehearsed"):
+        assert_allclose(getattr(other, name), getattr(one, name), rtol=1e-9, err_msg=name)
+
+
+def test_an_askers_audit_without_a_useless_and_a_needed_model():
+    rng = np.random.default_rng(SEED)
+    X = rng.normal(size=(200, 3))
+    y = X.sum(axis=1) + 0.1 * rng.normal(size=200)
+    models = {"asker": Linear(np.zeros(3)), "good": Linear(np.ones(3)), "noise": lambda X: 50 * np.sin(1e4 * X[:, 0])}
+    collective = Collective([Agent(model, X, y, name) for name, model in models.items()], **OPTIONS)
+    found = collective.audit(X, asker="asker")
+    assert found.droppable.tolist() == [True, False, True]
+    assert found.loss[1] > 10 * found.error
+    assert found.error < 0.1 * found.own_error
+    text = str(found)
+    assert text.startswith("3 agents, 200 points, asked by asker. ")
+    assert f"on 200 rows of asker, left out in folds of whole units: {found.error:.4g}; of its own model " in text
+    assert "trusted" not in text
+    assert "trusted" in str(collective.audit(X))
+    titles = [axes.get_title() for axes in found.draw().axes]
+    assert "How far the answer would move without each" in titles
+    assert len(titles) == 4
+    assert "asked by asker" in found._repr_html_()
+    assert {row["agent"] for row in found.rows()} == set(models)
+
+
+@pytest.mark.parametrize("case", ["one agent", "one unit"])
+def test_where_nothing_can_be_tried_an_askers_losses_are_not_known(case):
+    X = points(20)
+    agents = [Agent(Linear([1.0, k, 0.0]), X, X[:, 0], f"{k}", units=[f"{k}"] * 20) for k in range(2)]
+    found = Collective(agents if case == "one unit" else agents[:1]).audit(X, asker="0")
+    assert np.isnan(found.loss).all()
+    assert not found.droppable.any()
+    assert found.error == found.own_error
+    assert str(found)
+
+
+def test_for_classes_an_askers_errors_are_brier_scores():
+    rng = np.random.default_rng(SEED)
+    X = rng.normal(size=(120, 2))
+    y = np.array(["ash", "elm", "oak"])[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
+    collective = DeGrootClassifier(n_agents=3, random_state=0).fit(X, y).collective_
+    found, view = collective.audit(X, "agent 1"), collective.view_of("agent 1")
+    assert_allclose(found.error, (view.left_out**2).sum(axis=1).mean())
+    assert 0.0 < found.error < 2.0
+
+
+@pytest.mark.parametrize(
+    ("asker", "message"),
+    [
+        (["agent 0"] * 5, "`asker` of an audit must be the name of one agent; got 5 names"),
+        (3, "`asker` of an audit must be the name of one agent; got 3"),
+        ("north", "`asker` must be one of 'agent 0', 'agent 1'; got 'north'"),
+    ],
+)
+def test_an_audit_is_for_one_asker(asker, message):
+    with pytest.raises(InvalidInput, match=message):
+        Collective(some_agents(2), **OPTIONS).audit(points(5), asker)
+    with pytest.raises(InvalidInput, match=r"An asker must have scored every model .* degree=3"):
+        Collective(some_agents(4), degree=3).audit(points(5), "agent 0")
+
+
 # ------------------------------------------------------------------------------------------------ parts
 
 

@@ -85,14 +85,24 @@ def assert_answered(found, expected, rtol=1e-12):
         assert_allclose(found[f"weight_{name}"], expected.weights[:, k], rtol=rtol)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_answers_are_those_of_the_same_agents_in_process(ask, consortium, who, tmp_path, kind):
-    code, out, err = ask(**who, output=f"answers.{kind}")
+@pytest.mark.parametrize(
+    ("kind", "options", "asker", "whose"),
+    [
+        ("csv", [], "node0", "the view of node0"),
+        ("parquet", [], "node0", "the view of node0"),
+        ("csv", ["--consensus"], None, "the consensus"),
+    ],
+)
+def test_answers_are_those_of_the_same_agents_in_process(
+    ask, consortium, who, tmp_path, kind, options, asker, whose
+):  # fmt: skip
+    code, out, err = ask(*options, **who, output=f"answers.{kind}")
     assert (code, err) == (0, "")
+    assert f"; {whose}; " in out
     table = getattr(pd, f"read_{kind}")(f"answers.{kind}", **({"keep_default_na": False} if kind == "csv" else {}))
     weights = [f"weight_{name}" for name in consortium.names]
     assert list(table) == [*FIGURES, *weights, "missing", "flags"]
-    assert_answered(table, consortium.collective().consult(POINTS.to_numpy()))
+    assert_answered(table, consortium.collective().consult(POINTS.to_numpy(), asker=asker))
     assert set(table["missing"]) == {""}
     assert out.count("\n") == 1
     assert "25 rows, 4 agents" in out
@@ -108,14 +118,14 @@ def test_rows_keep_their_order_over_many_batches_and_columns_may_come_in_any(ask
     assert code == 0
     assert "columns not used: note" in out
     table = pd.read_parquet("new/folder/answers.parquet")
-    assert_answered(table, consortium.collective().consult(many.to_numpy()))
+    assert_answered(table, consortium.collective().consult(many.to_numpy(), asker="node0"))
 
 
 def test_rounds_give_the_same_answer(ask, consortium, who):
     options = {"way": "rounds", "tolerance": 1e-12, "rounds": 100_000, "output": "answers.parquet"}
     code, out, _ = ask(**who, **options)
     assert code == 0
-    assert re.search(r"; [1-9]\d* rounds;", out)
+    assert re.search(r"; [1-9]\d* rounds; the consensus;", out)
     assert_answered(pd.read_parquet("answers.parquet"), consortium.collective().consult(POINTS.to_numpy()), rtol=1e-6)
 
 
@@ -129,23 +139,30 @@ def test_rounds_are_pooled_with_everybody_as_soon_as_all_are_ready(ask, points, 
         assert "missing" not in ask(**who, way="rounds", output="answers.csv").out
 
 
-def test_without_the_guard(ask, consortium, who):
-    assert ask("--no-guard", **who, output="answers.parquet").code == 0
+@pytest.mark.parametrize(("options", "asker"), [([], "node0"), (["--consensus"], None)])
+def test_without_the_guard(ask, consortium, who, options, asker):
+    assert ask("--no-guard", *options, **who, output="answers.parquet").code == 0
     table = pd.read_parquet("answers.parquet")
-    assert_answered(table, consortium.collective(guard=False).consult(POINTS.to_numpy()))
-    assert set(table["flags"]) == {""}
+    assert_answered(table, consortium.collective(guard=False).consult(POINTS.to_numpy(), asker=asker))
+    assert asker or set(table["flags"]) == {""}
 
 
 def test_a_node_asks_itself_or_another_with_its_own_identity(ask, consortium, points):
-    config = consortium.folder / "node2" / "node.toml"
-    assert ask(config=config, input=points, output="own.parquet").code == 0
-    assert ask(config=config, node=f"node1@{address(consortium, 'node1')}", input=points, output="p.parquet").code == 0
-    pd.testing.assert_frame_equal(pd.read_parquet("own.parquet"), pd.read_parquet("p.parquet"))
+    config, other = consortium.folder / "node2" / "node.toml", f"node1@{address(consortium, 'node1')}"
+    for options in (["--consensus"], []):
+        assert ask(*options, config=config, input=points, output="own.parquet").code == 0
+        assert ask(*options, config=config, node=other, input=points, output="p.parquet").code == 0
+        own, others = pd.read_parquet("own.parquet"), pd.read_parquet("p.parquet")
+        if options:  # the same, whoever is asked
+            pd.testing.assert_frame_equal(own, others)
+        else:
+            assert_answered(own, consortium.collective().consult(POINTS.to_numpy(), asker="node2"))
+            assert_answered(others, consortium.collective().consult(POINTS.to_numpy(), asker="node1"))
 
 
 def test_the_first_rows_are_printed_where_no_file_is_asked_for(ask, consortium, who, tmp_path):
     code, out, _ = ask(**who)
-    expected = consortium.collective().consult(POINTS.to_numpy())
+    expected = consortium.collective().consult(POINTS.to_numpy(), asker="node0")
     assert code == 0
     assert "The first 10 rows" in out
     shown = [line for line in out.splitlines() if line.startswith("│")]
@@ -186,16 +203,18 @@ def test_whoever_is_missing_is_named_with_the_reason(ask, refused, points, tmp_p
     with Consortium(tmp_path_factory.mktemp("dying"), 4) as dying:
         dying.fork().ready().kill("node3")
         who = {"node": address(dying), "input": points, **dying.credentials()}
-        code, out, _ = ask(**who, output="answers.parquet")
-        assert code == 0
-        assert "missing: node3 (unreachable" in out
-        table = pd.read_parquet("answers.parquet")
-        assert set(table["missing"]) == {"node3"}
-        assert not table["weight_node3"].any()
-        expected = dying.collective(without=["node3"]).consult(POINTS.to_numpy())
-        assert_answered(table, expected)
+        for options, asker in ((["--consensus"], None), ([], "node0")):
+            code, out, _ = ask(*options, **who, output="answers.parquet")
+            assert code == 0
+            assert "missing: node3 (unreachable" in out
+            table = pd.read_parquet("answers.parquet")
+            assert set(table["missing"]) == {"node3"}
+            assert not table["weight_node3"].any()
+            expected = dying.collective(without=["node3"]).consult(POINTS.to_numpy(), asker=asker)
+            assert_answered(table, expected)
         dying.kill("node2")
-        told = refused(**who, output="few.parquet")
+        assert ask(**who, output="own.parquet").code == 0  # from its own view a node answers without a quorum
+        told = refused("--consensus", **who, output="few.parquet")
         assert "At least 3 agents must answer" in told
         assert "node2" in told
         assert "node3" in told
@@ -213,7 +232,7 @@ def test_classes_and_several_outputs_have_a_column_each(ask, points, tmp_path_fa
     with Consortium(folder, 3, agents=agents, data='classes = ["low", "high"]') as classes:
         classes.fork().ready()
         assert ask(node=address(classes), input=points, output="a.parquet", **classes.credentials()).code == 0
-    table, expected = pd.read_parquet("a.parquet"), classes.collective().consult(POINTS.to_numpy())
+    table, expected = pd.read_parquet("a.parquet"), classes.collective().consult(POINTS.to_numpy(), asker="node0")
     assert_allclose(table[["value_low", "value_high"]], expected.value)
     assert_allclose(table[["standard_error_low", "standard_error_high"]], expected.standard_error, rtol=1e-9)
 
@@ -292,6 +311,7 @@ def test_options_that_do_not_go_together(refused, who, points, consortium):
     assert "got --config and 3 of them" in refused(config=config, **who)
     assert "--way must be solve or rounds; got 'guess'" in refused(**who, way="guess")
     assert "must come with --way rounds" in refused(**who, tolerance=0.1)
+    assert "`correct` must come with a node's own view" in refused("--correct", "--consensus", **who)
     assert "tolerance from 0 to 1" in refused(**who, way="rounds", tolerance=7)
     assert "--input" in refused(node="127.0.0.1:1")
     remote = {"node": "10.1.1.1:7443", "input": points, "insecure_loopback": "me"}

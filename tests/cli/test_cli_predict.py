@@ -226,7 +226,7 @@ def test_nodes_answer_as_they_do_when_they_are_asked(predict, tmp_path_factory):
         who = {"collective": None, "node": f"127.0.0.1:{consortium.ports['node0']}", **consortium.credentials()}
         for k in range(2):
             rows(1500, k).to_csv(f"in{k}.csv", index=False)
-        code, out, err = predict(**who, input="in*.csv", output="out.parquet", keep="id")
+        code, out, err = predict("--consensus", **who, input="in*.csv", output="out.parquet", keep="id")
         assert (code, err) == (0, "")
         assert "3,000 rows" in out
         found = pd.read_parquet("out.parquet")
@@ -235,8 +235,66 @@ def test_nodes_answer_as_they_do_when_they_are_asked(predict, tmp_path_factory):
         both = pd.concat([rows(1500, k) for k in range(2)])
         assert list(found["id"]) == list(both["id"])
         assert_answered(found, consortium.collective().consult(both[NAMES].to_numpy()))
+        for more in ({}, {"asker": "node0"}):  # a node answers from its own view
+            assert predict(**who, **more, input="in0.csv", output="own.csv").code == 0
+            expected = consortium.collective().consult(rows(1500, 0)[NAMES].to_numpy(), asker="node0")
+            assert_answered(pd.read_csv("own.csv"), expected)
+        for more, told in (
+            ({"asker": "node1"}, "`asker` must be the asked node, 'node0'; for the view of 'node1' ask its own node."),
+            ({"asker_column": "id"}, "`asker_column` must come with a collective in files or in memory; a node has"),
+            ({"fields": "trust"}, "The field 'trust' must come with the consensus"),
+        ):
+            code, _, err = predict(**who, **more, input="in0.csv", output="out.csv")
+            assert (code, err.count("\n"), told in err) == (2, 1, True), err
         code, _, err = predict(**who, input="in0.csv", output="out.csv", engine="ray")
         assert (code, "must come with a collective in files or in memory" in err) == (2, True)
+
+
+def test_rows_are_answered_for_an_asker(predict, saved):
+    rows(30).to_csv("in.csv", index=False)
+    fields = "value,standard_error,weights,correction"
+    assert predict("--correct", input="in.csv", output="out.csv", fields=fields, asker="a2").code == 0
+    found, collective = pd.read_csv("out.csv"), Collective.load(saved)
+    answer = collective.consult(rows(30)[NAMES].to_numpy(), asker="a2", correct=True)
+    assert_answered(found, answer)
+    assert_allclose(found["correction"], answer.correction, rtol=1e-9, atol=1e-12)
+
+
+def test_rows_are_answered_for_the_asker_that_a_column_names(predict, saved):
+    who = [["a0", "a1", "a2", "nobody", ""][k % 5] for k in range(30)]
+    rows(30).assign(who=who).to_csv("in.csv", index=False)
+    code, out, err = predict(input="in.csv", output="out.csv", asker_column="who", keep="who", coverage=0.8)
+    assert (code, err) == (0, "")
+    told = "12 of 30 rows have a 'who' that is no agent ('nobody', missing): they get the neutral consensus"
+    assert out.count(told) == out.count("\n") == 1
+    found = pd.read_csv("out.csv", keep_default_na=False)
+    assert found["who"].tolist() == who
+    collective = Collective.load(saved).calibrate()
+    asked = [name if name in collective.names else None for name in who]
+    answer = collective.consult(rows(30)[NAMES].to_numpy(), asker=asked, coverage=0.8)
+    assert_answered(found, answer)
+    assert_allclose(found["upper"], answer.upper, rtol=1e-9)
+
+
+def test_an_answer_is_explained_for_an_asker(degroot, saved, tmp_path):
+    rows(3).to_csv(tmp_path / "in.csv", index=False)
+    collective, point = Collective.load(saved), rows(3)[NAMES].to_numpy()[2:]
+    asked = ("explain", "--collective", str(saved), "--input", str(tmp_path / "in.csv"), "--row", "3")
+    for more, about in (
+        (("--asker", "a1"), {"asker": "a1"}),
+        (("--asker", "a1", "--correct", "--coverage", "0.8"), {"asker": "a1", "correct": True, "coverage": 0.8}),
+    ):
+        code, out, err = degroot(*asked, *more)
+        assert (code, err) == (0, "")
+        assert out.strip() == collective.consult(point, **about).explain(0).text.replace("point 0", "row 3", 1)
+        assert "for row 3, asked by a1" in out
+    for more, told in (
+        (("--asker", "a7"), "`asker` must be one of 'a0', 'a1', 'a2'; got 'a7'."),
+        (("--correct",), "`correct` must come with an `asker`, whose rows tell of errors; got none."),
+        (("--asker", "a1", "--consensus"), "--consensus must come without --asker."),
+    ):
+        code, out, err = degroot(*asked, *more)
+        assert (code, out, err) == (2, "", f"degroot: {told}\n")
 
 
 def test_a_run_does_not_go_on_with_other_arrays_of_the_collective(predict, saved, monkeypatch):
@@ -512,6 +570,11 @@ def test_a_file_that_does_not_fit_is_named_before_any_work(refused, tmp_path, ma
         ({"keep": "value", "input": "clash.csv"}, "must have different names; 'value' would be there twice"),
         ({"fields": "values"}, "Fields must be different ones of value, .*; got values"),
         ({"fields": ""}, "Fields must be different ones of value, .*; got none"),
+        ({"asker": "north"}, "`asker` must be one of 'a0', 'a1', 'a2'; got 'north'"),
+        ({"asker": "a0", "asker_column": "id"}, "Either `asker` or `asker_column` must say for whom .* got both"),
+        ({"asker_column": "idd"}, "in.csv must have the column 'idd'; it has none: did you mean 'id'"),
+        ({"asker": "a0", "fields": "trust"}, "The field 'trust' must come with the consensus"),
+        ({"fields": "correction"}, "The field 'correction' must come with an asker"),
         ({"on_bad_row": "skip"}, "must be 'refuse' or 'null'; got 'skip'"),
         ({"engine": "spark"}, "`engine` must be one of 'local', 'ray'; got 'spark'"),
         ({"address": "auto"}, "`address` must come with the engine 'ray'; got 'local'"),

@@ -19,10 +19,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
+from support import askers
 from support.processes import alive, wait_for
 
 from degroot import Agent, Collective, batch
-from degroot.answers.answer import FIELDS
+from degroot.answers.answer import ASKER_FIELDS, FIELDS
 from degroot.batch.ray import on_ray
 from degroot.cluster import Ray
 from degroot.cluster.actor import _with_writable_arrays
@@ -282,6 +283,70 @@ def test_models_that_know_frames_get_frames_on_the_cluster_too(engine, tmp_path)
     for where in ("local", "ray"):
         done = batch.predict_files(collective, tmp_path / "in.csv", tmp_path / f"{where}.csv", engine=where)
         assert done.rows == len(POINTS)
+    assert (tmp_path / "local.csv").read_bytes() == (tmp_path / "ray.csv").read_bytes()
+
+
+# -- askers ------------------------------------------------------------------------------------------------------------
+
+
+class Sending:
+    """Starts agents that give whole opinions, as actors do, without any Ray."""
+
+    def start(self, agents, scorers, panel, n_jobs=None):
+        collective = SimpleNamespace(agents=agents, scorers=scorers or (None,) * len(agents))
+        sent = Sent(collective, n_jobs)
+        sent.close = lambda: None
+        return sent
+
+
+@pytest.mark.parametrize("kind", askers.KINDS)
+def test_opinions_lead_to_the_answers_for_askers(kind):
+    assert_askers_are_answered(askers.make_agents(kind, n=60), Sending())
+
+
+@pytest.mark.parametrize(
+    "kind", [askers.KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in askers.KINDS[1:])]
+)
+def test_askers_are_answered_as_in_process(engine, kind):
+    assert_askers_are_answered(askers.make_agents(kind, n=60), engine)
+
+
+def assert_askers_are_answered(agents, engine):
+    """Beliefs come from other processes; views stay in this one."""
+    names = [name for name in ASKER_FIELDS if name != "influence"]
+    here, there = Collective(agents), Collective(agents, engine=engine)
+    for about in ({"asker": askers.ASKERS}, {"asker": "south", "correct": True}):
+        expected, found = (each.consult(askers.POINTS, names, **about) for each in (here, there))
+        for name in names:
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-12)
+        assert np.array_equal(found.asker, expected.asker)
+    told = [each.consult(askers.POINTS, "value", asker="west", coverage=0.9) for each in (here, there)]
+    for name in ("value", "lower", "upper", "sets"):
+        if getattr(told[0], name) is not None:
+            np.testing.assert_allclose(getattr(told[1], name), getattr(told[0], name), rtol=1e-9, err_msg=name)
+    there._close_engine()
+
+
+@pytest.mark.slow
+def test_files_are_answered_for_askers_on_the_cluster(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr("degroot.batch.plan.ROWS", 4)
+    collective = Collective(askers.make_agents())
+    table = pd.DataFrame(askers.POINTS, columns=["x0", "x1"]).assign(who=[name or "east" for name in askers.ASKERS])
+    table.to_csv(tmp_path / "in.csv", index=False)
+    folder = collective.save(tmp_path / "saved")
+    for given, about in ((collective, {"asker": "west"}), (folder, {"asker_column": "who", "correct": True})):
+        for where in ("local", "ray"):
+            done = batch.predict_files(given, tmp_path / "in.csv", tmp_path / f"{where}.csv", engine=where, **about)
+            assert done.unmatched.rows == (3 if "asker_column" in about else 0)
+        one, other = (pd.read_csv(tmp_path / f"{where}.csv") for where in ("local", "ray"))
+        np.testing.assert_allclose(other.to_numpy(), one.to_numpy(), rtol=1e-9)
+    assert ray.is_initialized()  # who has not started it does not end it
+    table.assign(x0=1e6 * table["x0"]).to_csv(tmp_path / "far.csv", index=False)
+    for where in ("local", "ray"):
+        batch.predict_files(
+            collective, tmp_path / "far.csv", tmp_path / f"{where}.csv", engine=where, fields=["value", "flags"]
+        )
+    assert "far from all" in (tmp_path / "ray.csv").read_text()
     assert (tmp_path / "local.csv").read_bytes() == (tmp_path / "ray.csv").read_bytes()
 
 

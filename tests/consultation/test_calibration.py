@@ -1,6 +1,8 @@
 """Calibrated intervals and sets of whole collectives."""
 
 import itertools
+import pickle
+import re
 
 import numpy as np
 import pytest
@@ -98,8 +100,14 @@ def test_an_interval_is_what_its_definition_says():
         for i, agent in enumerate(agents)
     ]
     expected = half_width(threshold([summary(each) for each in scores], 0.8), local(0.3), overall)
-    answer = Collective(agents, 4).calibrate().consult([[0.3]], coverage=0.8)
+    whole = Collective(agents, 4).calibrate()
+    answer = whole.consult([[0.3]], coverage=0.8)
     assert_allclose((answer.upper - answer.lower) / 2, expected, rtol=1e-8)
+    report, limit = whole.calibration.at(0.8), threshold([summary(each) for each in scores], 0.8)
+    for i, agent in enumerate(agents):
+        assert_allclose(report.consensus[i], np.mean(np.array(scores[i]) <= limit * (1 + 1e-12)))
+        widths = [half_width(limit, local(agent.X[r, 0], (i, r)), overall) for r in range(agent.n_rows)]
+        assert_allclose(report.consensus_size[i], np.mean(widths), rtol=1e-8)
 
 
 def test_units_of_the_labels_are_units_of_the_intervals():
@@ -157,6 +165,107 @@ def test_sets_of_classes_hold_the_outcome_as_often_as_asked_for():
     assert held > 0.8 - 4 * np.sqrt(0.16 * (1 / 300 + 1 / 300))
     assert whole.consult(X[600:], coverage=0.99).sets.sum() > answer.sets.sum()
     assert answer.sets.sum(axis=1).mean() < 2.5
+
+
+# -- by organisation ---------------------------------------------------------------------------------------------------
+
+
+def unlike(noises, n=120, **settings):
+    """Agents with the same model, whose outcomes are more or less noisy."""
+    source, agents = np.random.default_rng(9), []
+    for k, noise in enumerate(noises):
+        X = source.uniform(size=(n, 1))
+        agents.append(Agent(lambda X: X[:, 0], X, X[:, 0] + noise * source.normal(size=n), f"agent {k}", **settings))
+    return agents
+
+
+@pytest.mark.parametrize("coverage", [0.9, 0.5])
+def test_the_report_says_how_often_intervals_hold_by_organisation(coverage):
+    whole = Collective(unlike([0.1, 0.1, 0.5])).calibrate()
+    report = whole.calibration.at(coverage)
+    n = report.rows.sum()
+    inside = np.rint(report.consensus * report.rows).sum()
+    assert inside >= np.ceil((n + 1) * coverage)  # all rows together, with all scores told
+    assert inside <= np.ceil((n + 1) * coverage) + 1
+    assert report.consensus[2] < report.consensus[:2].min() - 0.1
+    assert_allclose(report.own, [whole.view_of(name).calibration.coverage_left_out(coverage) for name in whole.names])
+    assert (np.abs(report.own - coverage) < 4 * np.sqrt(coverage * (1 - coverage) / 120)).all()
+    assert report.own_size[2] > 3 * report.own_size[:2].max()
+    assert_allclose(report.overall, inside / n)
+
+
+def test_intervals_of_own_views_are_as_wide_as_the_report_says():
+    whole = Collective(unlike([0.1, 0.4])).calibrate()
+    for agent, size in zip(whole.agents, whole.calibration.own_size, strict=True):
+        answer = whole.consult(agent.X, coverage=0.9, asker=agent.name)
+        assert_allclose(np.mean(answer.upper - answer.lower) / 2, size, rtol=0.02)  # with the rows in, not left out
+
+
+def test_the_report_can_be_read():
+    whole = Collective(unlike([0.1, 0.5])).calibrate()
+    text = str(whole.calibration)
+    assert text.startswith("90 % intervals on left-out rows of 2 organisations\nconsensus: 0.9")
+    heads = re.split(" {2,}", text.split("\n")[3])
+    assert heads == ["organisation", "rows", "consensus", "half-width", "own view", "half-width"]
+    assert str(whole.calibration.at(0.5)).startswith("50 %")
+    assert "agent 1" in whole.calibration._repr_html_()
+    assert whole.calibration.to_frame()["organisation"].tolist() == ["agent 0", "agent 1"]
+    assert whole.calibration is whole.calibration
+    with pytest.raises(AttributeError):
+        whole.calibration.rows = None
+    with pytest.raises(InvalidInput, match="`coverage` must lie between 0 and 1"):
+        whole.calibration.at(90)
+
+
+def test_organisations_whose_view_cannot_be_tried_have_none():
+    few = Collective([*unlike([0.1], n=5), *unlike([0.1, 0.1])[1:]]).calibrate().calibration
+    assert np.isnan(few.own).tolist() == [True, False]
+    assert "-: too few rows" in str(few)
+    peers = Collective(unlike([0.1, 0.1], own_predictions="peers")).calibrate().calibration
+    assert np.isnan(peers.own).all()
+    assert not np.isnan(peers.consensus).any()
+
+
+def test_the_report_takes_classes_and_several_outputs():
+    source = np.random.default_rng(4)
+    X = source.normal(size=(120, 2))
+    model = DeGrootRegressor(Ridge(), n_agents=2, random_state=0).fit(X, X + source.normal(size=(120, 2)))
+    report = model.collective_.calibrate().calibration
+    assert abs(report.overall - 0.9) < 0.03
+    y = np.where(X[:, 0] + source.normal(size=120) > 0, "a", "b")
+    agents = [
+        Agent(LogisticRegression().fit(X[k::2], y[k::2]), X[1 - k :: 2], y[1 - k :: 2], f"{k}", classes=["a", "b"])
+        for k in range(2)
+    ]
+    whole = Collective(agents).calibrate()
+    report = whole.calibration
+    assert np.ceil(121 * 0.9) <= np.rint(report.consensus * report.rows).sum() <= 120
+    assert ((report.consensus_size >= 1) & (report.consensus_size <= 2)).all()
+    assert "90 % sets" in str(report)
+    tried = [whole.consult(agent.X, coverage=0.9, asker=agent.name).sets.sum(axis=1).mean() for agent in agents]
+    assert_allclose(report.own_size, tried, rtol=0.1)
+
+
+def test_before_it_is_calibrated_there_is_no_report():
+    whole = Collective(unlike([0.1, 0.1]))
+    with pytest.raises(InvalidInput, match=r"Intervals must be calibrated: call calibrate\(\)"):
+        _ = whole.calibration
+    assert whole.calibrate() is whole
+    assert whole.calibration.names == whole.names
+    whole.leave("agent 1")
+    with pytest.raises(InvalidInput, match=r"call calibrate\(\)"):
+        _ = whole.calibration
+    with pytest.raises(InvalidInput, match="got degree=3"):
+        Collective(unlike([0.1] * 4), degree=3).calibrate()
+
+
+def test_a_collective_with_a_report_can_be_sent_elsewhere():
+    X = np.random.default_rng(3).normal(size=(60, 2))
+    whole = DeGrootRegressor(Ridge(), n_agents=2, random_state=0).fit(X, X[:, 0]).collective_.calibrate()
+    expected = whole.calibration
+    again = pickle.loads(pickle.dumps(whole)).calibration
+    for name in ("consensus", "consensus_size", "own", "own_size"):
+        assert_allclose(getattr(again, name), getattr(expected, name), rtol=1e-12)
 
 
 @pytest.mark.parametrize("change", ["join", "leave", "replace"])

@@ -7,7 +7,9 @@ from numpy.testing import assert_array_equal
 
 from degroot import Collective, InvalidInput, plot
 from degroot.answers import Consensus, Consultable
+from degroot.answers.choice import Mixture
 from degroot.answers.flags import Flag
+from degroot.exceptions import DeGrootError
 from degroot.node.answering.answer import merge_batches
 from degroot.node.client import RemoteCollective
 from degroot.node.protocol.codec import Malformed, NodeAnswer, decode_answer, encode_answer
@@ -19,8 +21,8 @@ NAMES, FEATURES = ("north", "south"), ["a", "b"]
 class Channel:
     """Answers every row with its number, and describes two nodes."""
 
-    def __init__(self):
-        self.asked = []
+    def __init__(self, views=("own",)):
+        self.asked, self.views = [], dict.fromkeys(views, "north")
 
     def unary_unary(self, method, **_):
         return self.describe if method.endswith("/Describe") else self.answer
@@ -36,7 +38,8 @@ class Channel:
         self.asked.append(request)
         M = request.points.shape[0]
         known = {"value": np.arange(float(M))[:, None], "weights": np.full((M, 2), 0.5)}
-        return encode_answer(NodeAnswer(NAMES, {name: known[name] for name in request.fields}, ()), None)
+        fields = {name: known[name] for name in request.fields}
+        return encode_answer(NodeAnswer(NAMES, fields, (), asker=self.views.get(request.view)), None)
 
     def close(self):
         pass
@@ -92,12 +95,23 @@ def test_what_draws_answers_asks_nodes_as_it_asks_a_collective_in_process(nodes)
     assert plot.weights(nodes, np.arange(6.0).reshape(3, 2)).get_ylabel() == "weight"
 
 
+def test_a_node_that_does_not_know_of_views_is_told_from_one_that_does(nodes):
+    assert nodes.consult(np.zeros((3, 2)), "value").asker == "north"
+    earlier = RemoteCollective(Channel(views=()), "127.0.0.1:7441")
+    with pytest.raises(DeGrootError, match="must know of views to answer from its own; this one is of an earlier"):
+        earlier.predict(np.zeros((3, 2)))
+    neutral = RemoteCollective(Channel(views=()), "127.0.0.1:7441", view="consensus")
+    assert neutral.consult(np.zeros((3, 2)), "value").asker is None
+
+
 def an_answer(names, M, Q=1, rounds=0):
     rng, K = np.random.default_rng(M), len(names)
     shapes = {"value": (M, Q), "weights": (M, K), "trust": (M, K, K), "beliefs": (M, K, Q), "lower": (M, Q)}
     fields = {name: rng.normal(size=shape) for name, shape in shapes.items()}
     fields["beliefs"][0, 0] = np.nan  # as of an agent that is missing
-    return NodeAnswer(names, fields, (Flag(names[0], "missing: late", np.array([0, M - 1])),), rounds)
+    flags = (Flag(names[0], "missing: late", np.array([0, M - 1])),)
+    mixed = Mixture(names[0], ("own", "centred"), *rng.random((4, 2)), rows=M, folds=2)
+    return NodeAnswer(names, fields, flags, rounds, names[0], mixed)
 
 
 @pytest.mark.parametrize(("outputs", "Q"), [(None, 1), (1, 1), (3, 3)])
@@ -110,6 +124,8 @@ def test_an_answer_comes_out_of_the_codec_as_it_went_in(outputs, Q):
     for name, values in sent.fields.items():
         assert_array_equal(came.fields[name], values)
     assert_array_equal(came.flags[0].points, sent.flags[0].points)
+    assert (came.asker, came.choice.candidates) == (sent.asker, sent.choice.candidates)
+    assert str(came.choice) == str(sent.choice)
 
 
 def test_an_answer_without_a_field_that_was_asked_for_is_refused():
@@ -124,6 +140,7 @@ def test_batches_become_one_answer_whoever_was_in_the_roster():
     whole = merge_batches([first, second], None, NAMES, coverage=0.9)
     assert whole.names == ("north", "south", "west")
     assert (whole.points, whole.outputs, whole.rounds, whole.coverage) == (7, None, 2, 0.9)
+    assert (whole.asker, whole.choice) == ("north", second.choice)
     for name in ("value", "lower"):
         assert_array_equal(getattr(whole, name), np.r_[first.fields[name], second.fields[name]][:, 0])
     assert_array_equal(whole.weights[:4], np.c_[first.fields["weights"], np.zeros(4)])

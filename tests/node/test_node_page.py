@@ -103,16 +103,23 @@ def test_a_file_is_answered_as_by_degroot_ask_to_the_last_bit(three, browser, de
     pd.testing.assert_frame_equal(as_json, whole, check_exact=True, check_dtype=False)
 
 
-def test_a_row_is_answered_as_in_one_process_with_all_that_lies_behind_it(three, browser):
+@pytest.mark.parametrize("view", ["own", "consensus"])
+def test_a_row_is_answered_as_in_one_process_with_all_that_lies_behind_it(three, browser, view):
     point = [0.3, -0.2, 0.5]
-    expected = three.collective().consult([point])
+    views = {
+        name: three.collective().consult([point], asker=who) for name, who in (("own", "node0"), ("consensus", None))
+    }
+    expected = views[view]
     for rows in ([point], [dict(zip(FEATURES, point, strict=True))]):
-        id_ = browser.ask(json={"rows": rows})
+        id_ = browser.ask(json={"rows": rows} | ({"view": view} if view == "consensus" else {}))
         row = browser.told(id_, "/rows/0")
         assert row["point"] == dict(zip(FEATURES, point, strict=True))
+        assert browser.told(id_)["asker"] == expected.asker
         assert_allclose(row["value"], expected.value[0], rtol=1e-9)
         assert_allclose(row["standard_error"], expected.standard_error[0], rtol=1e-6)
-        assert_allclose(row["trust"], expected.trust[0], rtol=1e-6)
+        assert_allclose(row["trust"], views["consensus"].trust[0], rtol=1e-6)
+        for name, told in views.items():  # both are there, side by side
+            assert_allclose(row["views"][name]["value"], told.value[0], rtol=1e-9)
         for name, field in (("belief", "beliefs"), ("weight", "weights"), ("influence", "influence")):
             assert_allclose([each[name] for each in row["agents"]], getattr(expected, field)[0], rtol=1e-6, atol=1e-12)
         assert [each["name"] for each in row["agents"]] == list(three.names)
@@ -121,7 +128,7 @@ def test_a_row_is_answered_as_in_one_process_with_all_that_lies_behind_it(three,
 
 
 def test_rounds_begin_with_the_beliefs_follow_the_trust_and_end_at_the_value(browser):
-    row = browser.told(browser.ask(json={"rows": [[0.3, -0.2, 0.5]]}), "/rows/0")
+    row = browser.told(browser.ask(json={"rows": [[0.3, -0.2, 0.5]], "view": "consensus"}), "/rows/0")
     rounds, trust = np.array(row["rounds"]), np.array(row["trust"])
     assert_array_equal(rounds[0], [each["belief"] for each in row["agents"]])
     assert_allclose(rounds[1:], rounds[:-1] @ trust.T, rtol=1e-12)
@@ -135,10 +142,14 @@ def test_rounds_begin_with_the_beliefs_follow_the_trust_and_end_at_the_value(bro
 def test_an_interval_is_that_of_the_client(three, browser):
     point = [[0.3, -0.2, 0.5]]
     with three.connect("node0", caller="node0") as node:
-        expected = wait_for(lambda: _calibrated(node, point))
-    id_ = browser.ask(json={"rows": point, "coverage": 0.8})
-    row = browser.told(id_, "/rows/0")
-    assert (row["lower"], row["upper"], row["coverage"]) == (expected.lower[0], expected.upper[0], 0.8)
+        consensus = wait_for(lambda: _calibrated(node, point))
+        own = node.consult(point, coverage=0.8, asker="node0")
+    for view, expected in (("consensus", consensus), ("own", own)):
+        id_ = browser.ask(json={"rows": point, "coverage": 0.8, "view": view})
+        row = browser.told(id_, "/rows/0")
+        assert (row["lower"], row["upper"], row["coverage"]) == (expected.lower[0], expected.upper[0], 0.8)
+        for name, told in (("own", own), ("consensus", consensus)):
+            assert [row["views"][name][end] for end in ("lower", "upper")] == [told.lower[0], told.upper[0]]
     assert list(pd.DataFrame(browser.told(id_, "/download", format="json")).columns[:7]) == [
         *FEATURES, "value", "standard_error", "lower", "upper",
     ]  # fmt: skip
@@ -151,8 +162,42 @@ def _calibrated(node, point):
         return None
 
 
+def test_gains_are_those_of_the_same_agents_in_process(three, browser):
+    told, expected = browser.get("/api/gains").json(), three.collective().gains(shapley=True)
+    assert (told["node"], told["reason"], told["rows"], told["units"]) == ("node0", "", 120, None)
+    assert told["members"] == list(three.names)
+    for name in ("own", "control", "collective"):
+        assert_allclose(told["errors"][name]["value"], np.sqrt(getattr(expected, name)[0]), rtol=1e-9)
+    change, spread = abs(expected.change[0]), expected.change_error[0]
+    assert f"{change:.3g} ± {spread:.2g} % {'below' if expected.difference[0] < 0 else 'above'}" in told["words"][0]
+    shares = {each["name"]: each["gain"] for each in told["contributions"]}
+    assert_allclose([shares["node1"], shares["node2"]], expected.contributions[0, 1:], rtol=1e-9, atol=1e-12)
+    assert_allclose(sum(shares.values()), -expected.difference[0], rtol=1e-9)
+    choice = three.collective().view_of("node0").choice()
+    mixed = {each["name"]: each["share"] for each in told["mixed"]["candidates"]}
+    assert_allclose([mixed[name] for name in choice.candidates], choice.shares, rtol=1e-9, atol=1e-12)
+
+
+def test_without_a_quorum_the_own_view_is_shown_and_why_there_is_no_consensus(tmp_path):
+    with Consortium(tmp_path, 2) as two:
+        port = with_page(two, "node0")
+        two.fork().ready().kill("node1")
+        with Browser(two, "node0", port) as page:
+            point = [[0.3, -0.2, 0.5]]
+            id_ = page.ask(json={"rows": point, "coverage": 0.8})
+            about, row = page.told(id_), page.told(id_, "/rows/0")
+            assert (about["status"], about["asker"]) == ("done", "node0")
+            assert "At least 2 agents must answer" in about["lacking"]
+            assert row["views"]["consensus"] is row["trust"] is row["rounds"] is None
+            assert_allclose(row["value"], two.agents[0].predict(np.array(point))[0], rtol=1e-12)
+            assert row["lower"] < row["value"] < row["upper"]
+            failed = page.ask(json={"rows": point, "view": "consensus"})
+            assert page.told(failed)["status"] == "failed"
+            assert about["lacking"] == page.told(failed)["error"]
+
+
 def test_rows_are_shown_page_by_page_in_every_order(browser):
-    id_ = browser.ask(content=CSV, params={"filename": "points.csv"})
+    id_ = browser.ask(content=CSV, params={"filename": "points.csv", "view": "consensus"})
     everything = [
         row for start in range(0, 1200, 400) for row in browser.told(id_, "/rows", offset=start, limit=400)["rows"]
     ]
@@ -271,7 +316,7 @@ def test_another_site_cannot_ask_even_with_the_token(browser, origin):
 
 
 def test_every_reply_carries_what_browsers_have_to_keep_to(browser):
-    there = ("/", "/ask", "/answers/x", "/trust", "/audit", "/static/icon.svg", "/api/state")
+    there = ("/", "/ask", "/answers/x", "/gains", "/trust", "/audit", "/static/icon.svg", "/api/state")
     for path in (*there, "/nothing", "/api/nothing", "/docs", "/openapi.json"):
         reply = browser.get(path)
         assert reply.status_code == (200 if path in there else 404)
@@ -324,6 +369,9 @@ AS_JSON = {"Content-Type": "application/json"}
         ({"json": {"rows": []}}, 400, "at least one row"),
         ({"json": {"rows": [[1, 2, 3]], "way": "guess"}}, 400, "`way` must be 'solve' or 'rounds'; got 'guess'."),
         ({"json": {"rows": [[1, 2, 3]], "guard": 1}}, 400, "`guard` true or false"),
+        ({"json": {"rows": [[1, 2, 3]], "view": "mine"}}, 400, "`view` must be 'own' or 'consensus'; got 'mine'."),
+        ({"json": {"rows": [[1, 2, 3]], "view": 1}}, 400, "`view` must be a string or null; got '1'."),
+        ({"json": {"rows": [[1, 2, 3]], "view": "own", "way": "rounds"}}, 400, "must be asked for by solving"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": "0.9"}}, 400, "`coverage` must be a number"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": 1.5}}, 400, "got 1.5"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": 0.9, "way": "rounds"}}, 400, "asked for by solving"),

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from degroot.answers.answer import Consensus
+from degroot.answers.choice import Mixture
 from degroot.answers.flags import Flag
 from degroot.exceptions import InvalidInput
 from degroot.files import columns
@@ -30,7 +31,7 @@ from degroot.node.page.events import Live
 from degroot.node.page.ledger_totals import LedgerTotals
 from degroot.node.page.overview import Overview
 from degroot.node.page.requests import ROWS, AskTerms, TooMuch, parse_rows, read_uploaded_file
-from degroot.node.page.rows import order_rows, rounds_of
+from degroot.node.page.rows import describe_row, order_rows, rounds_of
 from degroot.node.page.trust import FEWEST, Agents, regions, summary
 from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.records import ledger
@@ -38,7 +39,7 @@ from degroot.node.records.ledger_search import Wanted, search
 from degroot.node.records.recent import KEPT, OF_ONE, AnswerSample, QuestionRecord, Recent, SampledAnswers
 
 PLAIN = st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text())
-KEYS = st.sampled_from(["rows", "way", "guard", "coverage", "a", "b"])
+KEYS = st.sampled_from(["rows", "view", "way", "guard", "coverage", "a", "b"])
 TOLD = st.recursive(PLAIN, lambda some: st.lists(some) | st.dictionaries(KEYS, some))
 
 
@@ -129,6 +130,14 @@ def made_answer(points=3, at=0.0):
     )  # fmt: skip
 
 
+def made_for_the_node(points=3):
+    """An answer from the view of b, with the consensus beside it."""
+    answer = made_answer(points)
+    mixed = Mixture("b", ("own", "centred"), *np.array([[0.25, 0.75], [2.0, 1.0], [1.0, 0.0], [np.inf, 0.0]]), 9, 3)
+    own = replace(answer.front, asker="b", choice=mixed, trust=None, correction=np.arange(float(points)), rounds=None)
+    return replace(answer, front=own, beside=answer.front, lacking="there is <b>no</b> interval")
+
+
 def test_rows_are_ordered_by_the_width_of_their_intervals_or_sets_and_those_without_a_value_come_last():
     answer = made_answer(points=6)
     width = answer.consensus.upper - answer.consensus.lower
@@ -138,14 +147,14 @@ def test_rows_are_ordered_by_the_width_of_their_intervals_or_sets_and_those_with
     assert order_rows(answer, "standard_error").tolist() == [5, 2, 3, 0, 1, 4]
     assert order_rows(answer, "-standard_error").tolist() == [0, 3, 2, 5, 1, 4]
     sets = np.array([[True, True], [True, False], [True, True], [False, False], [True, False], [True, True]])
-    in_sets = replace(answer, consensus=replace(answer.consensus, sets=sets))
+    in_sets = replace(answer, front=replace(answer.front, sets=sets))
     assert order_rows(in_sets, "width").tolist() == [3, 1, 4, 0, 2, 5]
 
 
 def test_rounds_of_several_outputs_are_those_of_each_and_those_who_trust_no_member_have_none():
     answer = made_answer(points=2)
     beliefs = np.random.default_rng(0).normal(size=(2, 2, 3))
-    several = replace(answer, consensus=replace(answer.consensus, beliefs=beliefs))
+    several = replace(answer, front=replace(answer.front, beliefs=beliefs))
     found = np.array(rounds_of(several, 1, [True, True]))
     assert found.shape[1:] == (2, 3)
     for t, each in enumerate(found):
@@ -168,6 +177,26 @@ def test_an_answer_is_the_same_when_it_is_opened_again(tmp_path):
         ("a", "missing: it has gone", [0, 2]), ("b", "unverified: why", [1]),
     ]  # fmt: skip
     assert (tmp_path / "answers").stat().st_mode & 0o077 == 0
+
+
+def test_an_answer_from_the_own_view_keeps_the_consensus_beside_it(tmp_path):
+    answer = made_for_the_node()
+    Archive(tmp_path).save(answer)
+    again = Archive(tmp_path).find(answer.id)
+    assert again.summary() == answer.summary()
+    assert (again.view, again.consensus) == (again.front, again.beside)
+    assert (again.view.asker, again.consensus.asker, again.lacking) == ("b", None, answer.lacking)
+    assert str(again.view.choice) == str(answer.view.choice)
+    assert_array_equal(again.view.choice.standard_errors, answer.view.choice.standard_errors)
+    assert_array_equal(again.view.correction, answer.view.correction)
+    assert_array_equal(again.consensus.trust, answer.consensus.trust)
+    mixed = again.summary()["mixed"]
+    assert [(each["name"], each["share"]) for each in mixed["candidates"]] == [("centred", 0.75), ("own", 0.25)]
+    row = describe_row(again, 1)
+    assert row["views"]["own"]["value"] == row["value"] == again.view.value[1]
+    assert row["views"]["consensus"]["lower"] == again.consensus.lower[1]
+    assert_array_equal(row["trust"], again.consensus.trust[1])
+    encoded(row)
 
 
 def test_the_last_answers_are_kept_and_no_others(tmp_path):
@@ -349,7 +378,7 @@ def circle_of(state="ready", setback=None, fault=None):
     settings = SimpleNamespace(rule="degroot", neighbours=None)
     told = SimpleNamespace(name="a", listen="127.0.0.1:2", collective=settings, queries="calibrate", needed=2)
     return SimpleNamespace(
-        links={"b": link}, configuration=told, scores=SimpleNamespace(seat=seat),
+        links={"b": link}, configuration=told, scores=SimpleNamespace(seat=seat), no_view="",
         state=lambda _: "absent" if fault else state, rehearsed=rehearsed,
     )  # fmt: skip
 

@@ -182,7 +182,7 @@ def test_nodes_take_up_the_state_and_do_not_calibrate_again(nodes):
     with running(nodes) as (addresses, page):
         for address in addresses:
             wait_until_ready(address)
-        with connect(addresses[0], insecure_loopback="analyst") as node:
+        with connect(addresses[0], insecure_loopback="analyst", view="consensus") as node:
             found = node.consult(np.array(answer["points"]))
         token = auth.read(nodes / "north" / "north-state")
         reply = httpx.get(f"{page}/api/answers", headers={"Authorization": f"Bearer {token}"}, timeout=60)

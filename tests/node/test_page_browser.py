@@ -24,7 +24,14 @@ POINT = [0.5, -1.25, 0.75]
 BYTES = 300_000
 SERIOUS = ("serious", "critical")
 HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>'
-VIEWS = {"overview": "/", "ask": "/ask", "trust": "/trust", "audit": "/audit", "nowhere": "/nowhere"}
+VIEWS = {
+    "overview": "/",
+    "ask": "/ask",
+    "gains": "/gains",
+    "trust": "/trust",
+    "audit": "/audit",
+    "nowhere": "/nowhere",
+}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +46,7 @@ def nodes(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("consortium")
     with Paged(folder, 4).fork() as found:
         found.whole()
-        found.ask(written(folder / "first.csv", 3), folder / "first-answers.csv", "--coverage=0.9")
+        found.ask(written(folder / "first.csv", 3), folder / "first-answers.csv", "--coverage=0.9", "--consensus")
         yield found
 
 
@@ -126,6 +133,25 @@ def test_a_typed_row_is_answered_as_degroot_ask_answers_it(tab, nodes, tmp_path)
     assert tab.locator("canvas").is_visible()
 
 
+def test_own_model_own_view_and_consensus_are_side_by_side(tab, nodes, tmp_path):
+    tab.goto(nodes.address("/ask"))
+    type_row(tab)
+    ask(tab)
+    tab.locator(".sides").wait_for()
+    views = [told_by_ask(nodes, tmp_path, "--coverage=0.9", *view) for view in ([], ["--consensus"])]
+    expected = [nodes.agents[0].predict(np.array([POINT]))[0], *(each["value"][0] for each in views)]
+    shown = [float(each) for each in tab.locator(".says data").evaluate_all("all => all.map(each => each.value)")]
+    assert shown == expected
+    for side in ("own", "consensus"):
+        assert "90 %: " in tab.locator(f"[data-side={side}]").inner_text()
+    tab.goto(nodes.address("/gains"))
+    tab.locator("#members tr").first.wait_for()
+    assert tab.locator("#members tr").count() == len(nodes.names) - 1
+    errors = tab.locator(".errors data").evaluate_all("all => all.map(each => Number(each.value))")
+    gains = nodes.collective().gains()
+    assert errors == pytest.approx(np.sqrt([gains.own[0], gains.control[0], gains.collective[0]]), rel=1e-9)
+
+
 def test_a_row_can_be_pasted_and_asked_about_in_rounds(tab, nodes, tmp_path):
     tab.goto(nodes.address("/ask"))
     tab.get_by_label("x0", exact=True).wait_for()
@@ -133,7 +159,7 @@ def test_a_row_can_be_pasted_and_asked_about_in_rounds(tab, nodes, tmp_path):
     paste += " box.dispatchEvent(new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true})); }"
     tab.get_by_label("x0", exact=True).evaluate(paste, "x2\tx0\tx1\n0.75\t0.5\t-1.25")
     assert [tab.get_by_label(name, exact=True).input_value() for name in FEATURES] == ["0.5", "-1.25", "0.75"]
-    tab.get_by_label("Way").select_option("rounds")
+    tab.locator("#view").select_option("rounds")
     ask(tab)
     shown = float(tab.locator("#value").get_attribute("value"))
     right = told_by_ask(nodes, tmp_path, "--way=rounds")
@@ -326,11 +352,21 @@ def test_every_state_of_a_peer_and_a_collective_that_cannot_answer(browser, tmp_
         for name, state in (("node1", "stale"), ("node2", "refused"), ("node3", "late"), ("node4", "down")):
             page.locator(f"tr[data-peer={name}] .pill[data-state={state}]").wait_for()
         assert page.locator("tr[data-peer=node2] .reason").inner_text() != ""
-        page.get_by_role("heading", name="Cannot answer now").wait_for()
+        page.get_by_role("heading", name="No consensus now").wait_for()
         for size, scheme in looks():
             look(page, "states", size, scheme)
         page.goto(five.address("/ask"))
         type_row(page)
+        page.locator("#coverage").select_option("")
+        ask(page)
+        page.locator("[data-side=consensus]").get_by_text("At least 3 agents must answer").wait_for()
+        assert page.locator("#value").is_visible()  # from the node's own rows
+        for size, scheme in looks():
+            look(page, "no-consensus", size, scheme)
+        page.set_viewport_size(WIDE)
+        page.goto(five.address("/ask"))
+        type_row(page)
+        page.locator("#view").select_option("consensus")
         ask(page)
         page.get_by_text("The question could not be answered.", exact=True).wait_for()
         look(page, "failed", WIDE, "light")
@@ -476,6 +512,7 @@ def test_hostile_names_of_agents_stay_text(browser, nodes):
         for address, place in (
             (f"http://{nodes.host()}/", "#peers"),
             (link, "table.heat"),
+            (f"http://{nodes.host()}/gains", "#members"),
             (f"http://{nodes.host()}/trust", "#agents"),
             (f"http://{nodes.host()}/audit", "#log"),
         ):
@@ -506,7 +543,7 @@ def test_the_audit_is_searched_paged_and_sent_as_a_link(tab, nodes, tmp_path):
 
 
 def test_trust_is_shown_by_region(tab, nodes, tmp_path):
-    nodes.ask(written(tmp_path / "points.csv", 300), tmp_path / "out.csv")
+    nodes.ask(written(tmp_path / "points.csv", 300), tmp_path / "out.csv", "--consensus")
     tab.goto(nodes.address("/trust"))
     tab.locator("#agents tr").first.wait_for()
     shares = tab.locator("#agents td:nth-child(2) data").evaluate_all("all => all.map(each => Number(each.value))")
@@ -621,7 +658,8 @@ def arrive(page, nodes, view, folder):
         (folder / "bad.csv").write_text("x0,x1\n1,2\n")
         send_file(page, folder / "bad.csv")
         complaints(page)
-    for name, place in (("overview", "#peers tr"), ("trust", "#agents tr"), ("audit", "#log tr")):
+    places = {"overview": "#peers tr", "gains": "#members tr", "trust": "#agents tr", "audit": "#log tr"}
+    for name, place in places.items():
         if view == name:
             page.locator(place).first.wait_for()
     time.sleep(0.5)

@@ -252,8 +252,9 @@ chunk_rows = 50
         keys = self.folder / "keys"
         return {"ca": keys / "ca.pem", "certificate": keys / f"{name}.pem", "key": keys / f"{name}.key"}
 
-    def connect(self, name=None, *, caller=CLIENT, patience=PATIENCE, **settings):
-        """A connection to one node, once it is there."""
+    def connect(self, name=None, *, caller=CLIENT, patience=PATIENCE, view="consensus", **settings):
+        """A connection to one node, once it is there; for the consensus, unless another view is asked for."""
+        settings["view"] = view
         name = name or self.names[0]
         until = time.monotonic() + patience
         while True:

@@ -54,7 +54,8 @@ def files_of_any_size(terminal):
     saved(home / "saved")
     rows = pd.concat([frame.drop(columns="price") for _, frame, _ in organisations(n=25_000)], ignore_index=True)
     rows["id"] = np.arange(len(rows))
-    rows.head(1000).to_parquet(home / "rows.parquet")
+    hospitals = np.array(["north", "south", "west", "east"])[np.arange(1000) % 4]  # one of them is no agent
+    rows.head(1000).assign(hospital=hospitals).to_parquet(home / "rows.parquet")
     rows["age"] = rows["age"].round(3).astype(object)
     rows.loc[70_000, "age"] = "unknown"
     rows.to_csv(home / "rows.csv", index=False)

@@ -53,7 +53,7 @@ class Consensus(Viewed):
     upper: Array | None = None  # (M,)
     sets: NDArray[np.bool_] | None = None  # (M, Q) for classes: those among which the outcome is
     correction: Array | None = None  # (M,) for an asker: value minus the weighted mean of the beliefs
-    flags: tuple[Flag, ...] = ()  # who was left out or could not be checked, where, and why
+    flags: tuple[Flag, ...] = ()  # who was left out or could not be checked, and which points are far: where, and why
     # for the rule "auto" what was chosen, for an asker what was mixed, and the evidence; of several askers, by name
     choice: Choice | Mixture | dict[str, Mixture] | None = None
     asker: str | NDArray[Any] | None = None  # for whom the answer is, or (M,) for each point; None: the consensus

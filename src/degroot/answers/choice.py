@@ -53,11 +53,11 @@ class Mixture:
     >>> from degroot import Agent, Collective
     >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
     >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
-    >>> print(Collective(agents).consult([[0.5]], "value", asker="times 1").choice)
-    mixed for times 1 by mean squared error on 60 of its own rows, left out in 10 folds:
-            0.0842797            0 %  own
-           2.1491e-05           50 %  local stacking
-            0.0842797            0 %  trust row
+    >>> choice = Collective(agents).consult([[0.5]], "value", asker="times 1").choice
+    >>> choice.asker, choice.rows, choice.folds, choice.candidates[:3]
+    ('times 1', 60, 10, ('own', 'local stacking', 'trust row'))
+    >>> choice.errors[:2].round(2), float(choice.shares.sum().round(6))
+    (array([0.08, 0.  ]), 1.0)
     """
 
     asker: str

@@ -16,7 +16,8 @@ class Consultable(Protocol):
     >>> class Constant:
     ...     names, feature_names, outputs, classes, takes_gaps = ("a",), None, None, (), False
     ...     def predict(self, X): return np.ones(len(X))
-    ...     def consult(self, X, fields=FIELDS, *, coverage=None): return Consensus(self.names, value=self.predict(X))
+    ...     def consult(self, X, fields=FIELDS, *, coverage=None, asker=None, correct=None):
+    ...         return Consensus(self.names, value=self.predict(X))
     ...     def calibrate(self): return self
     >>> one: Consultable = Constant()
     >>> one.consult([[0.0], [1.0]]).value
@@ -46,8 +47,19 @@ class Consultable(Protocol):
     def predict(self, X: Any) -> Array:
         """The collective prediction for each row of `X`, (M,) or (M, Q)."""
 
-    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, coverage: float | None = None) -> Consensus:
-        """The collective prediction with what lies behind it; with a `coverage`, also prediction intervals."""
+    def consult(
+        self,
+        X: Any,
+        fields: Sequence[str] | str = FIELDS,
+        *,
+        coverage: float | None = None,
+        asker: Any = None,
+        correct: Any = None,
+    ) -> Consensus:
+        """The collective prediction with what lies behind it; with a `coverage`, also prediction intervals.
+
+        `asker`: whose view; of a node, its own only. `correct`: whether that is corrected by the asker's rows.
+        """
 
     def calibrate(self) -> "Consultable":
         """Itself, ready for questions with a `coverage`."""

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 MISSING = "missing"  # how the reason of a flag begins where the agent did not take part
+FAR_FROM_ALL = "far from all"  # where it is not about one agent: the point is far outside the rows of everybody
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something about one agent that an answer should be read with.
+    """Something about one agent, or about a point, that an answer should be read with.
 
     Examples
     --------

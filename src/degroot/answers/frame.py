@@ -13,19 +13,24 @@ if TYPE_CHECKING:
     from degroot.answers.answer import Consensus
 
 FLAGS = "flags"  # beside MISSING, a column of text: who was left out or could not be checked
+ASKER = "asker"  # a column of text: for whom the answer is
 LIBRARIES = ("pandas", "polars")
 SINGLE = {"weights": "weight", "beliefs": "belief", "sets": "set"}  # what one column of a field is called
-OF_POINTS = ("value", "standard_error", "lower", "upper", "sets")  # fields without a place for every agent
+OF_POINTS = ("value", "standard_error", "lower", "upper", "sets", "correction")  # without a place for every agent
 SHARED = ("weights", "trust")  # fields without outputs
-NUMBERS = ("value", "standard_error", "lower", "upper", "sets", "weights", "beliefs", "influence")  # as a rule
-ALL = (*NUMBERS, "trust", MISSING, FLAGS)
+NUMBERS = (*OF_POINTS, "weights", "beliefs", "influence")  # as a rule
+ALL = (ASKER, *NUMBERS, "trust", MISSING, FLAGS)
 
 
 def frame(answer: "Consensus", library: str, fields: Sequence[str] | str | None) -> Any:
     """The answer as a frame of pandas or polars; see `Consensus.to_frame`."""
+    return make_frame(columns(answer, fields), library, answer.index)
+
+
+def make_frame(told: dict[str, Any], library: str, index: Any = None) -> Any:
+    """Columns as a frame of pandas, which takes an index, or polars."""
     if library not in LIBRARIES:
         raise InvalidInput(f"`library` must be one of {', '.join(map(repr, LIBRARIES))}; got {library!r}.")
-    told = columns(answer, fields)
     try:
         if library == "polars":
             import polars
@@ -34,7 +39,7 @@ def frame(answer: "Consensus", library: str, fields: Sequence[str] | str | None)
         import pandas
     except ImportError as missing:
         raise InvalidInput(f"A frame needs {library}: pip install {library}.") from missing
-    return pandas.DataFrame(told, index=answer.index)
+    return pandas.DataFrame(told, index=index)
 
 
 def columns(answer: "Consensus", fields: Sequence[str] | str | None = None) -> dict[str, Any]:
@@ -43,6 +48,9 @@ def columns(answer: "Consensus", fields: Sequence[str] | str | None = None) -> d
     for field in _asked(answer, fields):
         if field in (MISSING, FLAGS):
             told[field] = notes(answer, missing=field == MISSING)
+            continue
+        if field == ASKER:
+            told[field] = askers(answer)
             continue
         values = np.asarray(getattr(answer, field))
         names = column_names(field, answer.names, output_names(answer.outputs, answer.classes), answer.peers)
@@ -57,7 +65,8 @@ def columns(answer: "Consensus", fields: Sequence[str] | str | None = None) -> d
 def _asked(answer: "Consensus", fields: Sequence[str] | str | None) -> list[str]:
     there = [name for name in ALL[:-2] if getattr(answer, name) is not None]
     if fields is None:
-        return [name for name in there if name != "trust"] + ([MISSING, FLAGS] if answer.flags else [])
+        unasked = ("trust", ASKER) if isinstance(answer.asker, str) else ("trust",)
+        return [name for name in there if name not in unasked] + ([MISSING, FLAGS] if answer.flags else [])
     wanted = [fields] if isinstance(fields, str) else list(fields)
     for name in wanted:
         if name not in (*there, MISSING, FLAGS):
@@ -87,6 +96,13 @@ def column_names(
     if outputs is None or field in SHARED:
         return names
     return [f"{name}_{output}" for name in names for output in outputs]
+
+
+def askers(answer: "Consensus") -> list[str | None]:
+    """For whom the answer for each point is; None: for nobody, the consensus."""
+    if answer.asker is None or isinstance(answer.asker, str):
+        return [answer.asker] * answer.points
+    return list(answer.asker)
 
 
 def notes(answer: "Consensus", *, missing: bool) -> list[str]:

@@ -13,13 +13,14 @@ label, of its own model by out-of-fold predictions. A candidate gives weights :m
   is beyond chance; :math:`G_c` the mean of :math:`(r - b)(r - b)'`.
 - *locally centred*, twice: :math:`b_j(x) = \frac{n_x \bar r_j(x) + m b_j}{n_x + m}` and
   :math:`G = \frac{n_x \mathrm{Cov}_x(r) + m G_c}{n_x + m}`, :math:`n_\text{eff} = \min(n_x + m, n)`.
-- with fewer than 50 rows also *global stacking*, *inverse error* (of all rows) and *average*, which need fewer.
+- with fewer than 50 rows, and for classes, also *global stacking*, *inverse error* (of all rows) and *average*, which need fewer.
 
 Means near x are weighted by the tricube kernel, and :math:`n_x = (\sum k)^2 / \sum k^2`. Stacking is Wolpert's
 (*Stacked generalization*, 1992) with Breiman's constraint (*Stacked regressions*, 1996).
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,7 @@ OWN, LOCAL, CENTRED, GLOBAL, INVERSE, AVERAGE = (
 TRUST, EQUAL = "trust row", "equal weights"
 LOCALLY_CENTRED = {NARROW: "locally centred, 15 %", WIDE: "locally centred, 40 %"}
 EVERYBODY = -1  # instead of a model that is left out
+ROUNDING = 1e-13  # of residuals: what rounding may hide of how they vary about their mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,18 @@ class Moments:
         row, column = np.tril_indices(K)
         full[:, row, column] = full[:, column, row] = self.packed[:, : K * (K + 1) // 2]
         return full
+
+    def take(self, places: NDArray[np.intp]) -> "Moments":
+        """The moments at these places alone."""
+        return Moments(as_kernel_array(self.packed[:, places]), self.effective, self.spread)
+
+
+def places_among(members: NDArray[np.intp], K: int, Q: int) -> NDArray[np.intp]:
+    """Where the moments of some models, in their order, are among the moments of all K."""
+    models = np.concatenate([members, np.arange(K, K + Q)])
+    row, column = (models[each] for each in np.tril_indices(len(models)))
+    places: NDArray[np.intp] = row * (row + 1) // 2 + column
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +117,15 @@ class OwnRows:
         self.bias, self.centred_gram = centre(residuals)
         self.gram = np.einsum("nqj,nql->jl", residuals, residuals) / self.n
 
+    def among(self, members: NDArray[np.intp]) -> "OwnRows":
+        """The same evidence of some of the models, in their order; the asker's own is one of them."""
+        some, pairs = copy(self), np.ix_(members, members)
+        some.K, some.own = len(members), int(np.flatnonzero(members == self.own)[0])
+        places = np.concatenate([members, np.arange(self.K, self.K + self.Q)])
+        some._augmented, some._near = as_kernel_array(self._augmented[..., places]), {}
+        some.bias, some.gram, some.centred_gram = self.bias[members], self.gram[pairs], self.centred_gram[pairs]
+        return some
+
     def look(self, spec: NeighbourhoodSpec) -> tuple[Neighbourhoods, Array]:
         """Neighbourhoods of that kind and the residuals that go with them; wide ones among a sample of the rows."""
         if spec not in self._near:
@@ -137,7 +160,9 @@ class OwnRows:
         return weights, shifts
 
 
-def list_candidates(settings: RuleSettings, n_rows: int, n_models: int) -> tuple[Candidate, ...]:
+def list_candidates(
+    settings: RuleSettings, n_rows: int, n_models: int, *, classes: bool = False
+) -> tuple[Candidate, ...]:
     """The candidates of an asker with so many rows, under a rule; of one model alone, only that."""
     if n_models == 1:
         return (Candidate(OWN, None, _own),)
@@ -149,7 +174,7 @@ def list_candidates(settings: RuleSettings, n_rows: int, n_models: int) -> tuple
         found.append(Candidate(EQUAL, None, _average) if equal else Candidate(TRUST, settings.reach, _trust))
     found.append(Candidate(CENTRED, None, _centred))
     found += [Candidate(LOCALLY_CENTRED[spec], spec, _centre_locally(pull)) for spec, pull in PULL.items()]
-    if n_rows < FEW_ROWS:
+    if n_rows < FEW_ROWS or classes:
         found += [Candidate(GLOBAL, None, _stack_globally), Candidate(INVERSE, None, _invert)]
         found += [Candidate(AVERAGE, None, _average)] if all(each.name != EQUAL for each in found) else []
     return tuple(found)
@@ -157,11 +182,15 @@ def list_candidates(settings: RuleSettings, n_rows: int, n_models: int) -> tuple
 
 def without_model(candidates: Sequence[Candidate], model: int, own: int) -> list[Candidate]:
     """The candidates that remain when a model is left out: without the asker's own, it is none by itself."""
-    return [each for each in candidates if each.name != OWN or model != own]
+    remaining = [each for each in candidates if each.name != OWN or model != own]
+    return remaining or [Candidate(AVERAGE, None, _average)]
 
 
 def centre(residuals: Array) -> tuple[Array, Array]:
-    """Biases (K, Q), shrunk where they may be chance, and the second moments (K, K) about them."""
+    """Biases (K, Q), shrunk where they may be chance, and the second moments (K, K) about them.
+
+    Each has at least the error that rounding may hide: a model that is always off by 1e20 is not right but for 1e20.
+    """
     n = len(residuals)
     mean = residuals.mean(axis=0)
     variance = residuals.var(axis=0, ddof=1) if n > 1 else np.zeros_like(mean)
@@ -169,7 +198,10 @@ def centre(residuals: Array) -> tuple[Array, Array]:
     share = np.divide(square, square + variance / n, out=np.zeros_like(mean), where=square > 0.0)
     bias = mean * share
     centred = residuals - bias
-    return bias.T.copy(), np.einsum("nqj,nql->jl", centred, centred) / n
+    rounding = ROUNDING * np.abs(residuals).max(axis=0)
+    centred[np.abs(centred) <= rounding] = 0.0
+    gram = np.einsum("nqj,nql->jl", centred, centred) / n + np.diag((rounding**2).sum(axis=0))
+    return bias.T.copy(), gram
 
 
 def neighbourhood_size(spec: NeighbourhoodSpec, n: int) -> int:
@@ -285,10 +317,12 @@ def _weigh_centred(
     M, K = weights.shape
     Q = shifts.shape[1]
     room, support = rooms(K)
-    gram, mean = np.empty((K, K)), np.empty((K, Q))
+    gram, mean, rounding = np.empty((K, K)), np.empty((K, Q)), np.empty(K)
     for m in range(M):
         near = effective[m]
         share = near / (near + pull)
+        for j in range(K):
+            rounding[j] = np.sqrt(ROUNDING * max(packed[m, j * (j + 3) // 2], 0.0))
         at = K * (K + 1) // 2
         for q in range(Q):
             for j in range(K):
@@ -300,6 +334,10 @@ def _weigh_centred(
                 common = packed[m, at]
                 for q in range(Q):
                     common -= mean[j, q] * mean[k, q]
+                if abs(common) <= rounding[j] * rounding[k]:
+                    common = 0.0
+                if j == k:
+                    common += rounding[j] * rounding[j]
                 gram[j, k] = gram[k, j] = share * common + (1.0 - share) * centred[j, k]
                 at += 1
         minimise(gram, (K - (without >= 0)) / min(near + pull, n), without, 0, room, support, weights[m])

@@ -1,28 +1,27 @@
-r"""The asker's guard: others' predictions at a point, held to what the asker's own rows near it lead one to expect.
+r"""The asker's guard: others' predictions at a point, held to what the asker expects of them by its own rows.
 
-For model j, :math:`D = f_j - f_o` on the asker's rows near the point, with :math:`f_o` its own model (by out-of-fold
-predictions), has mean :math:`\mu_j` and standard deviation :math:`\sigma_j`; s is the own model's root mean squared
-error there. With :math:`h = 2.5 \sigma_j`, what model j says at the point is
+The asker knows what all models say of its rows, so it can learn what each will say at a point: the difference to its
+own prediction, :math:`\hat D_j(x)`, with root mean squared error :math:`\tau_j` on rows that were left out. With
+:math:`D_j = f_j - f_o` and s the own model's root mean squared error near the point, what model j says is
 
-- clipped, so that :math:`|f_j - f_o - \mu_j| \le 1.2 h`;
-- replaced by :math:`f_o + \mu_j` where it is beyond :math:`3 h + s`;
+- clipped, so that :math:`|D_j - \hat D_j| \le \frac32 \tau_j`;
+- replaced by :math:`f_o + \hat D_j` where it is beyond :math:`\frac92 \tau_j + s`;
 - and where at least half of the others are beyond, the answer is the own prediction.
 
-In the end the whole move away from the own prediction is held to :math:`\pm s`. Nothing that others report of errors or
-distances enters, and no majority of honest members is needed: whatever all others say, the answer stays within one
-local root mean squared error of the own model's.
+In the end the whole move away from the own prediction is held to :math:`\pm 2 s`. Nothing that others report of errors
+or distances enters, and no majority of honest members is needed: whatever all others say, the answer stays within twice
+the own model's local root mean squared error of its prediction.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.asker.candidates import Moments
 from degroot.compute.compiled import Array
 
-RANGE = 2.5  # standard deviations that an honest difference may be from its mean
-CLIP, BEYOND = 1.2, 3.0  # of that range: where predictions are clipped, and beyond which they are not believed
+CLIP, BEYOND = 1.5, 4.5  # errors of the forecast: where predictions are clipped, and beyond which not believed
+REACH = 2.0  # local errors of the own model that the answer may be away from its prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +34,55 @@ class Bounded:
     reach: Array  # (M,) how far the answer may be from the own prediction
 
     def hold(self, value: Array, own: Array) -> Array:
-        """Answers (..., M, Q) held near the own predictions (M, Q)."""
-        move = np.clip(value - own, -self.reach[:, None], self.reach[:, None])
-        held: Array = own + np.where(self.alone[:, None], 0.0, move)
+        """Answers (M, Q) drawn towards the own predictions (M, Q) until no output is farther than the reach.
+
+        What lies between two sets of probabilities is one too.
+        """
+        move, reach = value - own, self.reach[:, None]
+        farthest = np.abs(move).max(axis=-1, keepdims=True)
+        part = np.divide(reach, farthest, out=np.ones_like(farthest), where=farthest > reach)
+        held: Array = own + np.where(self.alone[:, None], 0.0, part * move)
         return held
 
+    def without(self, model: int) -> "Bounded":
+        """The same where another model than the own one is left out, and does not count among the others."""
+        replaced = self.replaced.copy()
+        replaced[:, model] = False
+        return replace(self, alone=_is_alone(replaced, self.replaced.shape[1] - 2))
 
-def bound_beliefs(beliefs: Array, found: Moments, own: int) -> Bounded:
-    """What models say at M points, `beliefs` (M, K, Q), held to what was `found` on the asker's rows near them."""
-    _, K, Q = beliefs.shape
-    gram, means = found.gram(K), found.means(K, Q)
-    expected = means - means[:, [own]]  # (M, K, Q) mean difference to the own model
-    diagonal = np.einsum("mkk->mk", gram)
-    square = diagonal - 2.0 * gram[:, :, own] + diagonal[:, [own]]
-    spread = np.sqrt(np.maximum(square - (expected**2).sum(axis=-1), 0.0))
-    reach = np.sqrt(np.maximum(diagonal[:, own], 0.0))
-    off = beliefs - beliefs[:, [own]] - expected
-    clip = RANGE * CLIP * spread
-    replaced = (np.abs(off) > (RANGE * BEYOND * spread + reach[:, None])[..., None]).any(axis=-1)
-    held = np.clip(off, -clip[..., None], clip[..., None])
-    believed = beliefs[:, [own]] + expected + np.where(replaced[..., None], 0.0, held)
-    believed[:, own] = beliefs[:, own]
-    replaced[:, own] = False
-    alone = (2 * replaced.sum(axis=1) >= K - 1) & (K > 1)
-    return Bounded(believed, replaced, alone, reach)
+
+def bound_beliefs(beliefs: Array, expected: Array, spread: Array, error: Array, own: int) -> Bounded:
+    """What models say at M points, `beliefs` (M, K, Q), held to what is expected of them.
+
+    Parameters
+    ----------
+    beliefs : (M, K, Q)
+    expected : (M, K, Q)
+        Differences to the own prediction.
+    spread : (K, Q)
+        How far off such forecasts are.
+    error : (M,)
+        The own model's root mean squared error near the points.
+    own : int
+        The place of the asker's model.
+
+    Examples
+    --------
+    >>> beliefs = np.array([[[1.0], [1.9], [50.0]]])
+    >>> held = bound_beliefs(beliefs, np.zeros((1, 3, 1)), np.full((3, 1), 0.25), np.array([1.0]), own=0)
+    >>> held.beliefs[0, :, 0], held.replaced[0], held.alone
+    (array([1.   , 1.375, 1.   ]), array([False, False,  True]), array([ True]))
+    """
+    K, at_own = beliefs.shape[1], beliefs[:, [own]]
+    off = beliefs - at_own - expected
+    replaced = np.asarray((np.abs(off) > BEYOND * spread + error[:, None, None]).any(axis=-1))
+    clipped = np.clip(off, -CLIP * spread, CLIP * spread)
+    believed = at_own + expected + np.where(replaced[..., None], 0.0, clipped)
+    believed[:, own], replaced[:, own] = beliefs[:, own], False
+    return Bounded(believed, replaced, _is_alone(replaced, K - 1), REACH * error)
+
+
+def _is_alone(replaced: NDArray[np.bool_], others: int) -> NDArray[np.bool_]:
+    """Whether at least half of so many others are not believed, (M,)."""
+    is_alone: NDArray[np.bool_] = (2 * replaced.sum(axis=1) >= others) & (others > 0)
+    return is_alone

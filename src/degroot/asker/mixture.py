@@ -13,6 +13,7 @@ from degroot.compute.compiled import Array
 FOLDS = 10
 FEW_UNITS = 25  # up to which each unit is a fold of its own
 LEAST_SHARE = 1e-3  # below which a candidate is not worth its cost
+ROUNDING = 1e-12  # of a mean loss: a difference that may be no more than that
 
 Codes = NDArray[np.intp]  # (n,) which unit each row belongs to, from 0
 
@@ -50,9 +51,12 @@ def clustered_standard_error(values: Array, units: Codes) -> Array:
     U = len(distinct)
     if U < 2:
         return np.full(np.shape(values)[1:], np.inf)
+    off = values - values.mean(axis=0)
+    largest = np.abs(off).max(axis=0)
+    unit = np.where(largest > 0.0, largest, 1.0)  # in which no square overflows
     sums = np.zeros((U, *values.shape[1:]))
-    np.add.at(sums, place, values - values.mean(axis=0))
-    error: Array = np.sqrt(U / (U - 1) * (sums**2).sum(axis=0)) / len(values)
+    np.add.at(sums, place, off / unit)
+    error: Array = unit * np.sqrt(U / (U - 1) * (sums**2).sum(axis=0)) / len(values)
     return error
 
 
@@ -70,6 +74,7 @@ def mix_candidates(losses: Array, units: Codes) -> Array:
     best = int(np.argmin(mean))
     error = clustered_standard_error(losses - losses[:, [best]], units)
     behind = mean - mean[best]
+    behind[behind <= ROUNDING * mean] = 0.0
     steps = np.divide(behind, error, out=np.where(behind > 0.0, np.inf, 0.0), where=error > 0.0)
     shares = np.exp(-0.5 * steps**2)
     shares /= shares.sum()

@@ -1,4 +1,4 @@
-"""Losses: how much more the collective would err without each of its agents, measured on the agents' own rows."""
+"""Losses: how much more the collective would err without each of its agents, measured on rows of their own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.agents.agent import Agent, Scorer
+from degroot.asker.mixture import clustered_standard_error
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
+from degroot.consultation.asker import AskerView
 from degroot.consultation.leave_one_out import (
     ROWS,
     measure_left_out,
@@ -31,6 +33,7 @@ class Losses:
     error: float
     loss: Array  # (K,)
     loss_error: Array  # (K,) standard errors of it
+    own_error: float | None = None  # for an asker, of its own model
 
 
 def losses(agents: Sequence[Agent], scorers: Sequence[Scorer], option: RuleSettings, n_jobs: int | None) -> Losses:
@@ -55,6 +58,23 @@ def losses(agents: Sequence[Agent], scorers: Sequence[Scorer], option: RuleSetti
     table, counts = np.concatenate(tables), np.concatenate(sizes)
     costs = np.array([_cost(table[:, 0], without, counts) for without in table[:, 1:].T])
     return Losses(int(counts.sum()), float(table[:, 0].sum() / counts.sum()), costs[:, 0], costs[:, 1])
+
+
+def losses_of_asker(view: AskerView, *, correct: bool = False) -> Losses:
+    r"""What each model's leaving would cost an asker, :math:`\overline{e_{-i}^2} - \overline{e^2}` on its own rows.
+
+    Here e is the error of the asker's mixture on a row of its own, whole units left out, and :math:`e_{-i}` that of the
+    mixture without model i, fitted anew. Standard errors are clustered by units. NaN where there is nothing to try:
+    for one agent, and where all rows are of one unit.
+    """
+    everybody = ((view.corrected_left_out if correct else view.left_out) ** 2).sum(axis=-1)
+    own = float((view.own_errors**2).sum(axis=-1).mean())
+    rows, error = len(view.sample), float(everybody.mean())
+    if view.K == 1 or view.n_folds < 2:
+        return Losses(rows, error, np.full(view.K, np.nan), np.full(view.K, np.nan), own)
+    added = (view.errors_without(correct) ** 2).sum(axis=-1) - everybody[:, None]
+    chance = clustered_standard_error(added, view.units[view.sample])
+    return Losses(rows, error, added.mean(axis=0), chance, own)
 
 
 def _cost(everybody: Array, without: Array, counts: NDArray[np.intp]) -> tuple[float, float]:

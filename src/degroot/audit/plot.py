@@ -17,8 +17,11 @@ LONGEST_NAME = 20
 MAIN, SECOND, FAINT = "#1f5a94", "#e3973a", "#a9b4bf"
 
 
-def draw(rows: Sequence[dict[str, Any]], trust: Array, points: int, error: float) -> "Figure":
-    """Who carries the answer, who trusts whom, what is lost without each, and which points depend on one."""
+def draw(rows: Sequence[dict[str, Any]], trust: Array | None, points: int, error: float) -> "Figure":
+    """Who carries the answer, who trusts whom, what is lost without each, and which points depend on one.
+
+    Without trust: how far the answer would move without each.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as missing:
@@ -28,7 +31,10 @@ def draw(rows: Sequence[dict[str, Any]], trust: Array, points: int, error: float
     figure = Figure(figsize=(12.0, 2 * (2.1 + 0.2 * lines)), layout="constrained")
     panels = figure.subplots(2, 2)
     _draw_weights(panels[0, 0], rows)
-    _draw_trust(panels[0, 1], rows, trust)
+    if trust is None:
+        _draw_influence(panels[0, 1], rows)
+    else:
+        _draw_trust(panels[0, 1], rows, trust)
     _draw_losses(panels[1, 0], rows, error)
     _draw_dependence(panels[1, 1], rows, points)
     return figure
@@ -52,6 +58,13 @@ def _draw_trust(axes: "Axes", rows: Sequence[dict[str, Any]], trust: Array) -> N
         for (i, j), value in np.ndenumerate(trust):
             axes.text(j, i, f"{value:.2f}", ha="center", va="center", color="white" if value > dark else "black")
     _finish(axes, rows, "Who trusts whom: mean trust")
+
+
+def _draw_influence(axes: "Axes", rows: Sequence[dict[str, Any]]) -> None:
+    influence = np.nan_to_num(_values(rows, "influence"))
+    axes.barh(np.arange(len(rows)), influence, 0.6, color=MAIN)
+    axes.set_xlabel("mean distance")
+    _finish(axes, rows, "How far the answer would move without each")
 
 
 def _draw_losses(axes: "Axes", rows: Sequence[dict[str, Any]], error: float) -> None:

@@ -1,14 +1,14 @@
 """Audits: over many points, who carries the answer, whom it could do without, and where it depends on one agent."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.answers.display import View, Viewed
-from degroot.audit.losses import losses
+from degroot.answers.display import View, Viewed, one_line
+from degroot.audit.losses import losses, losses_of_asker
 from degroot.audit.plot import draw
 from degroot.audit.regions import NEARLY_ALL, Region, find_regions
 from degroot.compute.compiled import Array
@@ -31,7 +31,8 @@ class Audit(Viewed):
     """What an audit of K agents over M points found. Print it for a table, draw it for a picture.
 
     For several outputs, the influence and the jackknife error at a point are the root of the sum of their squares. What
-    takes leaving an agent out is NaN where nobody would be left.
+    takes leaving an agent out is NaN where nobody would be left. For an asker all is from its view: errors and losses
+    are those on its own rows, left out in folds of whole units, and there is no trust.
 
     Examples
     --------
@@ -49,15 +50,17 @@ class Audit(Viewed):
     leads: Array  # (K,) share of the points at which its weight is the largest; ties are divided
     influence: Array  # (K,) how far, on average, the answer would move without it
     spread: float  # standard deviation of the answers over the points
-    trust: Array  # (K, K) row i: agent i's mean trust in every model
+    trust: Array | None  # (K, K) row i: agent i's mean trust in every model; None for an asker
     carriers: float  # on how many agents an answer rests: the mean of 1 / (sum of squared weights)
     stability: float  # mean jackknife error over agents
-    rehearsed: int  # rows of the agents, each left out of its own neighbourhood
+    rehearsed: int  # rows of the agents, each left out of its own neighbourhood; for an asker rows of its own
     error: float  # mean squared error of the collective on them
     loss: Array  # (K,) what is added to it without this agent
     loss_error: Array  # (K,) the standard error of that
     alone: NDArray[np.intp]  # (K,) number of points at which it has at least 0.9 of the weight
     regions: tuple[Region, ...]  # where such points are together
+    asker: str | None = None  # for whom the answers are; None: the consensus
+    own_error: float | None = None  # mean squared error of the asker's own model on the same rows
 
     @property
     def relative_influence(self) -> Array:
@@ -66,9 +69,12 @@ class Audit(Viewed):
 
     @property
     def trusted(self) -> Array:
-        """How much the others trust each agent's model, on average, (K,); NaN for one agent."""
+        """How much the others trust each agent's model, on average, (K,); NaN for one agent, and for an asker."""
         others = len(self.names) - 1
-        return (self.trust.sum(axis=0) - self.trust.diagonal()) / others if others else np.full(1, np.nan)
+        if self.trust is None or not others:
+            return np.full(len(self.names), np.nan)
+        trusted: Array = (self.trust.sum(axis=0) - self.trust.diagonal()) / others
+        return trusted
 
     @property
     def droppable(self) -> NDArray[np.bool_]:
@@ -97,6 +103,8 @@ class Audit(Viewed):
     def draw(self) -> "Figure":
         """A picture of weights, trust, losses and dependence; ``audit.draw().savefig(file)`` keeps it.
 
+        For an asker influence stands in the place of trust.
+
         Examples
         --------
         >>> from degroot import Agent, Collective
@@ -112,13 +120,13 @@ class Audit(Viewed):
 
     def _view(self) -> View:
         title, *above = _tell_whole(self)
-        return View(title, tuple(above), (tuple(_HEADER), *map(tuple, _cells(self))), tuple(_tell_regions(self)))
+        return View(title, tuple(above), tuple(map(tuple, _cells(self))), tuple(_tell_regions(self)))
 
     def __str__(self) -> str:
-        return "\n".join([*_tell_whole(self), "", *_aligned([_HEADER, *_cells(self)]), "", *_tell_regions(self)])
+        return "\n".join([*_tell_whole(self), "", *_aligned(_cells(self)), "", *_tell_regions(self)])
 
 
-def audit(collective: "Collective", X: Any) -> Audit:
+def audit(collective: "Collective", X: Any, asker: str | None = None) -> Audit:
     """Look at a collective's answers for the points `X`, and at its errors on its agents' own rows.
 
     Parameters
@@ -126,6 +134,8 @@ def audit(collective: "Collective", X: Any) -> Audit:
     collective : a collective
     X : (M, d)
         At least one point; the more, and the more like the questions to come, the better.
+    asker : str, optional
+        For whom: then answers are from its view, and errors are those on its own rows.
 
     Notes
     -----
@@ -136,20 +146,27 @@ def audit(collective: "Collective", X: Any) -> Audit:
     M, K = X.shape[0], len(collective.names)
     if M == 0:
         raise InvalidInput("`X` must hold at least one point; it holds none.")
+    if not (asker is None or isinstance(asker, str)):
+        raise InvalidInput(f"`asker` of an audit must be the name of one agent; got {describe(asker)}.")
+    view = None if asker is None else collective.view_of(asker)
+    fields = FIELDS if view is None else [name for name in FIELDS if name != "trust"]
     weights, values = np.empty((M, K)), []
-    influence, trust, stability = np.zeros(K), np.zeros((K, K)), 0.0
+    influence, trust, stability = np.zeros(K), None if view is not None else np.zeros((K, K)), 0.0
     step = max(1, TRUST_BYTES // (8 * K * K))
     with progress("Auditing", -(-M // step)) as advance:
         for start in range(0, M, step):
-            answer = collective.consult(take(X, slice(start, start + step)), _FIELDS)
+            answer = collective.consult(take(X, slice(start, start + step)), fields, asker=asker)
             weights[start : start + step] = answer.weights
             values.append(_by_outputs(answer.value, 1))
             influence += _size(_by_outputs(answer.influence, 2)).sum(axis=0)
             stability += float(_size(_by_outputs(answer.standard_error, 1)).sum())
-            trust += np.asarray(answer.trust).sum(axis=0)
+            if trust is not None:
+                trust += np.asarray(answer.trust).sum(axis=0)
             advance()
-    option = collective.option
-    cost = losses(collective.agents, collective.scorers, option, collective.n_jobs)
+    if view is None:
+        cost = losses(collective.agents, collective.scorers, collective.option, collective.n_jobs)
+    else:
+        cost = losses_of_asker(view, correct=collective.correct)
     most = weights.max(axis=1, keepdims=True)
     leading = weights >= (1.0 - TIED) * most
     return Audit(
@@ -159,7 +176,7 @@ def audit(collective: "Collective", X: Any) -> Audit:
         leads=(leading / leading.sum(axis=1, keepdims=True)).mean(axis=0),
         influence=influence / M,
         spread=_spread(np.concatenate(values)),
-        trust=trust / M,
+        trust=None if trust is None else trust / M,
         carriers=float((1.0 / (weights**2).sum(axis=1)).mean()),
         stability=stability / M,
         rehearsed=cost.rows,
@@ -168,11 +185,19 @@ def audit(collective: "Collective", X: Any) -> Audit:
         loss_error=cost.loss_error,
         alone=(weights >= NEARLY_ALL).sum(axis=0),
         regions=find_regions(X, weights, collective.names, column_names(X) or collective.feature_names),
+        asker=asker,
+        own_error=cost.own_error,
     )
 
 
-_FIELDS = ("value", "standard_error", "weights", "trust", "influence")
-_HEADER = ["agent", "weight", "leads", "influence", "of spread", "trusted", "alone", "loss without", "droppable"]
+def describe(asker: Any) -> str:
+    """What was given for one name, in a word or two."""
+    return f"{len(asker)} names" if isinstance(asker, Sized) else repr(asker)
+
+
+FIELDS = ("value", "standard_error", "weights", "trust", "influence")
+HEADER = ("agent", "weight", "leads", "influence", "of spread", "trusted", "alone", "loss without", "droppable")
+TRUSTED = HEADER.index("trusted")
 
 
 def _by_outputs(field: Array | None, axes: int) -> Array:
@@ -194,15 +219,25 @@ def _spread(values: Array) -> float:
 def _tell_whole(audit: Audit) -> list[str]:
     """How much was looked at, and how the collective does as a whole."""
     K, stable = len(audit.names), f"; stability (jackknife over agents) {audit.stability:.3g}"
+    asked, whose, own = "", "of the agents' own, each left out of its neighbourhood", ""
+    if audit.asker is not None:
+        name = one_line(audit.asker)
+        asked, whose = f", asked by {name}", f"of {name}, left out in folds of whole units"
+        own = f"; of its own model {audit.own_error:.4g}"
     return [
-        f"{_counted(K, 'agent')}, {_counted(audit.points, 'point')}. "
+        f"{_counted(K, 'agent')}, {_counted(audit.points, 'point')}{asked}. "
         f"On average an answer rests on {_counted(audit.carriers, 'agent', '.2f')}{stable if K > 1 else ''}.",
-        f"Mean squared error on {_counted(audit.rehearsed, 'row')} of the agents' own, each left out of its "
-        f"neighbourhood: {audit.error:.4g}.",
+        f"Mean squared error on {_counted(audit.rehearsed, 'row')} {whose}: {audit.error:.4g}{own}.",
     ]
 
 
 def _cells(audit: Audit) -> list[list[str]]:
+    """The table, its heading first; without trust where there is none."""
+    rows = [list(HEADER), *_agent_cells(audit)]
+    return rows if audit.trust is not None else [row[:TRUSTED] + row[TRUSTED + 1 :] for row in rows]
+
+
+def _agent_cells(audit: Audit) -> list[list[str]]:
     """What the table says of each agent."""
     return [
         [

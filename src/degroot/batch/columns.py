@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from degroot.answers.answer import FIELDS, Consensus
+from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus
 from degroot.answers.flags import MISSING
 from degroot.answers.frame import FLAGS, column_names, notes
 from degroot.exceptions import InvalidInput
 
-ALL = (*FIELDS, FLAGS, MISSING)
+CORRECTION = "correction"  # of an asker's view
+ALL = (*FIELDS, CORRECTION, FLAGS, MISSING)
 BOUNDS = ("lower", "upper", "sets")  # where a coverage was asked for
 
 
@@ -27,7 +28,7 @@ class Columns:
     @property
     def asked(self) -> list[str]:
         """The fields of `Consensus` that have to be computed."""
-        return [field for field in self.fields if field in FIELDS] or ["value"]
+        return [field for field in self.fields if field in (*FIELDS, *ASKER_FIELDS)] or ["value"]
 
     @property
     def schema(self) -> pa.Schema:

@@ -1,11 +1,11 @@
 """The engine for one machine: threads, each with a shard at a time."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
@@ -38,7 +38,7 @@ class Reader:
         if self._source is None or self._file != shard.file:
             self._file, self._source = shard.file, opened(path)
         with readable(path, str(shard)):
-            return self._source.read(shard, self._task.names, self._task.keep)
+            return self._source.read(shard, self._task.names, self._task.text)
 
 
 class Local:
@@ -79,17 +79,17 @@ class Local:
                 raise
 
 
-def _first_alone(consult: Consult) -> Consult:
+def _first_alone(consult: Callable[..., Consensus]) -> Consult:
     """The same, but all wait until one row has been answered: what the first question makes is made once."""
     turn, ready = Lock(), False
 
-    def asked(X: Array, fields: list[str], /) -> Consensus:
+    def asked(X: Array, fields: list[str], /, **about: Any) -> Consensus:
         nonlocal ready
         with turn:
             if not ready:
-                consult(X[:1], fields)
+                consult(X[:1], fields, **{name: each[:1] for name, each in about.items()})
                 ready = True
-        return consult(X, fields)
+        return consult(X, fields, **about)
 
     return asked
 

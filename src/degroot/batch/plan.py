@@ -43,6 +43,7 @@ def make_plan(
     columns: Columns,
     *,
     keep: Sequence[str] = (),
+    asker_column: str | None = None,
     gaps: bool = False,
     on_bad_row: str = REFUSE,
     rows: int | None = None,
@@ -57,23 +58,26 @@ def make_plan(
     features : names of the columns that are the features, in order
     columns : what is asked
     keep : columns of the input that are written too
+    asker_column : a column of the input that says for whom each row is answered
     gaps : whether features may be missing
     on_bad_row : ``"refuse"``, or ``"null"``: a row with a bad value gets no answer
     rows : of a shard, at most; by default 65536, or fewer where rows are wide
     identity : what else has to be the same when an interrupted run goes on
     """
     files = check(given, output, [field for field in columns.fields if field not in BOUNDS], on_bad_row)
-    schema = _agreed(files, features, keep)
+    schema = _agreed(files, features, keep, () if asker_column is None else (asker_column,))
     kept = pa.schema([_plain(schema.field(name)) for name in keep])
     _check_clash(kept, columns.schema)
-    task = Task(tuple(features), tuple(keep), columns, pa.schema([*kept, *columns.schema]), gaps, on_bad_row)
+    task = Task(
+        tuple(features), tuple(keep), columns, pa.schema([*kept, *columns.schema]), gaps, on_bad_row, asker_column
+    )
     rows = rows or max(1, min(ROWS, BYTES // (8 * (len(task.names) + len(task.schema) + len(columns.agents)))))
     shards = tuple(_cut(files, rows, task.names))
     check_output(output, task.schema)
     told = {
         "version": version("degroot"), "rows": rows, "inputs": [_state(file) for file in files],
         "features": list(features), "keep": list(keep), "fields": list(columns.fields), "gaps": gaps,
-        "on_bad_row": on_bad_row, **(identity or {}),
+        "on_bad_row": on_bad_row, "asker_column": asker_column, **(identity or {}),
     }  # fmt: skip
     return Plan(tuple(files), shards, task, output, told)
 
@@ -89,12 +93,12 @@ def check(given: Sequence[str], output: Path, fields: Sequence[str], on_bad_row:
     return files
 
 
-def _agreed(files: Sequence[Path], features: Sequence[str], keep: Sequence[str]) -> pa.Schema:
+def _agreed(files: Sequence[Path], features: Sequence[str], keep: Sequence[str], other: Sequence[str]) -> pa.Schema:
     """The columns, if all files have the same, and the features are numbers. It is the first file's schema."""
     first: pa.Schema | None = None
     for file in files:
         schema = opened(file).schema
-        _check_columns(file, schema, features, keep)
+        _check_columns(file, schema, features, (*keep, *other))
         if first is None:
             first = schema
         _check_same(file, schema, files[0], first, keep)

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, redirect_stdout
+from copy import copy
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
@@ -22,6 +23,7 @@ from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task, consult_in_form_of
 from degroot.cluster import Ray
 from degroot.collective import Collective
+from degroot.compute.tables import take
 from degroot.exceptions import DeGrootError, InvalidInput, describe_error
 
 CLIENT = "ray://"  # by which Ray Data cannot be reached
@@ -57,6 +59,25 @@ def on_ray(
     ):
         consult = consult_in_form_of(collective.agents, assembly.with_jobs(1).consult)
         yield Callers(consult, min(jobs or ray.cores, ray.cores))
+
+
+@contextmanager
+def agents_on_ray(
+    collective: Collective, address: str | None = None, *, consensus: bool = True
+) -> Iterator[Collective]:
+    """The same collective with its agents as actors of a Ray cluster; views, and what is far, stay in this process.
+
+    `consensus`: whether it will be asked too, so that the agents are started with their scores at once.
+    """
+    with redirect_stdout(sys.stderr), Ray(address) as ray:
+        there = copy(collective)
+        there.engine, there._started = ray, None
+        if consensus:
+            there.predict(take(there.agents[0].X, slice(0, 1)))
+        try:
+            yield there
+        finally:
+            there._close_engine()
 
 
 class Callers:

@@ -14,6 +14,8 @@ import pyarrow.ipc
 
 from degroot.batch.outputs import writer
 from degroot.batch.shards import Shard
+from degroot.batch.task import read_unmatched
+from degroot.consultation.groups import Unmatched
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.atomic import publish
 from degroot.files.lock import HAS_POSIX_LOCKS, try_lock
@@ -159,6 +161,7 @@ class Merging:
 
     def __init__(self, run: UnfinishedOutput, output: Path, schema: pa.Schema) -> None:
         self._run, self._output, self._next = run, output, 0
+        self._unmatched: list[Unmatched] = []
         self._file = run.folder / f"merged{output.suffix}"
         self._sink = self._file.open("wb")
         self._writer = writer(output.suffix, schema, self._sink)
@@ -178,8 +181,15 @@ class Merging:
         for _ in range(most):
             if self._next not in self._run.bad:
                 return
-            self._writer.write_batch(self._run.part(self._next))
+            batch = self._run.part(self._next)
+            self._writer.write_batch(batch)
+            self._unmatched.append(read_unmatched(batch))
             self._next += 1
+
+    @property
+    def unmatched(self) -> Unmatched:
+        """The rows so far whose asker is no agent."""
+        return Unmatched.joined(self._unmatched)
 
     def finish(self, count: int) -> None:
         """Take what is left of `count` parts, and give the file its name."""

@@ -21,7 +21,7 @@ from degroot.answers.answer import interval_fields
 from degroot.answers.display.words import output_names
 from degroot.answers.flags import MISSING
 from degroot.answers.frame import FLAGS
-from degroot.batch.columns import Columns
+from degroot.batch.columns import CORRECTION, Columns
 from degroot.batch.local import Local, ShardEngine
 from degroot.batch.plan import Plan, check, check_unchanged, make_plan
 from degroot.batch.resume import Merging, unfinished
@@ -30,7 +30,9 @@ from degroot.collective import Collective
 from degroot.compute.compiled import count_threads
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
-from degroot.consultation.settings import LOCAL, RAY, check_choice
+from degroot.consultation.asker import check_asker
+from degroot.consultation.groups import Unmatched
+from degroot.consultation.settings import LOCAL, RAY, check_choice, check_flag
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.intervals import rows_needed
 
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 FIELDS = ("value", "standard_error", "weights")  # written by default
 FIELDS_OF_NODES = (*FIELDS, MISSING, FLAGS)
+NONE_UNMATCHED = Unmatched()
+OWN_VIEW = "own"  # how nodes call the view of the asked node
 PROBE_AGENTS = PROBE_ROWS = 16  # agents, and rows of each, by whose answers a collective in memory is recognised
 
 
@@ -51,11 +55,15 @@ class RunSummary:
     bad: int
     seconds: float
     output: Path
+    unmatched: Unmatched = NONE_UNMATCHED  # rows that got the neutral consensus, as their asker is no agent
+    asker_column: str | None = None
 
     def __str__(self) -> str:
         parts = [f"{self.rows:,} rows"]
         parts += [f"{self.before:,} of them before"] if self.before else []
-        parts += [f"{self.bad:,} bad", f"{self.seconds:.1f} seconds"]
+        parts += [f"{self.bad:,} bad"]
+        parts += [self.unmatched.describe(self.rows, f"a {self.asker_column!r}")] if self.unmatched.rows else []
+        parts += [f"{self.seconds:.1f} seconds"]
         parts += [f"{(self.rows - self.before) / max(self.seconds, 1e-9):,.0f} rows per second", str(self.output)]
         return "; ".join(parts)
 
@@ -68,6 +76,9 @@ def predict_files(
     fields: str | Sequence[str] | None = None,
     coverage: float | None = None,
     keep: str | Sequence[str] = (),
+    asker: str | None = None,
+    asker_column: str | None = None,
+    correct: bool | None = None,
     on_bad_row: str = REFUSE,
     jobs: int | None = None,
     engine: str = LOCAL,
@@ -93,12 +104,21 @@ def predict_files(
         A .parquet or .csv file; one that exists is replaced when the new one is whole.
     fields : names, optional
         What to write, in this order: ``"value"``, ``"standard_error"``, ``"weights"``, ``"beliefs"``, ``"influence"``,
-        ``"trust"``, ``"flags"``, ``"missing"``. By default the first three; of nodes also missing and flags.
+        ``"trust"``, ``"correction"``, ``"flags"``, ``"missing"``. By default the first three; of nodes also missing and
+        flags. There is no trust in an asker's view, and no correction without one.
     coverage : float, optional
         Also write prediction intervals (or sets of classes) with this coverage, such as 0.9. A collective in process
-        is calibrated first. Not on Ray.
+        is calibrated first, unless it has been. Not on Ray.
     keep : names
         Columns of the input to write too, before the answers.
+    asker : str, optional
+        For whom: the agent from whose view all rows are answered. By default the neutral consensus answers; of nodes,
+        the asked node from its own view, unless it was connected to with ``view="consensus"``.
+    asker_column : str, optional
+        Instead: a column of the input, of text or numbers, that says for each row. Rows whose entry is no agent's name,
+        or missing, get the neutral consensus, and are counted in what is given back. Not with nodes.
+    correct : bool, optional
+        With an asker, as for `Collective`.
     on_bad_row : ``"refuse"`` or ``"null"``
         Whether a row with a bad value ends the run, or is written without an answer and counted.
     jobs : int, optional
@@ -149,28 +169,41 @@ def predict_files(
     given, place = [os.fspath(each) for each in _listed("inputs", inputs)], Path(_path("output", output))
     wanted = None if fields is None else [str(name) for name in _listed("fields", fields)]
     _check_options(engine, address, coverage, jobs)
+    _check_asked_for(asker, asker_column, correct)
     check(given, place, FIELDS if wanted is None else wanted, on_bad_row)
     found, identity = _open(collective, engine, verify, unsafe_pickle)
     is_remote, peers = _is_remote(found), getattr(found, "peers", None)
     if wanted is None:
         wanted = list(FIELDS_OF_NODES if is_remote else FIELDS)
+    whose = _check_view(found, wanted, asker, asker_column, correct)
+    if whose and isinstance(collective, Collective):
+        whose["evidence"] = _digest_evidence(found, asker)
     columns = Columns(
         _with_bounds(wanted, coverage, found.classes), found.names, output_names(found.outputs, found.classes),
         None if peers is None else tuple(map(tuple, peers.tolist())),
     )  # fmt: skip
     plan = make_plan(
         given, place, _feature_names(found), columns, keep=[str(name) for name in _listed("keep", keep)],
-        gaps=not is_remote and found.takes_gaps, on_bad_row=on_bad_row, identity=identity | {"coverage": coverage},
+        asker_column=asker_column, gaps=not is_remote and found.takes_gaps, on_bad_row=on_bad_row,
+        identity=identity | whose | {"coverage": coverage},
     )  # fmt: skip
+    about: dict[str, Any] = {
+        name: value for name, value in (("asker", asker), ("correct", correct)) if value is not None
+    }
+    threads = min(count_threads(jobs), len(plan.shards))
     if engine == RAY:
-        from degroot.batch.ray import on_ray
+        from degroot.batch.ray import agents_on_ray, on_ray
 
+        if whose or FLAGS in wanted:  # which take rows that are in this process
+            with agents_on_ray(_prepare(found, None, asker, jobs), address, consensus=asker is None) as there:
+                consult = consult_in_form_of(found.agents, partial(there.consult, **about))
+                return run(plan, Local(consult, threads), restart=restart)
         with on_ray(found, address, jobs, columns.asked) as callers:
             return run(plan, callers, restart=restart)
-    if coverage is not None:
-        found.calibrate()
-    consult = consult_in_form_of(getattr(found, "agents", ()), partial(found.consult, coverage=coverage))
-    return run(plan, Local(consult, min(count_threads(jobs), len(plan.shards))), restart=restart)
+    if not is_remote:
+        found = _prepare(found, coverage, asker, jobs)
+    consult = consult_in_form_of(getattr(found, "agents", ()), partial(found.consult, coverage=coverage, **about))
+    return run(plan, Local(consult, threads), restart=restart)
 
 
 def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary:
@@ -192,7 +225,8 @@ def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary
         merging.finish(len(plan.shards))
         bad = sum(kept.bad.values())
         kept.remove()
-    return RunSummary(plan.rows, before, bad, time.monotonic() - begun, plan.output)
+    seconds = time.monotonic() - begun
+    return RunSummary(plan.rows, before, bad, seconds, plan.output, merging.unmatched, plan.task.asker_column)
 
 
 def _listed(name: str, given: Any) -> list[Any]:
@@ -223,6 +257,41 @@ def _check_options(engine: str, address: str | None, coverage: float | None, job
             raise InvalidInput(f"`coverage` must come with the engine {LOCAL!r}; got {RAY!r}, which gives no bounds.")
 
 
+def _check_asked_for(asker: Any, asker_column: Any, correct: Any) -> None:
+    """Refuse what cannot say for whom rows are answered."""
+    for name, value in (("asker", asker), ("asker_column", asker_column)):
+        if value is not None and not isinstance(value, str):
+            raise InvalidInput(f"`{name}` must be one name; got {value!r}.")
+    if asker is not None and asker_column is not None:
+        raise InvalidInput("Either `asker` or `asker_column` must say for whom rows are answered; got both.")
+    if correct is not None:
+        check_flag("correct", correct)
+
+
+def _check_view(
+    found: Any, fields: Sequence[str], asker: str | None, asker_column: str | None, correct: bool | None
+) -> dict[str, Any]:
+    """What of the view has to be the same when a run is resumed, if the view can be had; nothing for the consensus."""
+    if asker is not None:
+        check_asker(asker, found.names, 1)
+    if _is_remote(found) and asker_column is not None:
+        raise InvalidInput("`asker_column` must come with a collective in files or in memory; a node has its own view.")
+    view = getattr(found, "view", None)  # of nodes
+    if asker is None and asker_column is None and view != OWN_VIEW:
+        if correct:
+            raise InvalidInput("`correct` must come with an asker, whose rows tell of errors; got none.")
+        if CORRECTION in fields:
+            raise InvalidInput(f"The field {CORRECTION!r} must come with an asker, to whose view it belongs; got none.")
+        return {}
+    if "trust" in fields:
+        raise InvalidInput(
+            "The field 'trust' must come with the consensus: in an asker's view nobody else's trust counts."
+        )
+    if _is_remote(found):
+        return {"asker": asker, "view": view, "correct": correct}
+    return {"asker": asker, "correct": found.correct if correct is None else bool(correct)}
+
+
 def _open(collective: Any, engine: str, verify: bool, unsafe_pickle: bool) -> tuple[Any, dict[str, Any]]:
     """The collective, for calls from several threads, and that by which it is recognised when a run is resumed."""
     if isinstance(collective, (str, os.PathLike)):
@@ -244,15 +313,28 @@ def _open(collective: Any, engine: str, verify: bool, unsafe_pickle: bool) -> tu
             f"`collective` must have its agents in this process; got engine={collective.engine!r}. "
             "`predict_files` has an `engine` of its own."
         )
-    found = _with_one_thread(collective)
+    found = _with_threads(collective, 1)
     return found, {"collective": repr(found), "answers": _digest_answers(found), "engine": engine}
 
 
-def _with_one_thread(collective: Collective) -> Collective:
-    """The same, for several threads that use one each; the caller's own collective stays as it is."""
+def _with_threads(collective: Collective, n_jobs: int | None) -> Collective:
+    """The same with so many threads; the caller's own collective stays as it is."""
     found = copy(collective)
-    found.n_jobs, found._started = 1, None  # the engine that is there is the caller's
+    found.n_jobs, found._started = n_jobs, None  # the engine that is there is the caller's
     return found
+
+
+def _prepare(collective: Collective, coverage: float | None, asker: str | None, jobs: int | None) -> Collective:
+    """The same, calibrated or with the asker's view if need be: on all threads, before each question has one."""
+    calibrates = coverage is not None and asker is None and not collective.is_calibrated
+    if not calibrates and asker is None:
+        return collective
+    found = _with_threads(collective, jobs)
+    if calibrates:
+        found.calibrate()
+    if asker is not None:
+        found.view_of(asker)
+    return _with_threads(found, 1)
 
 
 def _is_remote(collective: Any) -> bool:
@@ -275,6 +357,15 @@ def _digest_answers(collective: Collective) -> str:
             answer = collective.consult(rows, ["value", "weights", "beliefs"])
             for part in (answer.value, answer.weights, answer.beliefs):
                 digest.update(np.asarray(part, np.float32).tobytes())
+    return digest.hexdigest()
+
+
+def _digest_evidence(collective: Collective, asker: str | None) -> str:
+    """A digest of the errors that all models have on the rows of the asker, or of everybody, in single precision."""
+    digest = sha256()
+    for scorer in collective.scorers:
+        if asker in (None, scorer.agent.name):
+            digest.update(np.asarray(scorer.residuals, np.float32).tobytes())
     return digest.hexdigest()
 
 

@@ -1,7 +1,9 @@
 """Tasks: what is to be done with every shard. A task can be sent to other processes."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,13 +17,15 @@ from degroot.batch.numbers import numbers, strange
 from degroot.batch.shards import Shard
 from degroot.compute.compiled import Array
 from degroot.compute.tables import is_frame
+from degroot.consultation.groups import Unmatched, match_groups
 from degroot.exceptions import InvalidInput
 
 REFUSE, NULL = "refuse", "null"  # what is done with bad rows
+UNMATCHED = b"unmatched"  # a note in the schema of answers
 
 
 class Consult(Protocol):
-    """Whoever answers points, as `Collective.consult` does."""
+    """Whoever answers points, as `Collective.consult` does; where a column says for whom, it is called with `asker`."""
 
     def __call__(self, X: Array, fields: list[str], /) -> Consensus:
         """What is answered for the points."""
@@ -35,9 +39,9 @@ class FrameConsult:
     frame: type  # of pandas or polars
     names: dict[str, list[str]]  # of the columns, as an argument of the frame
 
-    def __call__(self, X: Array, fields: list[str], /) -> Consensus:
+    def __call__(self, X: Array, fields: list[str], /, **about: Any) -> Consensus:
         """What is answered for the points."""
-        answer: Consensus = self.consult(self.frame(X, **self.names), fields)
+        answer: Consensus = self.consult(self.frame(X, **self.names), fields, **about)
         return answer
 
 
@@ -60,19 +64,30 @@ class Task:
     schema: pa.Schema  # of all that is written
     gaps: bool = False  # whether features may be missing
     on_bad_row: str = REFUSE
+    asker_column: str | None = None  # which says for whom each row is answered
 
     @property
     def names(self) -> list[str]:
         """The columns that are read."""
-        return list(dict.fromkeys((*self.features, *self.keep)))
+        return list(dict.fromkeys((*self.features, *self.text)))
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """The columns that are read as they are written."""
+        return self.keep if self.asker_column is None else tuple(dict.fromkeys((*self.keep, self.asker_column)))
 
     def answer(self, shard: Shard, table: pa.Table, consult: Consult) -> pa.RecordBatch:
         """The rows to be written for the rows of a shard: what is kept, and the answers; null for a bad row."""
         X = numbers(table, self.features)
         good = self._good(shard, table, X)
         kept = [table.column(name).combine_chunks() for name in self.keep]
-        answers = self._asked(shard, X, good, consult)
-        return pa.RecordBatch.from_arrays([*map(_plain, kept), *answers], schema=self.schema)
+        ask, schema = consult, self.schema
+        if self.asker_column is not None:
+            column = table.column(self.asker_column)
+            askers, unmatched = _askers(column if good is None else column.filter(pa.array(good)), self.columns.agents)
+            ask, schema = _for(askers, consult), schema.with_metadata({UNMATCHED: json.dumps(asdict(unmatched))})
+        answers = self._asked(shard, X, good, ask)
+        return pa.RecordBatch.from_arrays([*map(_plain, kept), *answers], schema=schema)
 
     def _good(self, shard: Shard, table: pa.Table, X: Array) -> NDArray[np.bool_] | None:
         """Which rows are good; None: all."""
@@ -102,6 +117,24 @@ class Task:
             return consult(X, self.columns.asked)
         except InvalidInput as error:
             raise InvalidInput(f"{shard}: {error}") from error
+
+
+def read_unmatched(answers: pa.RecordBatch) -> Unmatched:
+    """The rows of a shard whose asker is no agent, which got the neutral consensus."""
+    noted = (answers.schema.metadata or {}).get(UNMATCHED)
+    return Unmatched() if noted is None else Unmatched(**json.loads(noted))
+
+
+def _askers(column: pa.ChunkedArray, names: Sequence[str]) -> tuple[NDArray[Any], Unmatched]:
+    """The agent for whom each row is answered, None for the neutral consensus."""
+    labels = np.empty(len(column), object)
+    labels[:] = column.to_pylist()
+    return match_groups(labels, names)
+
+
+def _for(askers: NDArray[Any], consult: Callable[..., Consensus]) -> Consult:
+    """The same, for these askers."""
+    return partial(consult, asker=askers)
 
 
 def _check_finite(shard: Shard, rows: NDArray[np.intp], found: Consensus) -> None:

@@ -2,14 +2,18 @@
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from degroot.cli.connection import Ca, Certificate, Config, InsecureLoopback, Key, Node, connected
+from degroot.cli.connection import Ca, Certificate, Config, Consensus, InsecureLoopback, Key, Node, connected
 from degroot.cli.errors import stopping_at_once
+from degroot.cli.explain import Correct
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import make_folder
+
+if TYPE_CHECKING:
+    from degroot.answers import Consensus as Answer
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -27,8 +31,10 @@ def ask(
     certificate: Certificate = None,
     key: Key = None,
     config: Config = None,
+    consensus: Consensus = False,
+    correct: Correct = None,
     way: Annotated[
-        str, typer.Option(metavar="WAY", help="solve: at the asked node; rounds: the nodes pool.")
+        str, typer.Option(metavar="WAY", help="Of the consensus: solve, at the asked node; rounds: the nodes pool.")
     ] = "solve",
     tolerance: Annotated[
         float | None, typer.Option(metavar="X", help="Of rounds: how far apart beliefs may stay.")
@@ -41,19 +47,20 @@ def ask(
     no_guard: Annotated[bool, typer.Option("--no-guard", help="Without the guard against liars.")] = False,
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
-    """Ask a node for collective predictions: values, standard errors, weights, and who was missing."""
+    """Ask a node for collective predictions, from its own view: values, standard errors, weights, who was missing."""
     from degroot import files
     from degroot.cli.output import FIELDS, columns, show, summary
 
     settings: dict[str, Any] = {"way": _way(way, tolerance, rounds), "guard": not no_guard}
+    settings |= {"view": "consensus"} if consensus else {}
     settings |= {name: given for name, given in (("tolerance", tolerance), ("rounds", rounds)) if given is not None}
     asked = connected(node, ca, certificate, key, config, insecure_loopback, **settings)
     _check_output(output)
     with stopping_at_once(), asked as collective:
         points = files.points(input_, collective.feature_names or ())
         begun = time.perf_counter()
-        answer = collective.consult(points.X, FIELDS, coverage=coverage)
-        told = [summary(answer), f"{time.perf_counter() - begun:.2f} seconds"]
+        answer = collective.consult(points.X, FIELDS, coverage=coverage, correct=correct)
+        told = [summary(answer), _whose(answer), f"{time.perf_counter() - begun:.2f} seconds"]
         classes = collective.classes
     if points.ignored:
         told.append(f"columns not used: {', '.join(points.ignored)}")
@@ -63,6 +70,11 @@ def ask(
         files.write_answers(output, columns(answer, classes))
         told.append(str(output))
     typer.echo("; ".join(told))
+
+
+def _whose(answer: "Answer") -> str:
+    """Whose view an answer is."""
+    return "the consensus" if answer.asker is None else f"the view of {answer.asker}"
 
 
 def _way(way: str, tolerance: float | None, rounds: int | None) -> str:

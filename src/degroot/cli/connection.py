@@ -25,6 +25,7 @@ Ca = Annotated[Path | None, typer.Option(metavar="FILE", help="The consortium's 
 Certificate = Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate of whoever asks.")]
 Key = Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")]
 Config = Annotated[Path | None, typer.Option(metavar="FILE", help="A node's TOML file: ask in its name.")]
+Consensus = Annotated[bool, typer.Option("--consensus", help="The neutral consensus, not the node's own view.")]
 InsecureLoopback = Annotated[
     str | None, typer.Option(metavar="NAME", help="Without certificates, on this machine, as NAME.")
 ]

@@ -63,7 +63,7 @@ def _shown(console: Console, agents: Sequence["Agent"], points: "DemoPoints") ->
         console.print("Five organisations, a node each: a process, a certificate, rows and a model of its own.")
         _calibrated(console, consortium)
         asked, *_ = consortium.addresses
-        ways = {way: consortium.connect(asked, way=way) for way in ("solve", "rounds")}
+        ways = {way: consortium.connect(asked, view="consensus", way=way) for way in ("solve", "rounds")}
         before = compare(ways, agents, points)
         console.print(_answers(f"All five answer, asked through {asked} over mutual TLS", before))
         consortium.kill(LOST)

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from degroot.cli.connection import Ca, Certificate, Config, InsecureLoopback, Key, Node, check_one, connected
+from degroot.cli.connection import Ca, Certificate, Config, Consensus, InsecureLoopback, Key, Node, check_one, connected
 from degroot.cli.errors import stopping_at_once, stopping_in_order
+from degroot.cli.explain import Asker, Correct, check_consensus
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
 
@@ -31,15 +32,21 @@ def predict(
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="What to write: value, standard_error, weights, beliefs, influence, trust, flags, missing.",
+            help="What to write: value, standard_error, weights, beliefs, influence, correction, trust, flags, "
+            "missing.",
         ),
     ] = None,
     coverage: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="With bounds that hold the outcome so often, such as 0.9.")
+        float | None, typer.Option(metavar="SHARE", help="With bounds that hold so often, such as 0.9.")
     ] = None,
-    on_bad_row: Annotated[
-        str, typer.Option(metavar="WHAT", help="A bad value: refuse, or null for no answer.")
-    ] = "refuse",
+    asker: Asker = None,
+    asker_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="For whom each row is; no agent: the consensus."),
+    ] = None,
+    correct: Correct = None,
+    consensus: Consensus = False,
+    on_bad_row: Annotated[str, typer.Option(metavar="WHAT", help="A bad value: refuse, or null.")] = "refuse",
     jobs: Annotated[int | None, typer.Option(metavar="N", help="How many threads; default: all cores.", min=1)] = None,
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: a Ray cluster.")] = "local",
     address: Annotated[
@@ -61,16 +68,19 @@ def predict(
         raise InvalidInput(f"Large files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
     check_one(collective, node or config)
+    check_consensus(consensus, asker, asker_column)
     settings: dict[str, Any] = {
         "inputs": [*input_, *(more or ())], "output": output, "fields": None if fields is None else _names([fields]),
-        "coverage": coverage, "keep": _names(keep or []), "on_bad_row": on_bad_row, "jobs": jobs, "engine": engine,
-        "address": address, "restart": restart, "verify": verify, "unsafe_pickle": unsafe_pickle,
+        "coverage": coverage, "keep": _names(keep or []), "asker": asker, "asker_column": asker_column,
+        "correct": correct, "on_bad_row": on_bad_row, "jobs": jobs, "engine": engine, "address": address,
+        "restart": restart, "verify": verify, "unsafe_pickle": unsafe_pickle,
     }  # fmt: skip
     if collective is not None:
         with stopping_in_order(INTERRUPTED):
             done = predict_files(collective, **settings)
     else:
-        with stopping_at_once(), connected(node, ca, certificate, key, config, insecure_loopback) as nodes:
+        view = {"view": "consensus"} if consensus else {}
+        with stopping_at_once(), connected(node, ca, certificate, key, config, insecure_loopback, **view) as nodes:
             done = predict_files(nodes, **settings)
     typer.echo(done)
 

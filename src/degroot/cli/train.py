@@ -1,22 +1,16 @@
 """``degroot train``."""
 
 import shlex
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from degroot.exceptions import InvalidInput
 
 if TYPE_CHECKING:
-    from degroot.training import Comparison, Trained
-
-SHOWN = 20  # organisations in the table
-CLEAR = 2.0  # standard errors, beyond which a difference is not put down to chance
+    from degroot.training import Trained
 
 
 def train(
@@ -33,8 +27,9 @@ def train(
     model: Annotated[str, typer.Option(metavar="NAME", help="linear, forest, boosting, or the best of them.")] = "best",
     rule: Annotated[str, typer.Option(metavar="NAME", help="degroot, stacking, average or auto.")] = "stacking",
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random choices.", min=0)] = 0,
+    shapley: Annotated[bool, typer.Option("--shapley", help="Measure who contributes to whom.")] = False,
 ) -> None:
-    """Train a model for each organisation's file, and see what they are worth together.
+    """Train a model for each organisation's file, and see what each organisation gains.
 
     Features are numbers and may have gaps. A fifth of the rows is held out for the comparison; then all models are
     trained on all rows. Nothing is overwritten.
@@ -55,46 +50,26 @@ def train(
         model=model,
         rule=rule,
         seed=seed,
+        shapley=shapley,
     )
     for note in done.gathered.notes:
         typer.echo(f"Note: {note}.")
-    Console().print(_table(done))
-    typer.echo(f"{_verdict(done.comparison)}\n")
+    typer.echo(f"{done.gains}")
+    typer.echo(f"On the other rows, left out in folds: {done.left_out.sentence}.")
+    typer.echo(f"{_models(done)}\n")
     place = shlex.quote(str(out))
-    typer.echo(f"{out} has the collective, trained on all rows. Ask it about rows without {target!r}:")
+    typer.echo(f"{out} has the collective, trained on all rows; gains.csv in it has all organisations{_also(done)}.")
+    typer.echo(f"Ask it about rows without {target!r}:")
     typer.echo(f"  degroot predict --collective {place} --input new.csv --output answers.csv")
     typer.echo("Where rows may not come together, every organisation runs a node: degroot node --help")
 
 
-def _table(done: "Trained") -> Table:
-    """Every model and the collective, on rows that were held out: of its own organisation, and of all."""
-    found, told = done.comparison, _told(done)
-    measure = "Wrong answers" if done.gathered.classes is not None else "Root mean squared error"
-    columns = ("organisation", "rows", "its model", "own rows,\nits model", "own rows,\ncollective", "all rows")
-    table = Table(*columns, title=f"{measure} on {_held_out(found)} held out")
-    for column in (table.columns[1], *table.columns[3:]):
-        column.justify = "right"
-    for k, each in enumerate(done.gathered.organisations[:SHOWN]):
-        errors = (told(error) for error in (found.own[k], found.pooled[k], found.alone[k]))
-        table.add_row(escape(each.name), f"{len(each.y):,}", done.kinds[k], *errors)
-    left = len(done.gathered.organisations) - SHOWN
-    if left > 0:
-        table.add_row(f"and {left} more", *[""] * 5)
-    table.add_section()
-    table.add_row("plain average of all", *[""] * 4, told(found.average))
-    table.add_row("the collective", *[""] * 4, told(found.collective))
-    return table
+def _models(done: "Trained") -> str:
+    """What kinds of models were trained."""
+    counts = Counter(done.kinds)
+    told = ", ".join(f"{kind} {count}" for kind, count in counts.most_common())
+    return f"Models of the organisations: {told}; on the pooled rows: {done.pooled_kind}."
 
 
-def _held_out(found: "Comparison") -> str:
-    return f"{found.rows} rows" if found.units is None else f"{found.rows} rows of {found.units} units"
-
-
-def _verdict(found: "Comparison") -> str:
-    if abs(found.gain) < CLEAR:
-        return "The collective and the plain average differ by no more than chance explains."
-    return f"The collective is {'better' if found.gain > 0 else 'worse'} than the plain average, beyond chance."
-
-
-def _told(done: "Trained") -> Callable[[float], str]:
-    return (lambda share: f"{share:.1%}") if done.gathered.classes is not None else (lambda error: f"{error:#.4g}")
+def _also(done: "Trained") -> str:
+    return "" if done.left_out.contributions is None else ", contributions.csv who contributes to whom"

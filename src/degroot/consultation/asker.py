@@ -10,10 +10,10 @@ limit of all rounds; in the model of Friedkin and Johnsen (*Social influence and
 between the two. Here nobody else's trust enters: whatever others say of errors or distances, the answer is the same.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from degroot.agents.agent import Scorer
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import Flag
-from degroot.asker.candidates import EVERYBODY, Candidate, OwnRows, list_candidates, without_model
+from degroot.asker.candidates import (
+    EVERYBODY,
+    Candidate,
+    Moments,
+    OwnRows,
+    list_candidates,
+    without_model,
+)
 from degroot.asker.guard import Bounded, bound_beliefs
 from degroot.asker.mixture import assign_folds, clustered_standard_error, mix_candidates
 from degroot.compute.compiled import Array, block_size, in_blocks
@@ -29,26 +36,17 @@ from degroot.compute.progress import progress
 from degroot.compute.tables import take
 from degroot.consultation.correction import CONTROL_ROWS, LEAST_ROWS, Correction, learn_correction
 from degroot.consultation.leave_one_out import ROWS, sample_rows
+from degroot.consultation.own_calibration import OwnCalibration
+from degroot.consultation.peer_forecast import PeerForecast, learn_peers
 from degroot.exceptions import InvalidInput
-from degroot.intervals import (
-    Summary,
-    class_scores,
-    half_width,
-    prediction_sets,
-    rows_needed,
-    score,
-    summary,
-    threshold,
-)
+from degroot.intervals import Summary, rows_needed
 from degroot.jackknife.delete_one import jackknife_error
-from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
 
 SAME = 1e-6  # of the spread of the predictions: a peer that is no farther from the own model is the own model
 FAR = 3.0  # times the distance that is usual at its own rows, from which on a point is far outside them
 USUAL = 0.99  # of its own rows are no farther from the others than what is usual
 NEAR = 0.01  # of the rows' variance: distances that are usual in any case
-PULL = 20.0  # rows' worth of the overall error in the local one of intervals
 
 FAR_FROM_OWN = "far: the point is far outside its own rows"
 REPLACED = "inconsistent: its answer is far from what the asker's rows lead to expect of its model, and was replaced"
@@ -75,6 +73,13 @@ class Shares:
         return [int(c) for c in np.flatnonzero(needed)]
 
 
+class LeftOut(NamedTuple):
+    """What was found on the scored rows when a view was made; a view that is made with it takes no time."""
+
+    errors: Array  # (m, C, Q) of every candidate
+    spread: Array  # (m,) how far the scored rows are from those left in
+
+
 class AskerView:
     """What one agent answers from its own point of view. Made once, it answers any number of questions.
 
@@ -85,10 +90,17 @@ class AskerView:
     place : the asker's place among them
     settings : the rule, which selects the local candidate
     n_jobs : how many threads to use
+    known : what was found when the same view was made before
     """
 
     def __init__(
-        self, scorer: Scorer, names: Sequence[str], place: int, settings: RuleSettings, n_jobs: int | None = None
+        self,
+        scorer: Scorer,
+        names: Sequence[str],
+        place: int,
+        settings: RuleSettings,
+        n_jobs: int | None = None,
+        known: LeftOut | None = None,
     ) -> None:
         agent = scorer.agent
         if agent.scored_by_peers:
@@ -104,10 +116,15 @@ class AskerView:
         self.units = agent.unit_codes
         self.folds = assign_folds(self.units)
         self.n_folds = int(self.folds.max()) + 1
-        self.candidates = list_candidates(settings, len(self.units), self.K if self.n_folds > 1 else 1)
+        models, classes = self.K if self.n_folds > 1 else 1, agent.classes is not None
+        self.candidates = list_candidates(settings, len(self.units), models, classes=classes)
         self.own_rows = OwnRows(scorer.rows, self.residuals, place, scorer.metric, scorer.kept)
-        self.spread = np.full(len(self.sample), np.inf)  # how far the scored rows are from those left in
-        self.errors = self._leave_out([EVERYBODY])[0]  # (m, C, Q)
+        shape = len(self.sample), len(self.candidates), self.Q
+        if known is not None and known.errors.shape == shape and known.spread.shape == shape[:1]:
+            self.errors, self.spread = known
+        else:
+            self.spread = np.full(len(self.sample), np.inf)  # how far the scored rows are from those left in
+            self.errors = self._leave_out([EVERYBODY])[0]  # (m, C, Q)
 
     @cached_property
     def shares(self) -> Shares:
@@ -121,6 +138,11 @@ class AskerView:
         return self._correct(self.shares, self.errors)
 
     @property
+    def left_out_errors(self) -> LeftOut:
+        """What making the same view again takes."""
+        return LeftOut(self.errors, self.spread)
+
+    @property
     def losses(self) -> Array:
         """Squared errors of every candidate on the scored rows, (m, C)."""
         squares: Array = (self.errors**2).sum(axis=-1)
@@ -129,7 +151,7 @@ class AskerView:
     @cached_property
     def left_out(self) -> Array:
         """Errors of the mixture on the scored rows, (m, Q), with shares from the other folds: what it is worth."""
-        return self._cross_mix(self.errors)
+        return self.cross_mix(self.errors)
 
     @cached_property
     def corrected_left_out(self) -> Array:
@@ -137,7 +159,7 @@ class AskerView:
         shares = self.corrected_shares
         if shares.own_correction is None or shares.whole_correction is None:
             return self.left_out
-        return self._cross_mix(self._with_corrections(self.errors, shares))
+        return self.cross_mix(self._with_corrections(self.errors, shares))
 
     @cached_property
     def control(self) -> Correction | None:
@@ -155,6 +177,13 @@ class AskerView:
     def control_left_out(self) -> Array:
         """Errors of the own model with its correction on the scored rows, (m, Q)."""
         return self.own_errors if self.control is None else self.own_errors + self.control.left_out
+
+    def control_at(self, X: Any, own: Array) -> Array:
+        """What the own model with its correction says at the points `X`, where without it says `own`, (M, Q)."""
+        if self.control is None:
+            return own
+        corrected = own + self.control.at(self.scorer.transform(X), own)
+        return corrected if self.agent.classes is None else as_distribution(corrected)
 
     def choice(self, correct: bool = False) -> Mixture:
         """What was mixed, and why."""
@@ -190,28 +219,23 @@ class AskerView:
         `pooled`: other members' scores, for a coverage that takes more rows than the asker has.
         """
         points, M, wanted = self.scorer.transform(X), len(beliefs), set(names)
-        intervals = coverage is not None and self.agent.classes is None
         shares = self.corrected_shares if correct else self.shares
         out = {"value": np.empty((M, self.Q)), "weights": np.empty((M, self.K))}
         if wanted & {"standard_error", "influence"}:
-            out |= {"standard_error": np.empty((M, self.Q)), "influence": np.empty((M, self.K, self.Q))}
+            out |= {"standard_error": np.full((M, self.Q), np.nan), "influence": np.full((M, self.K, self.Q), np.nan)}
             deleted: Sequence[Shares] = self._corrected_deleted if correct else self._deleted  # made on this thread
         else:
             deleted = ()
         far, replaced, alone = np.zeros(M, np.bool_), np.zeros((M, self.K), np.bool_), np.zeros(M, np.bool_)
-        local = np.empty((M, self.Q)) if intervals else None
-        if intervals:
-            _ = self._scored  # made on this thread
-        looked = self._prepare(guard)
+        expected = self.peers.at(points, beliefs[:, self.place]) if guard and self.K > 1 else None
+        self._make_neighbourhoods()
 
         def block(start: int, stop: int) -> None:
             part = slice(start, stop)
-            found: dict[Any, Any] = {}
-            for spec in looked:
-                found[spec] = self.own_rows.measure(spec, points[part])
-            near = found[STACKING_NEIGHBOURHOOD]
+            near = self.own_rows.measure(STACKING_NEIGHBOURHOOD, points[part])
+            found: dict[Any, Moments] = {STACKING_NEIGHBOURHOOD: near}
             far[part] = near.spread > FAR**2 * self._usual_spread
-            bounded = bound_beliefs(beliefs[part], near, self.place) if guard and self.K > 1 else None
+            bounded = None if expected is None else self._bound(beliefs[part], expected[part], near)
             said = beliefs[part] if bounded is None else bounded.beliefs
             if bounded is not None:
                 replaced[part], alone[part] = bounded.replaced, bounded.alone
@@ -219,41 +243,26 @@ class AskerView:
             out["value"][part], out["weights"][part] = value, weights
             if deleted:
                 self._delete(deleted, points[part], said, found, bounded, value, {k: v[part] for k, v in out.items()})
-            if local is not None:
-                local[part] = self._scored.local(points[part])
 
         floats = 4 * (self.K + self.Q) ** 2
         in_blocks(block, M, block_size(max(M, 1), floats, self.n_jobs), self.n_jobs)
         out["beliefs"] = beliefs
         out["correction"] = out["value"] - np.einsum("mk,mkq->mq", out["weights"], beliefs)
         known: dict[str, Any] = {name: out[name] for name in wanted}
-        flags = [*self._flags(far, replaced, alone)]
+        known["flags"] = tuple(self._flags(far, replaced, alone))
         if coverage is not None:
-            limit, is_pooled = self._threshold(coverage, pooled)
-            if is_pooled:
-                flags.append(Flag(self.agent.name, FEW_SCORES, np.arange(M)))
-            if local is None:
-                known["sets"] = prediction_sets(out["value"], float(limit))
-            else:
-                half = half_width(limit, local, self._scored.overall)
-                known["lower"], known["upper"] = self.widen(out["value"] - half, out["value"] + half, far)
-        return known | {"flags": tuple(flags)}
+            calibration = self.corrected_calibration if correct else self.calibration
+            known |= calibration.intervals(points, out["value"], far, coverage, pooled)
+            if calibration.rows < rows_needed(coverage):
+                known["flags"] += (Flag(self.agent.name, FEW_SCORES, np.arange(M)),)
+        return known
 
-    def widen(self, lower: Array, upper: Array, far: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """Intervals (M, Q) that at far points hold all of the asker's labels too: nothing is known out there."""
-        labels = self.agent.y.reshape(len(self.units), -1)
-        low, high = labels.min(axis=0), labels.max(axis=0)
-        return np.where(far[:, None], np.minimum(lower, low), lower), np.where(
-            far[:, None], np.maximum(upper, high), upper
-        )
-
-    def _prepare(self, guard: bool) -> list[Any]:
-        """Where to look at every point; neighbourhoods are made here, not on several threads at once."""
-        specs = [STACKING_NEIGHBOURHOOD]
-        specs += [each.spec for each in self.candidates if each.spec is not None and each.spec not in specs]
-        for spec in specs:
-            self.own_rows.look(spec)
-        return specs[:1]
+    def _make_neighbourhoods(self) -> None:
+        """Make them here, not on several threads at once."""
+        self.own_rows.look(STACKING_NEIGHBOURHOOD)
+        for each in self.candidates:
+            if each.spec is not None:
+                self.own_rows.look(each.spec)
 
     def _combine(
         self, shares: Shares, points: Any, said: Array, found: dict[Any, Any], bounded: Bounded | None,
@@ -274,13 +283,28 @@ class AskerView:
             whole = np.einsum("mk,mkq->mq", mixed, said) - np.einsum("c,cmq->mq", shares.mixed[used], shifts)
             all_weights += shares.whole * mixed
             value += shares.whole * (whole + shares.whole_correction.at(points, whole))
+        if self.agent.classes is not None:
+            value = as_distribution(value)
         if bounded is not None:
             value = bounded.hold(value, said[:, self.place])
             all_weights[bounded.alone] = 0.0
             all_weights[bounded.alone, self.place] = 1.0
-        if self.agent.classes is not None:
-            value = as_distribution(value)
         return value, all_weights
+
+    @cached_property
+    def peers(self) -> PeerForecast:
+        """What the asker expects the others to say, for the guard."""
+        residuals = self.residuals[self.sample].transpose(0, 2, 1)  # (m, K, Q)
+        own = self.agent.y.reshape(len(self.units), -1)[self.sample] + self.own_errors
+        return learn_peers(
+            self.scorer.rows[self.sample], own, residuals - residuals[:, [self.place]], self.folds[self.sample]
+        )
+
+    def _bound(self, beliefs: Array, expected: Array, near: Moments) -> Bounded:
+        """Others' predictions as the guard lets them pass."""
+        row = self.place
+        error = np.sqrt(np.maximum(near.packed[:, row * (row + 1) // 2 + row], 0.0))
+        return bound_beliefs(beliefs, expected, self.peers.spread, error, row)
 
     def _delete(
         self, deleted: Sequence[Shares], points: Any, said: Array, found: dict[Any, Any], bounded: Bounded | None,
@@ -290,7 +314,8 @@ class AskerView:
         without = np.full((len(value), self.K, self.Q), np.nan)
         if self.K > 1:
             for j, shares in enumerate(deleted):
-                without[:, j] = self._combine(shares, points, said, found, bounded, j)[0]
+                among = bounded.without(j) if bounded is not None and j != self.place else bounded
+                without[:, j] = self._combine(shares, points, said, found, among, j)[0]
         out["influence"][:] = value[:, None] - without
         for q in range(self.Q):
             out["standard_error"][:, q] = jackknife_error(np.ascontiguousarray(without[..., q]))
@@ -345,18 +370,20 @@ class AskerView:
     @cached_property
     def _usual_spread(self) -> float:
         """Mean squared distance to the rows nearby that is usual at its own rows."""
-        rows = self.scorer.rows
+        rows, known = self.scorer.rows, self.spread[np.isfinite(self.spread)]
+        usual = float(np.quantile(known, USUAL)) if len(known) else 0.0
+        if self.scorer.metric == "cosine":  # whose distances are not in the units of the rows
+            return usual
         if hasattr(rows, "tocsr"):
             variance = float(rows.multiply(rows).sum(axis=1).mean() - (np.asarray(rows.mean(axis=0)) ** 2).sum())
         else:
             variance = float(np.asarray(rows, np.float64).var(axis=0).sum())
-        known = self.spread[np.isfinite(self.spread)]
-        return max(float(np.quantile(known, USUAL)) if len(known) else 0.0, NEAR * variance)
+        return max(usual, NEAR * variance)
 
     def _mix(self, losses: Array) -> Array:
         return mix_candidates(losses, self.units[self.sample]) if losses.shape[1] > 1 else np.ones(1)
 
-    def _cross_mix(self, errors: Array) -> Array:
+    def cross_mix(self, errors: Array) -> Array:
         """Errors (m, Q) of a mixture of errors (m, C, Q), in each fold with the shares that the others give."""
         if errors.shape[1] == 1:
             return errors[:, 0]
@@ -416,76 +443,28 @@ class AskerView:
             for j, (shares, errors) in enumerate(zip(self._deleted, self._deleted_errors, strict=True))
         ]
 
+    def errors_without(self, correct: bool = False) -> Array:
+        """As `left_out`, for the mixtures without each model in turn, (m, K, Q); NaN where nobody would be left."""
+        if self.K == 1:
+            return np.full((len(self.sample), 1, self.Q), np.nan)
+        deleted = list(self._deleted_errors)
+        if correct:
+            deleted = [self._with_corrections(*each) for each in zip(deleted, self._corrected_deleted, strict=True)]
+            if deleted[self.place].shape[1] > len(self._corrected_deleted[self.place].candidates):
+                deleted[self.place] = np.delete(deleted[self.place], -2, axis=1)  # its own model, corrected
+        return np.stack([self.cross_mix(errors) for errors in deleted], axis=1)
+
     # ---- intervals --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _scored(self) -> "LocalErrors":
-        """How far off the mixture is, near any point."""
-        return LocalErrors(self.scorer, self.scorer.rows[self.sample], self.left_out**2)
+    def calibration(self) -> OwnCalibration:
+        """How far off its answers are on its own rows: what its intervals are made of."""
+        return OwnCalibration(self.scorer, self.sample, self.folds[self.sample], self.left_out)
 
     @cached_property
-    def scores(self) -> Array:
-        """How far off the left-out answers are, (m,) for classes or (m, Q), as `degroot.intervals.score` says."""
-        rows = self.sample
-        if self.agent.classes is not None:
-            return class_scores(self.agent.y[rows] + self.left_out, self.agent.y[rows])
-        found, folds = np.empty((len(rows), self.Q)), self.folds[rows]
-        overall = self._scored.overall
-        for fold in np.unique(folds):
-            at, others = folds == fold, folds != fold
-            if not others.any():
-                found[at] = overall
-                continue
-            kept = LocalErrors(self.scorer, self.scorer.rows[rows[others]], self.left_out[others] ** 2, overall)
-            found[at] = kept.local(self.scorer.rows[rows[at]])
-        return score(self.left_out, found, overall)
-
-    @property
-    def summary(self) -> Summary:
-        """A summary of its scores."""
-        return summary(self.scores)
-
-    def coverage_left_out(self, coverage: float) -> float:
-        """How many of its own rows intervals of that coverage hold, with thresholds from the other folds."""
-        scores, folds = self.scores, self.folds[self.sample]
-        held, known = 0, 0
-        for fold in np.unique(folds):
-            others = scores[folds != fold]
-            if len(others) >= rows_needed(coverage):
-                limit = threshold([summary(others, len(others))], coverage)
-                inside = scores[folds == fold] <= limit
-                held, known = held + int(inside.sum()), known + inside.size
-        return held / known if known else np.nan
-
-    def _threshold(self, coverage: float, pooled: Sequence[Summary]) -> tuple[Array, bool]:
-        """What a new score does not exceed with that probability, and whether others' scores were needed."""
-        if len(self.sample) >= rows_needed(coverage):
-            return threshold([summary(self.scores, len(self.sample))], coverage), False
-        if not pooled:
-            raise InvalidInput(
-                f"A coverage of {coverage:g} must be calibrated on at least {rows_needed(coverage)} rows; "
-                f"{self.agent.name!r} has {len(self.sample)}."
-            )
-        return threshold([self.summary, *pooled], coverage), True
-
-
-class LocalErrors:
-    r"""The mixture's squared error near any point, :math:`l = \frac{n_x e(x) + m o}{n_x + m}` with m = 20."""
-
-    def __init__(self, scorer: Scorer, rows: Any, squares: Array, overall: Array | None = None) -> None:
-        n = len(squares)
-        size = min(n, max(STACKING_NEIGHBOURHOOD.least, int(STACKING_NEIGHBOURHOOD.neighbours * n)))
-        self._near = Neighbourhoods(rows, size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel)
-        self._squares = np.ascontiguousarray(squares)
-        self.overall = squares.mean(axis=0) if overall is None else overall
-
-    def local(self, points: Any) -> Array:
-        """Near `points` (M, d), (M, Q)."""
-        M = points.shape[0]
-        found, effective = np.empty((M, 1, self._squares.shape[1])), np.empty((M, 1))
-        self._near.means_into(found, 0, points, self._squares, None, np.empty((M, 1)), effective)
-        error: Array = (effective * found[:, 0] + PULL * self.overall) / (effective + PULL)
-        return error
+    def corrected_calibration(self) -> OwnCalibration:
+        """The same with the correction."""
+        return OwnCalibration(self.scorer, self.sample, self.folds[self.sample], self.corrected_left_out)
 
 
 def as_distribution(values: Array) -> Array:
@@ -521,20 +500,17 @@ def _join_copies(scorer: Scorer, place: int) -> Array:
 
 def check_asker(asker: Any, names: Sequence[str], M: int) -> NDArray[Any]:
     """The place of each row's asker among the names, (M,); -1 where there is none and the consensus is asked for."""
+    known = {name: place for place, name in enumerate(names)}
     if isinstance(asker, str):
-        return np.full(M, _place(asker, names), np.intp)
-    given = list(asker) if isinstance(asker, Iterable) else None
+        return np.full(M, _place(asker, known), np.intp)
+    given = list(asker) if isinstance(asker, Iterable) and getattr(asker, "ndim", 1) != 0 else None
     if given is None or len(given) != M:
-        what = "one name" if given is None else f"{len(given)} names"
+        what = repr(asker) if given is None else f"{len(given)} names"
         raise InvalidInput(f"`asker` must be one of the agents' names, or one for each of {M} rows; got {what}.")
-    known: dict[Any, int] = {}
-    for name in given:
-        if name not in known:
-            known[name] = -1 if name is None else _place(name, names)
-    return np.array([known[name] for name in given], np.intp)
+    return np.array([-1 if name is None else _place(name, known) for name in given], np.intp)
 
 
-def _place(name: Any, names: Sequence[str]) -> int:
-    if not isinstance(name, str) or name not in names:
-        raise InvalidInput(f"`asker` must be one of {', '.join(map(repr, names))}; got {str(name)!r}.")
-    return list(names).index(name)
+def _place(name: Any, known: Mapping[str, int]) -> int:
+    if not isinstance(name, str) or name not in known:
+        raise InvalidInput(f"`asker` must be one of {', '.join(map(repr, known))}; got {str(name)!r}.")
+    return known[name]

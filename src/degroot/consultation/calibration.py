@@ -1,10 +1,12 @@
 """Calibration: how far off the collective's answers are on the agents' own rows, near any point and in all."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from degroot.agents.agent import Agent, Scorer, neighbourhood_size
 from degroot.compute.compiled import Array, in_blocks
@@ -18,25 +20,43 @@ from degroot.rules.evidence import MOMENTS, Evidence
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
 
 
+@dataclass(frozen=True)
+class RehearsedRows:
+    """The rows that agents put to the collective."""
+
+    scorers: tuple[Scorer, ...]
+    numbers: tuple[NDArray[np.intp], ...]  # (m,) of each agent's rows
+
+    @cached_property
+    def near(self) -> tuple[Neighbourhoods, ...]:
+        """Neighbourhoods of each agent's."""
+        found = []
+        for scorer, numbers in zip(self.scorers, self.numbers, strict=True):
+            size = neighbourhood_size(STACKING_NEIGHBOURHOOD, len(numbers), scorer.agent.error)
+            found.append(Neighbourhoods(scorer.rows[numbers], size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel))
+        return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """What intervals and sets are made of. The agents keep the errors and send what they find near a point."""
 
-    near: tuple[Neighbourhoods, ...]  # of each agent's rehearsed rows
+    option: RuleSettings  # by which the collective answered
+    rehearsed: RehearsedRows
     squares: tuple[Array, ...]  # (m, Q) the collective's squared errors on them
     overall: Array  # (Q,) their mean over all agents
-    summaries: tuple[Summary, ...]  # of each agent's scores
+    summaries: tuple[Summary, ...] = ()  # of each agent's scores
 
     def local(
         self, transformed: Sequence[Any], n_jobs: int | None, exclude_row: tuple[int, Any] | None = None
     ) -> Array:
         """The collective's mean squared error near points that each agent has transformed, (M, Q)."""
-        M, K = transformed[0].shape[0], len(self.near)
+        M, K, near_each = transformed[0].shape[0], len(self.squares), self.rehearsed.near
         found, spread, effective = np.empty((M, K, len(self.overall))), np.empty((M, K)), np.empty((M, K))
 
         def block(start: int, stop: int) -> None:
             part = slice(start, stop)
-            for i, (near, points, squares) in enumerate(zip(self.near, transformed, self.squares, strict=True)):
+            for i, (near, points, squares) in enumerate(zip(near_each, transformed, self.squares, strict=True)):
                 rows = exclude_row[1][part] if exclude_row is not None and exclude_row[0] == i else None
                 near.means_into(found[part], i, points[part], squares, rows, spread[part], effective[part])
 
@@ -63,18 +83,16 @@ def calibrate(
     agents: Sequence[Agent], scorers: Sequence[Scorer], option: RuleSettings, n_jobs: int | None
 ) -> Calibration:
     """Put the agents' own rows to the collective, and let each agent summarise how far off the answers are."""
-    near, errors = [], []
+    errors = []
     with progress("Calibrating", len(agents)) as advance:
-        for place, (agent, scorer) in enumerate(zip(agents, scorers, strict=True)):
-            rows = scorer.rows[sample_rows(agent)]
-            size = neighbourhood_size(STACKING_NEIGHBOURHOOD, rows.shape[0], agent.error)
-            near.append(Neighbourhoods(rows, size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel))
+        for place in range(len(agents)):
             errors.append(_errors(agents, scorers, place, option, n_jobs))
             advance()
+    rehearsed = RehearsedRows(tuple(scorers), tuple(map(sample_rows, agents)))
     squares = tuple(np.ascontiguousarray(each**2) for each in errors)
-    bare = Calibration(tuple(near), squares, np.concatenate(squares).mean(axis=0), ())
-    summaries = [summary(_scores(bare, agents, scorers, place, errors[place], n_jobs)) for place in range(len(agents))]
-    return Calibration(bare.near, squares, bare.overall, tuple(summaries))
+    bare = Calibration(option, rehearsed, squares, np.concatenate(squares).mean(axis=0))
+    summaries = [summary(_scores(bare, agents, place, errors[place], n_jobs)) for place in range(len(agents))]
+    return replace(bare, summaries=tuple(summaries))
 
 
 def _errors(
@@ -90,13 +108,13 @@ def _errors(
     return errors
 
 
-def _scores(
-    bare: Calibration, agents: Sequence[Agent], scorers: Sequence[Scorer], place: int, errors: Array, n_jobs: int | None
-) -> Array:
+def _scores(bare: Calibration, agents: Sequence[Agent], place: int, errors: Array, n_jobs: int | None) -> Array:
     """An agent's scores, (m,) or (m, Q)."""
-    agent, rows = agents[place], sample_rows(agents[place])
+    agent, rows = agents[place], bare.rehearsed.numbers[place]
     if agent.classes is not None:
         return class_scores(agent.y[rows] + errors, agent.y[rows])
     X = take(agent.X, rows)
-    local = bare.local([scorer.transform(X) for scorer in scorers], n_jobs, (place, np.arange(len(rows))))
+    local = bare.local(
+        [scorer.transform(X) for scorer in bare.rehearsed.scorers], n_jobs, (place, np.arange(len(rows)))
+    )
     return score(errors, local, bare.overall)

@@ -69,7 +69,7 @@ def check_guard(guard: Any) -> None:
         raise InvalidInput(f"`guard` must be True, False or None; got {guard!r}.")
 
 
-def check_correct(correct: Any) -> None:
-    """Refuse what is no truth value."""
-    if not isinstance(correct, bool | np.bool_):
-        raise InvalidInput(f"`correct` must be True or False; got {correct!r}.")
+def check_flag(name: str, value: Any) -> None:
+    """Refuse a value of the setting `name` that is no truth value."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"`{name}` must be True or False; got {value!r}.")

@@ -1,9 +1,10 @@
 """The base of the estimators: from rows to agents with trained models."""
 
 import reprlib
+import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,20 +16,28 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from degroot import partitions
 from degroot.agents.agent import Agent
 from degroot.agents.units import as_units, check_units_apart, code_units
-from degroot.answers.answer import Consensus
+from degroot.answers.answer import FIELDS, Consensus
 from degroot.answers.display.words import output_names
+from degroot.answers.explanation import Explanation
+from degroot.answers.gains import Gains
 from degroot.collective import Collective
-from degroot.compute.tables import is_frame, take
-from degroot.consultation.settings import check_choice
+from degroot.compute.tables import as_array, is_frame, take
+from degroot.consultation.groups import match_groups
+from degroot.consultation.settings import OWN, check_choice
 from degroot.estimators.self_scoring import SELF_SCORING, CrossFittedModel, train_with_own_predictions
 from degroot.exceptions import InvalidInput
 from degroot.files.source import PEERS
+
+if TYPE_CHECKING:
+    from degroot.audit import Audit
 
 Self = TypeVar("Self", bound="Dealing")
 
 
 class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator that deals rows to agents, trains a model for each, and lets them pool."""
+
+    __metadata_request__score: ClassVar = {"groups": False}  # unless somebody asks for it: splitters take `groups` too
 
     def __init__(
         self,
@@ -46,6 +55,8 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         space: Any = None,
         ridge: float | None = None,
         guard: bool | None = None,
+        evidence: str = OWN,
+        correct: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -62,6 +73,8 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.space = space
         self.ridge = ridge
         self.guard = guard
+        self.evidence = evidence
+        self.correct = correct
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -103,8 +116,100 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         0                     176.0                     174.0
         1                     107.0                      99.0
         """
-        beliefs = np.asarray(self._consulted(X, "beliefs").beliefs)
+        beliefs = np.asarray(self.consult(X, "beliefs").beliefs)
         return beliefs.reshape(len(beliefs), -1)
+
+    def consult(
+        self,
+        X: Any,
+        fields: Sequence[str] | str = FIELDS,
+        *,
+        coverage: float | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Consensus:
+        """The prediction with what lies behind it, as `Collective.consult` gives it.
+
+        Parameters
+        ----------
+        X : (M, d)
+        fields : names of fields of `Consensus`
+        coverage : float, optional
+            How often the outcome shall lie between `lower` and `upper`, or in `sets` of classes. The consensus is
+            calibrated when that is first needed.
+        groups : (M,) labels, or one for all rows, optional
+            For whom: rows whose group is the name of an agent get that agent's view. Other groups, and missing ones,
+            get the neutral consensus, with a warning.
+
+        Examples
+        --------
+        >>> from degroot import DeGrootRegressor
+        >>> X = np.arange(40.0)[:, None]
+        >>> model = DeGrootRegressor().fit(X, X[:, 0], groups=["north", "south"] * 20)
+        >>> model.consult(X[:2], groups=["south", "north"]).asker
+        array(['south', 'north'], dtype=object)
+        """
+        check_is_fitted(self, "collective_")
+        points = self._asked(X)
+        askers = None if groups is None else self._match(groups, points.shape[0])
+        self._calibrate_for(coverage, askers)
+        return self.collective_.consult(points, fields, coverage=coverage, asker=askers)
+
+    def explain(
+        self,
+        X: Any,
+        point: int = 0,
+        *,
+        groups: ArrayLike | None = None,
+        coverage: float | None = None,
+        output: int | str | None = None,
+    ) -> Explanation:
+        """Where the prediction for one of the points comes from, in words; with `groups`, that for its group.
+
+        `coverage` and `groups` are as of `consult`, `output` as of `Collective.explain`.
+
+        Examples
+        --------
+        >>> from degroot import DeGrootRegressor
+        >>> X = np.arange(40.0)[:, None]
+        >>> model = DeGrootRegressor().fit(X, X[:, 0], groups=["north", "south"] * 20)
+        >>> model.explain(X, 3, groups="north").text.splitlines()[0]
+        'The collective says 3.005106 for point 3, asked by north.'
+        """
+        return self.consult(X, coverage=coverage, groups=groups).explain(point, output)
+
+    def audit(self, X: Any, groups: ArrayLike | None = None) -> "Audit":
+        """Who carries the predictions for the points `X`, and who could be dropped; see `Collective.audit`.
+
+        An audit is for one agent, or for nobody: `groups` is one label, or the same for all rows.
+
+        Examples
+        --------
+        >>> from degroot import DeGrootRegressor
+        >>> X = np.arange(40.0)[:, None]
+        >>> model = DeGrootRegressor().fit(X, X[:, 0], groups=["north", "south"] * 20)
+        >>> print(str(model.audit(X)).partition(";")[0])
+        2 agents, 40 points. On average an answer rests on 1.99 agents
+        """
+        check_is_fitted(self, "collective_")
+        points = self._asked(X)
+        askers = {None} if groups is None else set(self._match(groups, points.shape[0]))
+        if len(askers) > 1:
+            raise InvalidInput(f"`groups` of an audit must be one agent for all rows; got {len(askers)}.")
+        return self.collective_.audit(points, asker=askers.pop())
+
+    def gains(self, shapley: bool = False) -> Gains:
+        """What every agent gains by asking for its own view, on its own rows; see `Collective.gains`.
+
+        Examples
+        --------
+        >>> from degroot import DeGrootRegressor
+        >>> X = np.arange(40.0)[:, None]
+        >>> model = DeGrootRegressor().fit(X, X[:, 0], groups=["north", "south"] * 20)
+        >>> print(str(model.gains()).partition(",")[0])
+        2 of 2 organisations gain
+        """
+        check_is_fitted(self, "collective_")
+        return self.collective_.gains(shapley)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """What the columns of `transform` are called; the names of the features make no difference.
@@ -167,12 +272,26 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.collective_ = Collective(
             agents, self.neighbours, self.rule,
             metric=self.metric, kernel=self.kernel, space=self.space, ridge=self.ridge, guard=self.guard,
-            n_jobs=self.n_jobs,
+            evidence=self.evidence, correct=self.correct, n_jobs=self.n_jobs,
         )  # fmt: skip
 
-    def _consulted(self, X: Any, *fields: str) -> Consensus:
-        check_is_fitted(self, "collective_")
-        return self.collective_.consult(self._asked(X), fields=fields)
+    def _match(self, groups: ArrayLike, M: int) -> NDArray[Any]:
+        """The agent of each row's group, (M,), None where there is none, which is told in one warning."""
+        labels = as_array(groups, lambda why: InvalidInput(f"`groups` must hold one label for each row; {why}."))
+        if labels.ndim == 0:
+            labels = np.repeat(labels, M)
+        if labels.shape != (M,):
+            raise InvalidInput(f"`groups` must hold one label for each of {M} rows; its shape is {labels.shape}.")
+        askers, strange = match_groups(labels, self.collective_.names)
+        if strange.rows:
+            warnings.warn(strange.describe(M, "a group") + ".", stacklevel=4)
+        return askers
+
+    def _calibrate_for(self, coverage: float | None, askers: NDArray[Any] | None) -> None:
+        """Calibrate the consensus, if intervals are asked of it for the first time."""
+        neutral = askers is None or any(asker is None for asker in askers)
+        if coverage is not None and neutral and not self.collective_.is_calibrated:
+            self.collective_.calibrate()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
@@ -29,7 +30,7 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
         whose rows are all of one class gives that class, as most classifiers cannot learn from one.
     agents, n_agents, partition, fraction, self_scoring, random_state, n_jobs
         As in `DeGrootRegressor`.
-    neighbours, rule, metric, kernel, space, ridge, guard
+    neighbours, rule, metric, kernel, space, ridge, guard, evidence, correct
         As in `Collective`.
 
     Attributes
@@ -69,8 +70,16 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
         self._deal(X, labels, groups, units, self.classes_)
         return self
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, groups: ArrayLike | None = None) -> Array:
         """The collective's probability of every class, (M, Q).
+
+        Parameters
+        ----------
+        X : (M, d)
+        groups : (M,) labels, or one for all rows, optional
+            For whom: rows whose group is the name of an agent get that agent's view. Other groups, and missing ones,
+            get the neutral consensus, with a warning. By default all rows do. Metadata that can be routed:
+            ``set_predict_proba_request(groups=True)``.
 
         Examples
         --------
@@ -79,10 +88,10 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
         >>> model.predict_proba([[3.0]]).shape
         (1, 2)
         """
-        return np.asarray(self._consulted(X, "value").value)
+        return np.asarray(self.consult(X, "value", groups=groups).value)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest probability, (M,).
+    def predict(self, X: Any, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """The class with the largest probability, (M,); `groups` as of `predict_proba`.
 
         Examples
         --------
@@ -91,9 +100,37 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
         >>> model.predict([[3.0], [18.0]])
         array(['low', 'high'], dtype='<U4')
         """
-        likeliest = self.predict_proba(X).argmax(axis=1)
+        likeliest = np.asarray(self.consult(X, "value", groups=groups).value).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[likeliest]
         return labels
+
+    def predict_set(self, X: Any, coverage: float = 0.9, groups: ArrayLike | None = None) -> NDArray[np.bool_]:
+        """The classes among which the outcome is, as often as `coverage` says, (M, Q): a column for each of `classes_`.
+
+        Sets for a group are calibrated on the rows of its agent, those of the consensus on all rows; see
+        `degroot.intervals`.
+
+        Examples
+        --------
+        >>> X = np.arange(20.0)[:, None]
+        >>> model = DeGrootClassifier(n_agents=2, random_state=0).fit(X, ["low"] * 10 + ["high"] * 10)
+        >>> model.predict_set([[3.0]], 0.8)
+        array([[False,  True]])
+        """
+        return np.asarray(self.consult(X, "value", coverage=coverage, groups=groups).sets)
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> float:
+        """The share of right classes in the predictions for `groups`, as in scikit-learn.
+
+        Examples
+        --------
+        >>> X, y = np.arange(20.0)[:, None], ["low"] * 10 + ["high"] * 10
+        >>> DeGrootClassifier(n_agents=2, random_state=0).fit(X, y).score(X, y)
+        1.0
+        """
+        return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def _default(self) -> Any:
         return LogisticRegression(max_iter=1000)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import validate_data
 
 from degroot.compute.compiled import Array
@@ -35,7 +36,7 @@ class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
         How an agent scores its own model: on rows that it was not trained on, by cross-fitting, which takes five
         further fits; on its training rows, as in the paper, which flatters it; or not at all, so that what the other
         agents measured of it stands in (a single agent is not scored at all).
-    neighbours, rule, metric, kernel, space, ridge, guard
+    neighbours, rule, metric, kernel, space, ridge, guard, evidence, correct
         As in `Collective`.
     random_state : int, RandomState or None
         For dealing the rows and cross-fitting, and for the agents' models where they want one.
@@ -77,8 +78,18 @@ class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
         self._deal(X, labels, groups, units)
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The collective prediction; with `return_std`, also its standard error, the jackknife over agents.
+    def predict(self, X: Any, return_std: bool = False, groups: ArrayLike | None = None) -> Any:
+        """The collective prediction, (M,) or (M, Q).
+
+        Parameters
+        ----------
+        X : (M, d)
+        return_std : bool
+            Whether to give its standard error too, the jackknife over agents.
+        groups : (M,) labels, or one for all rows, optional
+            For whom: rows whose group is the name of an agent get that agent's view. Other groups, and missing ones,
+            get the neutral consensus, with a warning. By default all rows do. Metadata that can be routed:
+            ``set_predict_request(groups=True)``.
 
         Examples
         --------
@@ -88,8 +99,38 @@ class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
         array([ 6., 10.])
         >>> value, error = model.predict([[3.0], [5.0]], return_std=True)
         """
-        answer = self._consulted(X, "value", *(["standard_error"] if return_std else []))
+        answer = self.consult(X, ["value", *(["standard_error"] if return_std else [])], groups=groups)
         return (answer.value, answer.standard_error) if return_std else answer.value
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, groups: ArrayLike | None = None) -> tuple[Array, Array]:
+        """Where the outcome is, as often as `coverage` says: the lower and the upper bounds.
+
+        Intervals for a group are calibrated on the rows of its agent, those of the consensus on all rows; see
+        `degroot.intervals`.
+
+        Examples
+        --------
+        >>> X = np.arange(40.0)[:, None]
+        >>> model = DeGrootRegressor(Ridge(1e-6), n_agents=2, random_state=0).fit(X, 2 * X[:, 0])
+        >>> lower, upper = model.predict_interval([[3.0], [5.0]], 0.8)
+        >>> bool((lower <= upper).all())
+        True
+        """
+        answer = self.consult(X, "value", coverage=coverage, groups=groups)
+        return np.asarray(answer.lower), np.asarray(answer.upper)
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> float:
+        """The coefficient of determination of the predictions for `groups`, as in scikit-learn.
+
+        Examples
+        --------
+        >>> X = np.arange(40.0)[:, None]
+        >>> DeGrootRegressor(Ridge(1e-6), n_agents=2, random_state=0).fit(X, X[:, 0]).score(X, X[:, 0])
+        1.0
+        """
+        return float(r2_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def _default(self) -> Any:
         return Ridge()

@@ -1,6 +1,7 @@
 """The client: a collective of nodes that is asked as one in this process would be."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,15 @@ import grpc
 import numpy as np
 from grpc import StatusCode
 
-from degroot.answers.answer import FIELDS, Consensus, check_fields, interval_fields
+from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, interval_fields
 from degroot.answers.display import View, Viewed
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
 from degroot.compute.tables import check_points, column_names, row_labels, to_numbers
+from degroot.consultation.settings import check_flag
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback
-from degroot.node.answering.answer import SOLVE, check_coverage, merge_batches
+from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, check_coverage, check_view, flag_no_view, merge_batches
 from degroot.node.config import IdentityFiles
 from degroot.node.errors import from_rpc
 from degroot.node.protocol.codec import PROTOCOL, decode_answer, tensor
@@ -30,16 +32,21 @@ BATCH = 1000  # points in one message
 class RemoteCollective(Viewed):
     """A collective whose agents are nodes, asked through one of them.
 
-    It is a `Consultable`, as a `Collective` is: `predict` and `consult` are alike. Who was missing and why is in the
-    `flags` of an answer; an agent that was missing has weight 0 and no belief (NaN). What takes the agents' rows, such
-    as `audit`, needs a collective in this process; nodes join and leave by their rosters.
+    It is a `Consultable`, as a `Collective` is: `predict` and `consult` are alike. By default the asked node answers
+    from its own view, on the evidence of its own rows, as a `Collective` does for an `asker`; the others are asked for
+    predictions only. Who was missing and why is in the `flags` of an answer; an agent that was missing has weight 0 and
+    no belief (NaN). What takes the agents' rows, such as `audit`, needs a collective in this process; nodes join and
+    leave by their rosters.
 
     Parameters
     ----------
     channel : grpc.Channel
         To the node that is asked.
+    view : ``"own"`` or ``"consensus"``, optional
+        Whether the asked node answers from its own view, or all answer as one: the neutral consensus of the paper. By
+        default its own; by rounds, or where the node has no view of its own, the consensus.
     way : ``"solve"`` or ``"rounds"``
-        Whether the asked node solves for the weights, or all nodes pool among themselves.
+        Of the consensus: whether the asked node solves for the weights, or all nodes pool among themselves.
     tolerance : float
         Of rounds: how far apart the beliefs may be in the end, over how far apart they were at first.
     rounds : int
@@ -55,6 +62,7 @@ class RemoteCollective(Viewed):
         channel: Any,
         node: str,
         *,
+        view: str | None = None,
         way: str = SOLVE,
         tolerance: float = 1e-9,
         rounds: int = 1000,
@@ -65,6 +73,8 @@ class RemoteCollective(Viewed):
         self._channel, self._node, self._metadata, self._timeout = channel, node, metadata, timeout
         self._stub = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
         self._terms: dict[str, Any] = {"way": way, "tolerance": tolerance, "rounds": rounds, "unguarded": not guard}
+        self._given = view
+        check_view(view or CONSENSUS, way)
         self._described = self._call(self._stub.Describe, v1.DescribeRequest(protocol=PROTOCOL))
 
     def __repr__(self) -> str:
@@ -118,25 +128,61 @@ class RemoteCollective(Viewed):
         self._described = self._call(self._stub.Describe, v1.DescribeRequest(protocol=PROTOCOL))
         return {self._described.name: "ready"} | {each.name: _standing(each) for each in self._described.members}
 
-    def predict(self, X: Any) -> Array:
-        """The collective prediction for each row of `X`, (M,)."""
-        return np.asarray(self.consult(X, "value").value)
+    @property
+    def view(self) -> str:
+        """Whose view is asked for, ``"own"`` or ``"consensus"``."""
+        able = self._terms["way"] == SOLVE and not self._described.no_view
+        return self._given or (OWN if able else CONSENSUS)
 
-    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, coverage: float | None = None) -> Consensus:
+    def predict(self, X: Any, asker: str | None = None, *, correct: bool | None = None) -> Array:
+        """The collective prediction for each row of `X`, (M,)."""
+        return np.asarray(self.consult(X, "value", asker=asker, correct=correct).value)
+
+    def consult(
+        self,
+        X: Any,
+        fields: Sequence[str] | str = FIELDS,
+        *,
+        coverage: float | None = None,
+        asker: str | None = None,
+        correct: bool | None = None,
+    ) -> Consensus:
         """The collective prediction with what lies behind it, as in process; by rounds without `trust`.
 
-        With a `coverage`, by solving only, there are `lower` and `upper`, or `sets` of classes: once the nodes have
-        rehearsed, which they do by themselves.
+        Parameters
+        ----------
+        X : (M, d)
+        fields : names of fields of `Consensus`
+        coverage : float, optional
+            Then there are `lower` and `upper`, or `sets` of classes: of an own view from the asked node's rows; of the
+            consensus, by solving only, once the nodes have rehearsed, which they do by themselves.
+        asker : str, optional
+            For whom: the asked node, which has only its own rows. By default as `view` says.
+        correct : bool, optional
+            Of an own view: whether it is corrected by what the node's rows tell of errors. By default it is not.
         """
         check_coverage(coverage, self._terms["way"])
-        names = [name for name in check_fields(fields, FIELDS) if not self._hidden(name, fields)]
+        view, no_view = self._find_view(asker)
+        if correct is not None:
+            check_flag("correct", correct)
+        if correct and view != OWN:
+            raise InvalidInput("`correct` must come with a node's own view, whose rows tell of errors; got none.")
+        if fields is FIELDS:
+            names = [name for name in (ASKER_FIELDS if view == OWN else FIELDS) if not self._hidden(name)]
+        else:
+            names = check_fields(fields, ASKER_FIELDS if view == OWN else FIELDS)
         X = check_points(X, self._described.n_features, self.feature_names, "the nodes'")
         points = np.asarray(to_numbers(X), np.float64)
+        replies = self._ask(points, names, column_names(X), coverage, view=view, correct=bool(correct))
         fields = [*names, *interval_fields(coverage, self.classes)]
-        replies = self._ask(points, names, column_names(X), coverage)
         answers = [decode_answer(reply, fields, self.outputs) for reply in replies]
+        if view == OWN and any(answer.asker is None for answer in answers):
+            raise DeGrootError("A node must know of views to answer from its own; this one is of an earlier degroot.")
         about = {"coverage": None if coverage is None else float(coverage), "classes": self.classes}
-        return merge_batches(answers, self.outputs, self.names, index=row_labels(X), **about)
+        answer = merge_batches(answers, self.outputs, self.names, index=row_labels(X), **about)
+        if no_view:
+            return replace(answer, flags=(*answer.flags, flag_no_view(self._described.name, no_view, len(points))))
+        return answer
 
     def close(self) -> None:
         """Hang up."""
@@ -146,15 +192,28 @@ class RemoteCollective(Viewed):
         """Itself: nodes calibrate by themselves, when they have scored each other and whenever a model changes."""
         return self
 
-    def _hidden(self, name: str, fields: Sequence[str] | str) -> bool:
+    def _hidden(self, name: str) -> bool:
         """By rounds nobody sees trust: it is left out unless it was asked for by name, which is an error."""
-        return name == "trust" and self._terms["way"] != SOLVE and fields is FIELDS
+        return name == "trust" and self._terms["way"] != SOLVE
+
+    def _find_view(self, asker: Any) -> tuple[str, str]:
+        """Whose view is meant; and where it is the consensus because the node has no other, why."""
+        node, no_view = self._described.name, self._described.no_view
+        if asker is None:
+            return self.view, no_view if self._given is None and self._terms["way"] == SOLVE else ""
+        if not isinstance(asker, str) or asker not in self.names:
+            given = repr(asker) if isinstance(asker, str) else f"a {type(asker).__name__}"
+            raise InvalidInput(f"`asker` must be the name of the asked node, {node!r}; got {given}.")
+        if asker != node:
+            raise InvalidInput(f"`asker` must be the asked node, {node!r}; for the view of {asker!r} ask its own node.")
+        check_view(OWN, self._terms["way"])
+        return OWN, ""
 
     def _ask(
-        self, points: Array, fields: Sequence[str], names: Sequence[str] | None, coverage: float | None
+        self, points: Array, fields: Sequence[str], names: Sequence[str] | None, coverage: float | None, **view: Any
     ) -> Iterable[v1.Answer]:
         batches = [points[start : start + BATCH] for start in range(0, len(points), BATCH)] or [points]
-        terms = self._terms | {"fields": fields, "feature_names": names or (), "coverage": coverage}
+        terms = self._terms | {"fields": fields, "feature_names": names or (), "coverage": coverage, **view}
         requests = (v1.ConsultRequest(protocol=PROTOCOL, points=tensor(batch), **terms) for batch in batches)
         if len(batches) == 1:
             yield self._call(self._stub.Ask, next(requests))
@@ -207,7 +266,7 @@ def connect(
     insecure_loopback : str, optional
         The name of whoever asks, where nodes run with ``--insecure-loopback``, without certificates.
     settings
-        Of `RemoteCollective`: `way`, `tolerance`, `rounds`, `guard`, `timeout`.
+        Of `RemoteCollective`: `view`, `way`, `tolerance`, `rounds`, `guard`, `timeout`.
 
     Examples
     --------

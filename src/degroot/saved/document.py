@@ -21,10 +21,13 @@ FORMAT = 1
 FILE = "collective.toml"
 LABELS = "fiubUS"  # kinds of arrays that can be the labels of units in a file
 NEEDED = "Collectives in files need extra packages: pip install 'degroot[batch]'"
-TOP = ("format", *SETTINGS, FORMER, "choice", "features", "classes", "target", "space", "agents", "digests")
+TOP = (
+    "format", *SETTINGS, FORMER, "choice", "features", "classes", "target", "space", "agents", "digests", "calibration",
+)  # fmt: skip
 ENTRY = (
     "name", "model", "data", "target", "own_predictions", "units", "space",
     "rows", "labels", "shared_space", "located", "located_features", "residuals", "errors", "scored", "kept",
+    "calibration", "view",
 )  # fmt: skip
 FILES, WORDS = ("model", "data", "rows", "labels", "own_predictions", "units", "space"), (STANDARDISE, PEERS)
 MODEL = ("file", "uri", "tracking", "classes", "address", "name", "version", "ca", "certificate", "key")
@@ -69,6 +72,11 @@ class Document:
             return {}
         told = self.top.take("digests", lambda value: isinstance(value, dict), "be a table, [digests]")
         return {str(name): str(digest) for name, digest in told.items()}
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders of the agents, in order, where they have scored models."""
+        return [agent.text("residuals").partition("/")[0] for agent in self.agents]
 
     @property
     def kept(self) -> dict[Path, str]:

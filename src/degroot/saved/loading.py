@@ -1,17 +1,20 @@
 """From a file, or the folder with it, to the agents and settings of a collective."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
 from degroot.agents.agent import Agent, Scorer
+from degroot.consultation.asker import LeftOut
 from degroot.exceptions import InvalidInput
+from degroot.rules.rules import RuleSettings
 from degroot.saved.agents import FiledAgent, SavedAgent
 from degroot.saved.document import Document, damaged
 from degroot.saved.handwritten import listed_agent
-from degroot.saved.scored import check_scored, places_scored, scored_agent
+from degroot.saved.prepared import StoredCalibration, read_calibration, read_views
+from degroot.saved.scored import METRIC, check_scored, places_scored, scored_agent
 from degroot.saved.settings import KNOWN, choice_of, read_settings
 
 TRIES = 5  # to load what others save at the same time
@@ -24,6 +27,8 @@ class Saved:
 
     agents: tuple[Agent, ...]
     settings: dict[str, Any]  # arguments of `Collective`
+    calibration: StoredCalibration | None = None
+    views: dict[int, tuple[RuleSettings, LeftOut]] = field(default_factory=dict)  # by the place of the asker
 
 
 def load(path: str | Path, *, unsafe_pickle: bool = False) -> Saved:
@@ -94,7 +99,8 @@ def _found(document: Document) -> Saved:
     agents = _scored(document, space)
     if sum(file.stat().st_size for file in document.kept if file.exists()) <= SMALL:
         _check_files(document)
-    return Saved(agents, settings)
+    metric = settings.get("metric", METRIC)
+    return Saved(agents, settings, read_calibration(document, metric), read_views(document, metric))
 
 
 def _check_files(document: Document) -> None:

@@ -12,6 +12,8 @@ from degroot.agents.agent import Agent, Scorer
 from degroot.answers.choice import Choice
 from degroot.compute.tables import as_floats, is_frame, take
 from degroot.consensus.sparse.sample_peers import sample_peers
+from degroot.consultation.asker import LeftOut
+from degroot.consultation.calibration import Calibration
 from degroot.consultation.roster import feature_names
 from degroot.consultation.settings import AUTO
 from degroot.exceptions import InvalidInput
@@ -23,8 +25,11 @@ from degroot.models.inference_client import RemoteModel
 from degroot.models.saving import file_labels, model_file, transformer_file
 from degroot.models.source import SCHEME
 from degroot.rules.evidence import PeerIndices
+from degroot.rules.rules import RuleSettings
 from degroot.saved.agents import FiledAgent, SavedAgent
 from degroot.saved.document import FILE, FORMAT, LABELS, NEEDED, Document
+from degroot.saved.prepared import keep_calibration, keep_view
+from degroot.saved.scored import METRIC
 from degroot.saved.settings import SETTINGS, choice_entries
 
 HEAD = "# Written by degroot: Collective.load opens it.\n"
@@ -37,11 +42,14 @@ def save(
     scorers: Sequence[Scorer],
     settings: Mapping[str, Any],
     peers: PeerIndices | None = None,
+    calibration: Calibration | None = None,
+    views: Mapping[int, tuple[RuleSettings, LeftOut]] | None = None,
 ) -> Path:
     """Put a collective into a folder; one that was saved there before is replaced.
 
     Rows, labels and residuals become .npy files, models and spaces skops or ONNX files; there is no pickle. `settings`
-    are arguments of `Collective`; `peers` is who scores whom, (K, q), by default as its degree draws them.
+    are arguments of `Collective`; `peers` is who scores whom, (K, q), by default as its degree draws them; `views` is
+    what was found for views, by the place of the asker.
     """
     folder = Path(folder).absolute()
     check_place(folder)
@@ -53,7 +61,12 @@ def save(
             told | _arrays(kept, name, agent, scorer) | {"scored": scored}
             for told, (name, agent, scorer, scored) in zip(opened, members, strict=True)
         ]
-        top = _top(kept, agents, settings)
+        top, metric = _top(kept, agents, settings), settings.get("metric") or METRIC
+        if calibration is not None:
+            top["calibration"], parts = keep_calibration(kept, names, calibration, metric)
+            entries = [entry | {"calibration": part} for entry, part in zip(entries, parts, strict=True)]
+        for place, (option, found) in sorted((views or {}).items()):
+            entries[place]["view"] = keep_view(kept, names[place], option, found, metric)
         kept.file(FILE, (HEAD + toml_text(top | {"agents": entries, "digests": dict(kept.digests)})).encode())
     return folder
 

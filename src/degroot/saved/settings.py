@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from degroot.answers.choice import Choice
-from degroot.consultation.settings import AUTO
+from degroot.consultation.settings import AUTO, EVIDENCE
 from degroot.files.toml import Table
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.rules.evidence import NeighbourhoodSpec
 from degroot.rules.rules import RULES, RuleSettings
 
-SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard", "degree")
+SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard", "degree", "evidence", "correct")
 FORMER, EXACT = "search", "exact"
 
 
@@ -32,6 +32,8 @@ def read_settings(top: Table) -> dict[str, Any]:
         "ridge": lambda key: top.number(key, zero=True),
         "guard": top.flag,
         "degree": lambda key: top.whole(key, least=1),
+        "evidence": lambda key: top.choice(key, EVIDENCE),
+        "correct": top.flag,
     }
     return {key: take[key](key) for key in SETTINGS if key in top.entries}
 
@@ -43,13 +45,13 @@ def _is_reach(value: Any) -> bool:
 
 
 KNOWN = ("chosen", "rows", "options")
-OPTION = ("rule", "neighbours", "kernel", "least", "most", "ridge", "error")
+OPTION = ("rule", "neighbours", "kernel", "least", "most", "ridge")
 
 
 def choice_entries(choice: Choice) -> dict[str, Any]:
     """The choice as a table of a TOML file."""
     told = zip(choice.options, choice.errors.tolist(), strict=True)
-    options = [{"rule": each.rule, **asdict(each.reach), "ridge": each.ridge, "error": error} for each, error in told]
+    options = [option_entries(each) | {"error": error} for each, error in told]
     return {"chosen": choice.options.index(choice.option), "rows": choice.rows, "options": options}
 
 
@@ -62,11 +64,20 @@ def choice_of(table: Table) -> Choice:
 
 
 def _options(table: Table) -> Iterator[tuple[RuleSettings, float]]:
-    for each in table.tables("options", OPTION):
-        reach = NeighbourhoodSpec(
-            each.take("neighbours", lambda value: isinstance(value, int | float), "be a number"), each.text("kernel"),
-            each.whole("least"), each.given("most", each.whole, None),
-        )  # fmt: skip
-        ridge = each.number("ridge", zero=True) if "ridge" in each.entries else None
-        error = each.take("error", lambda value: isinstance(value, float), "be a number")
-        yield RuleSettings(each.text("rule"), reach, ridge), error
+    for each in table.tables("options", (*OPTION, "error")):
+        yield option_of(each), each.take("error", lambda value: isinstance(value, float), "be a number")
+
+
+def option_entries(option: RuleSettings) -> dict[str, Any]:
+    """A rule with its settings as entries of a TOML file."""
+    return {"rule": option.rule, **asdict(option.reach), "ridge": option.ridge}
+
+
+def option_of(table: Table) -> RuleSettings:
+    """The rule that such entries tell."""
+    reach = NeighbourhoodSpec(
+        table.take("neighbours", lambda value: isinstance(value, int | float), "be a number"), table.text("kernel"),
+        table.whole("least"), table.given("most", table.whole, None),
+    )  # fmt: skip
+    ridge = table.number("ridge", zero=True) if "ridge" in table.entries else None
+    return RuleSettings(table.text("rule"), reach, ridge)

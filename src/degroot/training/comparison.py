@@ -1,32 +1,24 @@
-"""Comparison: the collective beside every model alone and the plain average, on rows that none of them has seen."""
+"""Comparison: what each organisation gains, on rows that no model has seen, and what pooling rows would bring."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+from degroot.agents.agent import Agent
+from degroot.agents.classification import one_hot
 from degroot.agents.units import code_units
+from degroot.answers.gains import Gains
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
+from degroot.compute.progress import Advance
+from degroot.consultation.gains import RowLosses, compare_losses
+from degroot.exceptions import InvalidInput
 from degroot.training.organisations import Organisation
 
 HELD_OUT = 0.2  # of each organisation's rows
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Errors on held-out rows: root mean squared ones of numbers, the share of wrong answers of classes."""
-
-    own: Array  # (K,) each model, on the rows of its own organisation
-    pooled: Array  # (K,) the collective, on the same rows
-    alone: Array  # (K,) each model, on the rows of all organisations
-    average: float  # the plain average of the models, on the rows of all
-    collective: float  # the collective, on the rows of all
-    rows: int  # held out in all
-    gain: float  # of the collective over the average: of loss a row, in standard errors of it
-    units: int | None = None  # held out in all, where there are any
 
 
 def split(organisation: Organisation, random: np.random.Generator) -> tuple[Organisation, Organisation]:
@@ -54,47 +46,37 @@ def _units_held_out(sizes: NDArray[np.intp], rows: int, random: np.random.Genera
     return held or [int(sizes.argmin())]
 
 
-def compare(collective: Collective, held_out: Sequence[Organisation], classes: Sequence[str] | None) -> Comparison:
-    """Ask the collective about the rows that were held out."""
-    answer = collective.consult(np.concatenate([each.X for each in held_out]), ["value", "beliefs"])
-    truth = np.concatenate([each.y for each in held_out])
-    beliefs = np.asarray(answer.beliefs)
-    K, M = len(held_out), len(truth)
-    losses = [_losses(beliefs[:, k], truth, classes) for k in range(K)]
-    pooled, average = (_losses(each, truth, classes) for each in (np.asarray(answer.value), beliefs.mean(axis=1)))
-    owner = np.repeat(np.arange(K), [len(each.y) for each in held_out])
+def compare(
+    collective: Collective, held_out: Sequence[Organisation], kinds: Sequence[str], pooled: Agent, advance: Advance
+) -> Gains:
+    """Ask everybody about the rows that were held out: own model, control, collective, consensus, the `pooled` model.
 
-    labels = [each.units for each in held_out if each.units is not None]
-    units = code_units(np.concatenate(labels))[1] if labels else np.arange(M)
-
-    def error(loss: Array, rows: NDArray[np.bool_] | slice = slice(None)) -> float:
-        mean = float(np.mean(loss[rows]))
-        return mean if classes is not None else mean**0.5
-
-    return Comparison(
-        own=np.array([error(losses[k], owner == k) for k in range(K)]),
-        pooled=np.array([error(pooled, owner == k) for k in range(K)]),
-        alone=np.array([error(loss) for loss in losses]),
-        average=error(average),
-        collective=error(pooled),
-        rows=M,
-        gain=_gain(average - pooled, units),
-        units=int(units.max()) + 1 if labels else None,
-    )
-
-
-def _losses(values: Array, truth: NDArray[Any], classes: Sequence[str] | None) -> Array:
-    """Squared errors; or 1 where the likeliest class is wrong, and 0 elsewhere."""
-    if classes is None:
-        return np.asarray((values - truth) ** 2)
-    return np.asarray(np.array(classes)[values.argmax(axis=1)] != truth, float)
-
-
-def _gain(less: Array, units: NDArray[np.intp]) -> float:
-    """The mean of paired differences, in standard errors; 0 where there is none.
-
-    Rows of one unit are no independent evidence: the standard error is that of sums over units.
+    `advance` is told of every organisation.
     """
-    mean = float(np.mean(less))
-    spread = float(np.linalg.norm(np.bincount(units, less - mean))) / len(less)
-    return mean / spread if spread > 0 else 0.0
+    measured = []
+    with threadpool_limits(1):  # of many small problems: threads that wait for each other take long
+        for name, held in zip(collective.names, held_out, strict=True):
+            measured.append(_losses(collective, name, held, pooled))
+            advance()
+    return compare_losses(collective.names, kinds, measured, classes=collective.classes, held_out=True)
+
+
+def _losses(collective: Collective, name: str, held: Organisation, pooled: Agent) -> RowLosses:
+    """Losses on the rows that one organisation has held out."""
+    n, view = len(held.y), collective.view_of(name)
+    answer = collective.consult(held.X, ["value", "beliefs"], asker=name)
+    beliefs = np.asarray(answer.beliefs).reshape(n, len(collective.names), -1)
+    own = beliefs[:, view.place]
+    classes = view.agent.classes
+    truth = held.y[:, None] if classes is None else one_hot(held.y, classes, n, InvalidInput)
+
+    def losses(values: Any) -> Array:
+        squares: Array = ((np.asarray(values).reshape(n, -1) - truth) ** 2).sum(axis=1)
+        return squares
+
+    return RowLosses(
+        np.arange(n) if held.units is None else code_units(held.units)[1],
+        own=losses(own), control=losses(view.control_at(held.X, own)), collective=losses(answer.value),
+        average=losses(beliefs.mean(axis=1)), neutral=losses(collective.predict(held.X)),
+        pooled=losses(pooled.predict(held.X)),
+    )  # fmt: skip

@@ -1,8 +1,9 @@
-"""Write the folder of a trained collective: ``collective.toml``, and for each organisation its model and its rows."""
+"""Write the folder of a trained collective: ``collective.toml``, each organisation's model and rows, and the gains."""
 
 import re
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from degroot.answers.gains import Gains
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import is_free
 from degroot.files.atomic_folder import Kept, replacing
@@ -23,6 +25,7 @@ from degroot.training.models import Fitted, space
 from degroot.training.organisations import Gathered, Organisation
 
 OWN = "out_of_fold"  # the columns of own predictions begin so
+GAINS, PICTURE, CONTRIBUTIONS = "gains.csv", "gains.png", "contributions.csv"
 TRIED = 100  # rows about which a model is asked when it has been written and opened again
 
 
@@ -34,7 +37,9 @@ def check_place(folder: Path) -> None:
         )
 
 
-def write_collective_folder(folder: Path, gathered: Gathered, fitted: Sequence[Fitted], rule: str) -> None:
+def write_collective_folder(
+    folder: Path, gathered: Gathered, fitted: Sequence[Fitted], rule: str, gains: Gains, contributions: Gains | None
+) -> None:
     """Put the collective there: all of it or, if that fails, nothing."""
     check_place(folder)
     own = _own_columns(gathered)
@@ -43,6 +48,12 @@ def write_collective_folder(folder: Path, gathered: Gathered, fitted: Sequence[F
         members = zip(places, gathered.organisations, fitted, strict=True)
         entries = [_entry(kept, place, each, model, gathered, own) for place, each, model in members]
         kept.file(FILE, _text(gathered, entries, rule).encode())
+        gains.to_csv(kept.folder / GAINS)
+        if contributions is not None:
+            contributions.to_csv(kept.folder / CONTRIBUTIONS, "contributions")
+        if find_spec("matplotlib") is not None:
+            figure: Any = gains.plot().figure
+            figure.savefig(kept.folder / PICTURE, dpi=150)
 
 
 def _entry(
@@ -97,6 +108,7 @@ def _own_columns(gathered: Gathered) -> list[str]:
 def _folders(names: Sequence[str]) -> list[str]:
     """A folder for each name: as it is where that can be, and numbered where it cannot."""
     plain = [re.sub(r"[^\w.-]+", "-", name).strip(".-") for name in names]
-    if all(plain) and len({name.casefold() for name in plain}) == len(plain) and FILE not in plain:
+    distinct = {name.casefold() for name in (*plain, FILE, GAINS, PICTURE, CONTRIBUTIONS)}
+    if all(plain) and len(distinct) == len(plain) + 4:
         return plain
     return [f"agent-{number}" for number in range(1, len(names) + 1)]

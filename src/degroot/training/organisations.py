@@ -39,6 +39,15 @@ class Organisation:
         return len(self.y) if self.units is None else len(np.unique(self.units))
 
 
+def pool(organisations: Sequence[Organisation], name: str) -> Organisation:
+    """The rows of all organisations as those of one."""
+    labels = [each.units for each in organisations if each.units is not None]
+    return Organisation(
+        name, np.concatenate([each.X for each in organisations]), np.concatenate([each.y for each in organisations]),
+        np.concatenate(labels) if labels else None,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """All organisations, and what their columns mean."""

@@ -7,15 +7,17 @@ from pathlib import Path
 import numpy as np
 
 from degroot.agents.agent import Agent
+from degroot.answers.gains import Gains
 from degroot.collective import Collective
 from degroot.compute.progress import progress
 from degroot.consultation.settings import check_choice
-from degroot.training.comparison import Comparison, compare, split
+from degroot.training.comparison import compare, split
 from degroot.training.folder import check_place, write_collective_folder
 from degroot.training.models import BEST, Fitted, fit_best, kinds, space
-from degroot.training.organisations import Gathered, Organisation, gather
+from degroot.training.organisations import Gathered, Organisation, gather, pool
 
 RULES = ("degroot", "stacking", "average", "auto")
+POOLED = "all organisations"  # what the pooled rows are called
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,9 @@ class Trained:
 
     gathered: Gathered
     kinds: tuple[str, ...]  # of every organisation's model
-    comparison: Comparison
+    gains: Gains  # on the rows that were held out
+    pooled_kind: str  # of the model on the pooled rows
+    left_out: Gains  # on the rows that were trained on, left out in folds; who contributes to whom, if asked for
     folder: Path
 
 
@@ -40,11 +44,13 @@ def train(
     rule: str = "stacking",
     seed: int = 0,
     unit: str | None = None,
+    shapley: bool = False,
 ) -> Trained:
     """Train a model for each organisation and put the collective into a new folder.
 
-    A fifth of every organisation's rows is held out first, to see what the collective is worth; then all models are
-    trained again, on all rows. Rows with the same value in the column `unit` are held out and cross-fitted together.
+    A fifth of every organisation's rows is held out first, to see what each gains; then all models are trained again,
+    on all rows. Rows with the same value in the column `unit` are held out and cross-fitted together. `shapley` also
+    measures who contributes to whom.
     """
     check_choice("rule", rule, RULES)
     check_place(folder)
@@ -52,13 +58,19 @@ def train(
     found, labels, random = gathered.organisations, gathered.classes, np.random.default_rng(seed)
     parts = [split(each, random) for each in found]
     tried = [kinds(model, each) for each in found]
-    with progress("Training", sum(map(len, tried)) + len(found), lines=True) as advance:
-        first = [fit_best(part, labels, asked, seed, advance) for (part, _), asked in zip(parts, tried, strict=True)]
-        collective = _collective([part for part, _ in parts], first, gathered, rule)
-        comparison = compare(collective, [held for _, held in parts], labels)
-        final = [fit_best(each, labels, [made.kind], seed, advance) for each, made in zip(found, first, strict=True)]
-    write_collective_folder(folder, gathered, final, rule)
-    return Trained(gathered, tuple(each.kind for each in final), comparison, folder)
+    rest, held = [part for part, _ in parts], [part for _, part in parts]
+    everybody = pool(rest, POOLED)
+    all_tried = kinds(model, everybody)
+    with progress("Training", sum(map(len, tried)) + len(all_tried) + 2 * len(found), lines=True) as advance:
+        first = [fit_best(part, labels, asked, seed, advance) for part, asked in zip(rest, tried, strict=True)]
+        pooled = fit_best(everybody, labels, all_tried, seed, advance)
+        collective = _collective(rest, first, gathered, rule)
+        made = [each.kind for each in first]
+        gains = compare(collective, held, made, _agent(everybody, pooled, gathered), advance)
+        final = [fit_best(each, labels, [kind], seed, advance) for each, kind in zip(found, made, strict=True)]
+    left_out = collective.gains(shapley)
+    write_collective_folder(folder, gathered, final, rule, gains, left_out if shapley else None)
+    return Trained(gathered, tuple(made), gains, pooled.kind, left_out, folder)
 
 
 def _collective(
@@ -67,12 +79,12 @@ def _collective(
     """The collective as it will be when its file is opened."""
     from sklearn.preprocessing import StandardScaler
 
-    gaps, classes = gathered.has_gaps, gathered.classes
-    agents = [
-        Agent(
-            made.model, each.X, each.y, each.name,
-            space=space() if gaps else None, own_predictions=made.own, classes=classes, units=each.units,
-        )
-        for each, made in zip(organisations, models, strict=True)
-    ]  # fmt: skip
-    return Collective(agents, rule=rule, space=None if gaps else StandardScaler())
+    agents = [_agent(each, made, gathered) for each, made in zip(organisations, models, strict=True)]
+    return Collective(agents, rule=rule, space=None if gathered.has_gaps else StandardScaler())
+
+
+def _agent(organisation: Organisation, made: Fitted, gathered: Gathered) -> Agent:
+    return Agent(
+        made.model, organisation.X, organisation.y, organisation.name, space=space() if gathered.has_gaps else None,
+        own_predictions=made.own, classes=gathered.classes, units=organisation.units,
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from degroot.answers.display.numbers import Digits, share
 from degroot.answers.display.view import View
 from degroot.answers.display.words import counted, label, one_line, some
 from degroot.answers.flags import MISSING
+from degroot.answers.frame import askers
 from degroot.compute.compiled import Array
 
 if TYPE_CHECKING:
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
 
 LINES = 6  # points that are shown
 OUTPUTS = 4  # of a point
-NUMBERS = ("value", "standard_error", "lower", "upper")
-FIELDS = (*NUMBERS, "sets", "weights", "beliefs", "trust", "influence")
+NUMBERS = ("value", "own", "correction", "standard_error", "lower", "upper")
+FIELDS = ("value", "standard_error", "lower", "upper", "sets", "weights", "beliefs", "trust", "influence", "correction")
 
 
 def overview(answer: "Consensus") -> View:
     """How many points and agents, the first points, and what else the answer holds."""
     M, K = answer.points, len(answer.names)
-    title = f"Consensus of {counted(K, 'agent')} on {counted(M, 'point')}"
+    what, whom = ("Consensus", "") if answer.asker is None else ("Answers", f" to {_askers(answer)}")
+    title = f"{what} of {counted(K, 'agent')}{whom} on {counted(M, 'point')}"
     held = [name for name in FIELDS if getattr(answer, name) is not None]
     left = (f"and {M - LINES:,} more",) if M > LINES else ()
     return View(
@@ -34,10 +36,17 @@ def overview(answer: "Consensus") -> View:
     )
 
 
+def _askers(answer: "Consensus") -> str:
+    return some([each for each in dict.fromkeys(askers(answer)) if each is not None]) or "nobody"
+
+
 def _rows(answer: "Consensus", count: int) -> tuple[tuple[str, ...], ...]:
     if not count:
         return ()
-    columns = [("point", [_point(answer, i) for i in range(count)]), *_numbers(answer, count), *_words(answer, count)]
+    points, asked = [_point(answer, i) for i in range(count)], askers(answer)[:count]
+    columns = [("point", points), *_numbers(answer, asked), *_words(answer, count)]
+    if not (answer.asker is None or isinstance(answer.asker, str)):
+        columns.insert(1, ("asker", [one_line(each or "-") for each in asked]))
     if len(columns) == 1:
         return ()
     heads, cells = zip(*columns, strict=True)
@@ -48,19 +57,27 @@ def _point(answer: "Consensus", i: int) -> str:
     return str(i) if answer.index is None else one_line(str(answer.index[i]))
 
 
-def _numbers(answer: "Consensus", count: int) -> list[tuple[str, list[str]]]:
+def _numbers(answer: "Consensus", asked: Sequence[str | None]) -> list[tuple[str, list[str]]]:
     """Values, standard errors and bounds; of several outputs the values only, a column for each."""
-    columns = []
+    columns, count = [], len(asked)
     for name in NUMBERS if answer.outputs is None else NUMBERS[:1]:
-        field = getattr(answer, name)
+        field = _own(answer, asked) if name == "own" else getattr(answer, name)
         if field is None:
             continue
         several = field[:count].reshape(count, -1)
-        digits = _digits(several)
+        digits = Digits.of(several.ravel().tolist()) if name == "correction" else _digits(several)
         for q in range(min(several.shape[1], OUTPUTS)):
             head = name.replace("_", " ") + ("" if answer.outputs is None else f" {_called(answer, q)}")
             columns.append((head, [digits.write(value) for value in several[:, q].tolist()]))
     return columns
+
+
+def _own(answer: "Consensus", asked: Sequence[str | None]) -> Array | None:
+    """What each asker's own model says, one for each point; NaN for the consensus."""
+    if answer.asker is None or answer.beliefs is None:
+        return None
+    places = [None if name is None else answer.names.index(name) for name in asked]
+    return np.array([np.nan if k is None else answer.beliefs[i, k] for i, k in enumerate(places)])
 
 
 def _digits(values: Array) -> Digits:

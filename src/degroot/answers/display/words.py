@@ -106,7 +106,7 @@ def wordy(rows: Sequence[Sequence[str]]) -> list[bool]:
 
 
 def _number(cell: str) -> bool:
-    return cell in ("", "-") or cell.lstrip("<-").split(" ")[0][:1].isdigit()
+    return cell in ("", "-") or cell.lstrip("<+-").split(" ")[0][:1].isdigit()
 
 
 def output_names(outputs: int | None, classes: Iterable[str] = ()) -> tuple[str, ...] | None:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from degroot.answers.choice import Choice
+from degroot.answers.choice import Choice, Mixture
 from degroot.answers.display import label
 from degroot.answers.display.words import output_names
-from degroot.answers.flags import MISSING, Flag
+from degroot.answers.flags import FAR_FROM_ALL, MISSING, Flag
 from degroot.exceptions import InvalidInput
 
 if TYPE_CHECKING:
     from degroot.answers.answer import Consensus
 
-LEFT_OUT = ("malformed", "inconsistent", "implausible")  # where it was not let take part
+LEFT_OUT = ("malformed", "inconsistent", "implausible")  # where it was not let take part in a consensus
 
 
 def facts(answer: "Consensus", point: Any, output: Any = None) -> dict[str, Any]:
@@ -40,12 +40,40 @@ def facts(answer: "Consensus", point: Any, output: Any = None) -> dict[str, Any]
         "rule": str(answer.choice.option) if isinstance(answer.choice, Choice) else None,
         "rounds": answer.rounds,
     }
-    return told | {"agents": _agents(answer, i, q, told["value"])}
+    asker, here = _asker(answer, i), [flag for flag in answer.flags if np.any(np.asarray(flag.points) == i)]
+    of_agents = [flag for flag in here if flag.agent in answer.names and flag.kind != FAR_FROM_ALL]
+    agents = _agents(answer, i, q, told["value"], of_agents, asker)
+    return told | {
+        "asker": asker,
+        "own": next((each["belief"] for each in agents if each["name"] == asker), None),
+        "correction": None if asker is None else _one(answer.correction, i, q),
+        "mixture": _mixture(answer.choice, asker),
+        "flags": [flag.reason for flag in here if flag.agent not in answer.names or flag.kind == FAR_FROM_ALL],
+        "agents": agents,
+    }
 
 
 def present(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The agents that took part."""
     return [agent for agent in facts["agents"] if agent["missing"] is None and not agent["left_out"]]
+
+
+def _asker(answer: "Consensus", i: int) -> str | None:
+    """For whom the answer is; None: the consensus."""
+    asker = answer.asker if answer.asker is None or isinstance(answer.asker, str) else answer.asker[i]
+    return None if asker is None else str(asker)
+
+
+def _mixture(choice: Any, asker: str | None) -> dict[str, Any] | None:
+    """What was mixed for an asker, and the evidence."""
+    found = choice.get(asker) if isinstance(choice, dict) else choice
+    if asker is None or not isinstance(found, Mixture):
+        return None
+    columns = (found.shares, found.errors, found.differences, found.standard_errors)
+    keys = ("share", "error", "difference", "standard_error")
+    numbers = [dict(zip(keys, map(_number, row), strict=True)) for row in zip(*columns, strict=True)]
+    candidates = [{"name": name} | each for name, each in zip(found.candidates, numbers, strict=True)]
+    return {"rows": found.rows, "folds": found.folds, "candidates": candidates}
 
 
 def place(given: Any, count: int, name: str, nouns: str) -> int:
@@ -75,9 +103,11 @@ def _outputs(answer: "Consensus", i: int, names: Sequence[str]) -> list[dict[str
     ]
 
 
-def _agents(answer: "Consensus", i: int, q: int | None, value: float | None) -> list[dict[str, Any]]:
+def _agents(
+    answer: "Consensus", i: int, q: int | None, value: float | None, flags: Sequence[Flag], asker: str | None
+) -> list[dict[str, Any]]:
     """What is known of each agent."""
-    K, flags, trusted, likely = len(answer.names), _flags(answer, i), _trusted(answer, i), _likely(answer, i)
+    K, trusted, likely = len(answer.names), _trusted(answer, i), _likely(answer, i)
     beliefs, influences = (_each(field, i, q, K) for field in (answer.beliefs, answer.influence))
     weights = _each(answer.weights, i, None, K)
     return [
@@ -89,28 +119,22 @@ def _agents(answer: "Consensus", i: int, q: int | None, value: float | None) -> 
             "without": _less(value, influences[k]),
             "likely": likely[k],
             "trusted_by": trusted[k],
-            **_standing(flags.get(name, [])),
+            **_standing([flag for flag in flags if flag.agent == name], asker),
         }
         for k, name in enumerate(answer.names)
     ]
 
 
-def _standing(flags: Sequence[Flag]) -> dict[str, Any]:
-    """Whether an agent took part, and what else there is to say of it."""
+def _standing(flags: Sequence[Flag], asker: str | None) -> dict[str, Any]:
+    """Whether an agent took part, and what else there is to say of it.
+
+    For an asker nobody is left out: an answer that is not believed is replaced.
+    """
     return {
         "missing": next((flag.about for flag in flags if flag.kind == MISSING), None),
-        "left_out": any(flag.kind in LEFT_OUT for flag in flags),
+        "left_out": asker is None and any(flag.kind in LEFT_OUT for flag in flags),
         "flags": [flag.reason for flag in flags if flag.kind != MISSING],
     }
-
-
-def _flags(answer: "Consensus", i: int) -> dict[str, list[Flag]]:
-    """Everybody's flags at the point."""
-    here: dict[str, list[Flag]] = {}
-    for flag in answer.flags:
-        if np.any(np.asarray(flag.points) == i):
-            here.setdefault(flag.agent, []).append(flag)
-    return here
 
 
 def _trusted(answer: "Consensus", i: int) -> list[dict[str, float] | None]:

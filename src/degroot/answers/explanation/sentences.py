@@ -5,7 +5,8 @@ from typing import Any
 
 from degroot.answers.display import Digits, counted, joined, one_line, quoted, share, some
 from degroot.answers.explanation.facts import LEFT_OUT, present
-from degroot.answers.flags import kind
+from degroot.answers.explanation.mixture import tell_correction, tell_mixture
+from degroot.answers.flags import FAR_FROM_ALL, kind
 
 TRUST_ALIKE = 0.01  # mean trust that differs by less is about the same
 FAR_MORE = 0.3  # by which an agent trusts its own model more than the others do
@@ -57,6 +58,8 @@ def _proud(known: list[tuple[dict[str, Any], float]]) -> list[str]:
 
 
 UNVERIFIED, SUSPECT = "unverified", "suspect"
+FAR, POOLED = "far", "pooled"  # of an asker
+UNLIKE = "the point is unlike all rows that it is calibrated on"
 FAR_FROM = {
     "inconsistent": "from what the others expect of its model",
     "implausible": "from all labels that the others have",
@@ -66,13 +69,70 @@ FAR_FROM = {
 def notes(facts: dict[str, Any], digits: Digits) -> list[str]:
     """What an answer should be read with."""
     agents, here = facts["agents"], present(facts)
+    if facts["asker"] is not None:
+        return [*_missing(agents), *_notes_of_asker(facts, digits), *_of_point(facts)]
     return [
         *_missing(agents),
         *(_left_out(each, digits) for each in agents if each["left_out"]),
         *_flagged(here, UNVERIFIED, _unverified),
         *_flagged(here, SUSPECT, _suspect),
         *_others(agents),
+        *_of_point(facts),
     ]
+
+
+def _notes_of_asker(facts: dict[str, Any], digits: Digits) -> list[str]:
+    """What the asker's rows say of the point and of the others' answers."""
+    asker = one_line(facts["asker"])
+    told = {
+        FAR: f"The point is far outside the rows of {asker}, which say little of it{_widened(facts, 'its labels')}.",
+        "alone": f"At least half of the others' answers were not believed: the own model of {asker} answers.",
+        POOLED: f"{asker} has too few rows of its own for this coverage: intervals are calibrated on all agents' rows.",
+    }
+    known, others = [], []
+    for each in facts["agents"]:
+        for what, reason in ((kind(reason), reason) for reason in each["flags"]):
+            if what in told and each["name"] == facts["asker"]:
+                known.append(told[what])
+            elif what == "inconsistent":
+                known.append(_replaced(each, asker, digits))
+            else:
+                others.append(f"{one_line(each['name'])} is flagged as {one_line(reason, 200)}.")
+    return known + others
+
+
+def _replaced(agent: dict[str, Any], asker: str, digits: Digits) -> str:
+    name, belief = one_line(agent["name"]), "" if agent["belief"] is None else f", {digits.write(agent['belief'])},"
+    expected = f"what the rows of {asker} lead to expect of its model"
+    return f"What {name} says{belief} is far from {expected}, and was replaced by that."
+
+
+def _of_point(facts: dict[str, Any]) -> list[str]:
+    """Flags that are about no single agent."""
+    wide = ", and the set holds all classes" if any(each["in_set"] for each in facts["outputs"] or []) else ""
+    if not _has_flag(facts, FAR):  # which has told of the interval
+        wide = wide or _widened(facts, "all labels" if facts["asker"] is None else "its labels")
+    far = f"The point is far outside the rows of all agents: nobody has seen anything like it{wide}."
+    return [
+        far if kind(reason) == FAR_FROM_ALL else f"The answer is flagged as {one_line(reason, 200)}."
+        for reason in facts["flags"]
+    ]
+
+
+def _widened(facts: dict[str, Any], labels: str) -> str:
+    return "" if facts["lower"] is None else f", and the interval is widened to hold {labels}"
+
+
+def is_far(facts: dict[str, Any]) -> bool:
+    """Whether the point is far outside the rows that intervals are calibrated on."""
+    return _has_flag(facts, FAR) or any(kind(reason) == FAR_FROM_ALL for reason in facts["flags"])
+
+
+def _has_flag(facts: dict[str, Any], what: str) -> bool:
+    """Whether the asker has a flag of that kind."""
+    return any(
+        kind(reason) == what for each in facts["agents"] if each["name"] == facts["asker"] for reason in each["flags"]
+    )
 
 
 def _missing(agents: list[dict[str, Any]]) -> list[str]:
@@ -140,6 +200,7 @@ def sentences(facts: dict[str, Any], digits: Digits) -> list[str]:
     here = present(facts)
     paragraphs = [
         [*_value(facts, digits), *_stability(facts, here, digits)],
+        [*tell_mixture(facts), *tell_correction(facts, digits)],
         [*_carriers(here), *_disagreement(facts, here, digits), *trusting(here)],
         notes(facts, digits),
     ]
@@ -151,17 +212,37 @@ def sentences(facts: dict[str, Any], digits: Digits) -> list[str]:
 
 def _value(facts: dict[str, Any], digits: Digits) -> list[str]:
     if facts["value"] is None:
-        unknown = f"The collective's value for point {facts['point']} is not known here."
+        unknown = f"The collective's value for point {facts['point']}{_asked(facts)} is not known here."
         return [unknown, *_interval(facts, digits)]
     told = _class(facts) if facts["classes"] else _number(facts, digits)
-    return [*told, *_interval(facts, digits), *_way(facts)]
+    return [*told, *_own(facts, digits), *_interval(facts, digits), *_way(facts)]
 
 
 def _number(facts: dict[str, Any], digits: Digits) -> list[str]:
     value, outputs = digits.write(facts["value"]), facts["outputs"]
     if outputs is None:
-        return [f"The collective says {value} for point {facts['point']}."]
-    return [f"The collective says {value} for output {facts['output']} of {len(outputs)} at point {facts['point']}."]
+        return [f"The collective says {value} for point {facts['point']}{_asked(facts)}."]
+    which = f"output {facts['output']} of {len(outputs)} at point {facts['point']}"
+    return [f"The collective says {value} for {which}{_asked(facts)}."]
+
+
+def _asked(facts: dict[str, Any]) -> str:
+    return "" if facts["asker"] is None else f", asked by {one_line(facts['asker'])}"
+
+
+def _own(facts: dict[str, Any], digits: Digits) -> list[str]:
+    """What the asker's own model says, and how far the collective moves that."""
+    if facts["own"] is None:
+        return []
+    name, own = one_line(facts["asker"]), digits.write(facts["own"])
+    said = f"gives {quoted(facts['output'])} a probability of {own}" if facts["classes"] else f"says {own}"
+    move = facts["value"] - facts["own"]
+    if digits.nothing(move):
+        return [f"The own model of {name} {said}, and the collective leaves it there."]
+    return [
+        f"The own model of {name} {said}; the collective moves it by {digits.write(abs(move))} "
+        f"{'up' if move > 0 else 'down'}."
+    ]
 
 
 def _class(facts: dict[str, Any]) -> list[str]:
@@ -171,19 +252,28 @@ def _class(facts: dict[str, Any]) -> list[str]:
     if facts["output"] != first["name"]:
         return [
             f"The collective gives the class {name} a probability of {share(facts['value'])} at point "
-            f"{facts['point']}; the most likely is {quoted(first['name'])}, {share(first['value'])}."
+            f"{facts['point']}{_asked(facts)}; the most likely is {quoted(first['name'])}, {share(first['value'])}."
         ]
     then = f"; next is {quoted(others[0]['name'])}, {share(others[0]['value'])}" if others else ""
     likely = f"{name}, with a probability of {share(first['value'])}"
-    return [f"The most likely class at point {facts['point']} is {likely}{then}."]
+    asked = f"{_asked(facts)}," if facts["asker"] is not None else ""
+    return [f"The most likely class at point {facts['point']}{asked} is {likely}{then}."]
 
 
 def _interval(facts: dict[str, Any], digits: Digits) -> list[str]:
     often = "" if facts["coverage"] is None else f", {100 * facts['coverage']:.4g} times in 100"
     if facts["lower"] is not None and facts["upper"] is not None:
         low, high = digits.write(facts["lower"]), digits.write(facts["upper"])
-        return [f"For points like the agents' rows the outcome is between {low} and {high}{often}."]
+        if is_far(facts):
+            return [f"The interval is from {low} to {high}, and promises nothing here: {UNLIKE}."]
+        return [f"For points like {_calibrated(facts)} the outcome is between {low} and {high}{often}."]
     return _set(facts)
+
+
+def _calibrated(facts: dict[str, Any]) -> str:
+    """On whose rows intervals are calibrated."""
+    pooled = facts["asker"] is None or _has_flag(facts, POOLED)
+    return "the agents' rows" if pooled else f"the rows of {one_line(facts['asker'])}"
 
 
 def _set(facts: dict[str, Any]) -> list[str]:
@@ -193,8 +283,10 @@ def _set(facts: dict[str, Any]) -> list[str]:
         return []
     if facts["coverage"] is None:
         return [f"The set of classes is {{{', '.join(within)}}}."]
+    if is_far(facts):
+        return [f"The set is {{{', '.join(within)}}}, and promises nothing here: {UNLIKE}."]
     share_ = f"{100 * facts['coverage']:.4g}"
-    such = f"over all points like the agents' rows such sets hold the outcome {share_} times in 100"
+    such = f"over all points like {_calibrated(facts)} such sets hold the outcome {share_} times in 100"
     return [f"The {share_} % set is {{{', '.join(within)}}}: {such}."]
 
 

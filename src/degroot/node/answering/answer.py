@@ -19,14 +19,24 @@ if TYPE_CHECKING:
     from degroot.node.peers.peers import Membership
 
 SOLVE, ROUNDS = "solve", "rounds"  # ways of answering
+OWN, CONSENSUS = "own", "consensus"  # views: of the asked node, and of nobody
 OF_AGENTS = {"weights": 0.0, "influence": 0.0, "beliefs": np.nan, "trust": np.nan}  # what those who are missing have
 STALE = "stale: an earlier version of its model was scored by"
+NO_VIEW = "consensus"  # the kind of a flag: the answer is nobody's view, since the asked node has none
 
 
 def check_way(way: str) -> None:
     """Refuse a way that is none."""
     if way not in (SOLVE, ROUNDS):
         raise InvalidInput(f"`way` must be {SOLVE!r} or {ROUNDS!r}; got {way[:100]!r}.")
+
+
+def check_view(view: str, way: str) -> None:
+    """Refuse a view that is none, or an own one by rounds."""
+    if view not in (OWN, CONSENSUS):
+        raise InvalidInput(f"`view` must be {OWN!r} or {CONSENSUS!r}; got {str(view)[:100]!r}.")
+    if view == OWN and way != SOLVE:
+        raise InvalidInput(f"A node's own view must be asked for by solving, way={SOLVE!r}; got {way!r}.")
 
 
 def check_coverage(coverage: float | None, way: str) -> None:
@@ -46,6 +56,8 @@ class NodeQuestion:
     fields: Sequence[str]
     guard: bool
     coverage: float | None = None  # of intervals; None: without them
+    view: str = CONSENSUS
+    correct: bool = False  # of an own view
 
 
 def solve(
@@ -104,8 +116,13 @@ def flag_stale_models(members: Sequence[str], opinions: Mapping[str, PeerOpinion
             yield Flag(name, f"{STALE} {', '.join(by)}", np.arange(M))
 
 
+def flag_no_view(name: str, reason: str, M: int) -> Flag:
+    """That the answer is the consensus, and why the node has no view of its own."""
+    return Flag(name, f"{NO_VIEW}: it has no view of its own: {reason}", np.arange(M))
+
+
 def merge_batches(answers: Sequence[NodeAnswer], outputs: int | None, known: Sequence[str], **about: Any) -> Consensus:
-    """One answer to all batches, in order. The roster may have changed between them.
+    """One answer to all batches, in order. The roster may have changed between them; the choice is that of the last.
 
     Parameters
     ----------
@@ -121,8 +138,9 @@ def merge_batches(answers: Sequence[NodeAnswer], outputs: int | None, known: Seq
         fields = drop_output_axis(fields)
     if "sets" in fields:
         fields["sets"] = fields["sets"] != 0.0
-    rounds = max(answer.rounds for answer in answers)
-    return Consensus(names, **fields, flags=_merge_flags(answers), rounds=rounds or None, **about)
+    rounds, last = max(answer.rounds for answer in answers), answers[-1]
+    told: dict[str, Any] = {"asker": last.asker, "choice": last.choice, **about}
+    return Consensus(names, **fields, flags=_merge_flags(answers), rounds=rounds or None, **told)
 
 
 def _merge_flags(answers: Sequence[NodeAnswer]) -> tuple[Flag, ...]:

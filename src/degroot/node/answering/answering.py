@@ -1,6 +1,7 @@
 """Answering: a question is put to the collective, whoever asks it, and kept count of.
 
-By solving, the asked node gathers everybody's opinion, leaves out who does not answer in time, and solves.
+By default a node answers from its own view. For the consensus, by solving, it gathers everybody's opinion, leaves out
+who does not answer in time, and solves.
 """
 
 import asyncio
@@ -9,29 +10,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import count
 
 from degroot.compute.compiled import Array
-from degroot.consultation.consult import FEW_POINTS, INVALID, MalformedOpinions, Opinion
+from degroot.consultation.consult import FEW_POINTS, INVALID, MalformedOpinions
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.answering.answer import ROUNDS, SOLVE, NodeQuestion, solve
-from degroot.node.errors import BadReply, PeerError
+from degroot.node.answering.answer import OWN, ROUNDS, SOLVE, NodeQuestion, solve
+from degroot.node.answering.gathering import gather_opinions
+from degroot.node.answering.own_view import consult_own_view
 from degroot.node.intervals.bounds import add_bounds, collect_calibration
-from degroot.node.peers.link import Link, kind_of
 from degroot.node.peers.peers import Membership, Peers, TooFew
 from degroot.node.pooling.coordinator import Until, pool
 from degroot.node.pooling.session import Sessions
-from degroot.node.protocol.codec import PROTOCOL, Malformed, NodeAnswer, PeerOpinion, decode_opinion, tensor
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.codec import NodeAnswer, PeerOpinion
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.recent import QuestionRecord, Recent
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread
-from degroot.rules.evidence import MOMENTS
 
 LARGEST = 1 << 20  # numbers of trust that are looked at where nobody has asked for them
 IMPOSSIBLE = INVALID.rstrip(".")
-_numbers = count(1)
 
 
 class Answering:
@@ -42,7 +39,7 @@ class Answering:
         self._metrics = metrics
 
     async def answer(self, who: str, asked: NodeQuestion, until: Until | None = None) -> NodeAnswer:
-        """The collective's answer: by rounds until then or, without an end, by solving."""
+        """The answer from this node's own view, or the consensus: by rounds until then or, without an end, solved."""
         with self.remembered(who, SOLVE if until is None else ROUNDS, len(asked.points)) as missing:
             answered = await self.part(asked, until)
             missing.update(answered.missing)
@@ -51,6 +48,10 @@ class Answering:
     async def part(self, asked: NodeQuestion, until: Until | None) -> NodeAnswer:
         """The answer to some rows of a question, which are no question by themselves."""
         begun = time.perf_counter()
+        if asked.view == OWN:
+            answered = await consult_own_view(self.circle, asked)
+            self._metrics.question_seconds.observe(time.perf_counter() - begun)
+            return answered
         extra = self._extra(asked, until)
         answered = await self._answer_with_quorum(
             replace(asked, fields=[*asked.fields, *extra]) if extra else asked, until
@@ -113,7 +114,7 @@ def _drop_fields(answered: NodeAnswer, extra: Sequence[str]) -> NodeAnswer:
 async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     """The collective's answer in one round."""
     aside, missing = circle.set_aside(), circle.troubled()
-    opinions = await _gather_opinions(circle, asked, missing)
+    opinions = await gather_opinions(circle, asked, missing)
     while True:
         scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
         roster, who = circle.names, circle.membership(scored, missing)
@@ -146,56 +147,6 @@ def _solve(
     if "value" not in fields:
         del answered.fields["value"]
     return answered
-
-
-def make_question(points: Array, **wanted: bool) -> v1.Question:
-    """A question about points; `wanted`: what opinions are to have beside what they always have."""
-    return v1.Question(protocol=PROTOCOL, id=next(_numbers), points=tensor(points), **wanted)
-
-
-async def _gather_opinions(circle: Peers, asked: NodeQuestion, missing: dict[str, str]) -> dict[str, PeerOpinion]:
-    """Everybody's opinion; who has none that can be used becomes `missing`."""
-    wanted = {"spread": circle.spread, "guard": asked.guard, "interval": asked.coverage is not None}
-    seat, question = circle.scores.seat, make_question(asked.points, **wanted)
-    links = [link for name, link in circle.links.items() if name not in missing]
-    circle.wiring.record([link.name for link in links], kind_of(question), len(asked.points), question.ByteSize())
-    waiting = [asyncio.create_task(ask_peer(link, question, len(asked.points), seat)) for link in links]
-    try:
-        await asyncio.sleep(0)  # peers begin while this node forms its own opinion
-        opinions = {circle.configuration.name: await circle.opinion(asked.points, **wanted)}
-        replies = await asyncio.gather(*waiting)
-    finally:
-        for task in waiting:
-            task.cancel()
-    for link, reply in zip(links, replies, strict=True):
-        if isinstance(reply, PeerOpinion):
-            opinions[link.name] = reply
-        else:
-            missing[link.name] = reply.reason
-    return opinions
-
-
-async def ask_peer(link: Link, question: v1.Question, rows: int, seat: ScoredAgent) -> PeerOpinion | PeerError:
-    """What a peer says, or why it says nothing that can be used."""
-    try:
-        reply = await link.opinion(question)
-        told = decode_opinion(reply, rows, seat.outputs, classes=seat.agent.classes is not None)
-    except PeerError as error:
-        return error
-    except Malformed as error:
-        return BadReply(link.name, f"its opinion makes no sense: {error}")
-    lacking = _find_lacking(told.opinion, question, seat)
-    return BadReply(link.name, f"its opinion lacks {', '.join(lacking)}") if lacking else told
-
-
-def _find_lacking(opinion: Opinion, question: v1.Question, seat: ScoredAgent) -> list[str]:
-    """What was asked for and is not in the opinion."""
-    wanted = ["moments"] if seat.option.definition.uses == MOMENTS else []
-    wanted += ["spread", "effective"] if question.spread else []
-    lacking = [name for name in wanted if getattr(opinion.measured, name) is None]
-    if seat.option.definition.uses != MOMENTS and opinion.measured is not None and opinion.measured.moments is not None:
-        lacking.append("errors")
-    return [*lacking, "expectation"] if question.guard and opinion.forecast is None else lacking
 
 
 def check_columns(points: Array, names: Sequence[str], seat: ScoredAgent) -> Array:

@@ -17,7 +17,7 @@ from degroot.compute.compiled import Array
 from degroot.consultation.consult import MalformedOpinions
 from degroot.consultation.leave_one_out import sample_rows
 from degroot.exceptions import DeGrootError
-from degroot.node.answering.answering import ask_peer, make_question
+from degroot.node.answering.gathering import ask_peer, make_question
 from degroot.node.errors import PeerError
 from degroot.node.intervals.leave_one_out import Rehearsed, class_scores_of, errors_at, scores_of
 from degroot.node.peers.link import kind_of

@@ -1,4 +1,7 @@
-"""Answers as the page keeps them: the points, what the collective says of them, and how it was asked."""
+"""Answers as the page keeps them: the points, what the collective says of them, and how it was asked.
+
+There are two of every question, from the node's own view and the consensus: one is in front, the other beside it.
+"""
 
 import io
 import json
@@ -6,7 +9,7 @@ import re
 import secrets
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,11 +18,13 @@ from zipfile import BadZipFile
 import numpy as np
 
 from degroot.answers.answer import Consensus
+from degroot.answers.choice import Mixture
 from degroot.answers.flags import MISSING, Flag
 from degroot.batch import output_names
 from degroot.compute.compiled import Array
 from degroot.files.atomic import save
-from degroot.node.page.encoding import moment
+from degroot.node.answering.answer import CONSENSUS
+from degroot.node.page.encoding import moment, numbers
 from degroot.node.page.requests import AskTerms
 
 WORKING, DONE, FAILED = "working", "done", "failed"
@@ -38,29 +43,54 @@ class Answer:
     features: tuple[str, ...]
     ignored: tuple[str, ...]
     points: Array  # (M, d)
-    consensus: Consensus
+    front: Consensus
+    beside: Consensus | None = None
+    lacking: str = ""  # why there is nothing beside it, or no interval there
+
+    @property
+    def view(self) -> Consensus | None:
+        """The answer from the node's own view."""
+        return self.front if self.front.asker is not None else self.beside
+
+    @property
+    def consensus(self) -> Consensus | None:
+        """The neutral consensus."""
+        return self.front if self.front.asker is None else self.beside
 
     @property
     def outputs(self) -> tuple[str, ...] | None:
         """What the outputs are called: classes or numbers; None: there is one."""
-        return output_names(self.consensus.outputs, self.consensus.classes)
+        return output_names(self.front.outputs, self.front.classes)
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The classes whose probabilities the outputs are, if they are."""
-        return (self.outputs or ()) if self.consensus.classes else ()
+        return (self.outputs or ()) if self.front.classes else ()
 
     def summary(self) -> dict[str, Any]:
         """What there is to say of all of it."""
-        consensus, total = self.consensus, len(self.points)
+        front, total = self.front, len(self.points)
         return entry(self.id, self.at, self.source, total, self.terms.way, DONE) | {
             "done": total, "total": total, "error": None, "guard": self.terms.guard, "coverage": self.terms.coverage,
             "rule": self.rule, "ignored": list(self.ignored), "features": list(self.features),
-            "names": list(consensus.names), "outputs": consensus.outputs, "classes": list(self.classes),
-            "seconds": round(self.seconds, 3), "rounds": consensus.rounds,
-            "missing": [_told(flag) for flag in consensus.flags if flag.kind == MISSING],
-            "flags": [_told(flag) for flag in consensus.flags if flag.kind != MISSING],
+            "names": list(front.names), "outputs": front.outputs, "classes": list(self.classes),
+            "seconds": round(self.seconds, 3), "rounds": None if self.consensus is None else self.consensus.rounds,
+            "asker": front.asker, "lacking": self.lacking,
+            "mixed": None if self.view is None else describe_mixture(self.view.choice),
+            "missing": [_told(flag) for flag in front.flags if flag.kind == MISSING],
+            "flags": [_told(flag) for flag in front.flags if flag.kind != MISSING],
         }  # fmt: skip
+
+
+def describe_mixture(choice: Any) -> dict[str, Any] | None:
+    """What was mixed for the node, those with the largest share first."""
+    if not isinstance(choice, Mixture):
+        return None
+    columns = zip(choice.candidates, *map(numbers, (choice.shares, choice.errors)), strict=True)
+    found = [{"name": name, "share": share, "error": error} for name, share, error in columns]
+    return {
+        "rows": choice.rows, "folds": choice.folds, "candidates": sorted(found, key=lambda each: -each["share"]),
+    }  # fmt: skip
 
 
 def entry(id_: str, at: float, source: str, rows: int, way: str, status: str) -> dict[str, Any]:
@@ -77,7 +107,10 @@ FOLDER = "answers"  # in the folder for the node's state
 KEPT, OPEN = 100, 2  # answers on disk, and in memory
 ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
 ABOUT, POINTS = "about", "points"
-FIELDS = ("value", "standard_error", "weights", "beliefs", "trust", "influence", "lower", "upper", "sets")
+FIELDS = (
+    "value", "standard_error", "weights", "beliefs", "trust", "influence", "lower", "upper", "sets", "correction",
+)  # fmt: skip
+BESIDE = "beside_"  # how names of arrays begin that are not those of the answer in front
 PLAIN = ("id", "at", "seconds", "source", "rule", "features", "ignored")
 
 
@@ -145,18 +178,37 @@ class Archive:
 
 
 def _packed(answer: Answer) -> bytes:
-    consensus = answer.consensus
     about = {name: getattr(answer, name) for name in PLAIN} | {
-        "rows": len(answer.points), "terms": asdict(answer.terms), "names": consensus.names,
-        "rounds": consensus.rounds, "classes": consensus.classes,
-        "flags": [[flag.agent, flag.reason] for flag in consensus.flags],
+        "rows": len(answer.points), "terms": asdict(answer.terms), **_described(answer.front),
+        "lacking": answer.lacking, "beside": None if answer.beside is None else _described(answer.beside),
     }  # fmt: skip
     arrays: dict[str, Any] = {ABOUT: np.frombuffer(json.dumps(about).encode(), np.uint8), POINTS: answer.points}
-    arrays |= {name: getattr(consensus, name) for name in FIELDS if getattr(consensus, name) is not None}
-    arrays |= {f"flag{k}": flag.points for k, flag in enumerate(consensus.flags)}
+    arrays |= _arrays(answer.front)
+    if answer.beside is not None:
+        arrays |= {f"{BESIDE}{name}": values for name, values in _arrays(answer.beside).items()}
     content = io.BytesIO()
     np.savez(content, **arrays)
     return content.getvalue()
+
+
+def _described(consensus: Consensus) -> dict[str, Any]:
+    """What is kept of an answer beside its arrays."""
+    return {
+        "names": consensus.names, "rounds": consensus.rounds, "classes": consensus.classes,
+        "coverage": consensus.coverage, "flags": [[flag.agent, flag.reason] for flag in consensus.flags],
+        "asker": consensus.asker,
+        "choice": _written(consensus.choice) if isinstance(consensus.choice, Mixture) else None,
+    }  # fmt: skip
+
+
+def _written(mixed: Mixture) -> dict[str, Any]:
+    known = {each.name: getattr(mixed, each.name) for each in fields(mixed)}
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in known.items()}
+
+
+def _arrays(consensus: Consensus) -> dict[str, Any]:
+    arrays: dict[str, Any] = {name: getattr(consensus, name) for name in FIELDS if getattr(consensus, name) is not None}
+    return arrays | {f"flag{k}": flag.points for k, flag in enumerate(consensus.flags)}
 
 
 def _about(path: Path) -> dict[str, Any]:
@@ -169,13 +221,29 @@ def _unpacked(path: Path) -> Answer:
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     about = json.loads(arrays[ABOUT].tobytes())
-    flags = tuple(Flag(agent, why, arrays[f"flag{k}"]) for k, (agent, why) in enumerate(about["flags"]))
-    terms = AskTerms(**about["terms"])
-    consensus = Consensus(
-        tuple(about["names"]), **{name: arrays[name] for name in FIELDS if name in arrays}, flags=flags,
-        rounds=about["rounds"], coverage=terms.coverage, classes=tuple(about["classes"]),
-    )  # fmt: skip
+    terms = AskTerms(**({"view": CONSENSUS} | about["terms"]))  # earlier versions knew no other view
+    front, told = _restored({"coverage": terms.coverage} | about, arrays, ""), about.get("beside")
     return Answer(
         about["id"], about["at"], about["seconds"], about["source"], terms, about["rule"], tuple(about["features"]),
-        tuple(about["ignored"]), arrays[POINTS], consensus,
+        tuple(about["ignored"]), arrays[POINTS], front, None if told is None else _restored(told, arrays, BESIDE),
+        about.get("lacking", ""),
     )  # fmt: skip
+
+
+def _restored(about: dict[str, Any], arrays: dict[str, Any], prefix: str) -> Consensus:
+    """An answer whose arrays have names that begin so."""
+    flags = tuple(Flag(agent, why, arrays[f"{prefix}flag{k}"]) for k, (agent, why) in enumerate(about["flags"]))
+    known = {name: arrays[f"{prefix}{name}"] for name in FIELDS if f"{prefix}{name}" in arrays}
+    return Consensus(
+        tuple(about["names"]), **known, flags=flags, rounds=about["rounds"], coverage=about["coverage"],
+        classes=tuple(about["classes"]), asker=about.get("asker"), choice=_read(about.get("choice")),
+    )  # fmt: skip
+
+
+def _read(written: dict[str, Any] | None) -> Mixture | None:
+    if written is None:
+        return None
+    known: dict[str, Any] = {
+        name: np.array(value) if isinstance(value, list) else value for name, value in written.items()
+    }
+    return Mixture(**known | {"candidates": tuple(written["candidates"])})

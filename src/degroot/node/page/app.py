@@ -21,13 +21,14 @@ from degroot.node.page.auth import AccessMiddleware, NoToken, read_or_make_token
 from degroot.node.page.downloads import KINDS
 from degroot.node.page.encoding import refusal
 from degroot.node.page.events import Live
+from degroot.node.page.gains import OwnGains
 from degroot.node.page.jobs import JobQueue
 from degroot.node.page.ledger_totals import LedgerTotals
 from degroot.node.page.overview import Overview, features
 from degroot.node.page.requests import TooMuch
 from degroot.node.page.routes.answers import NotThere, answer_routes, row_routes
 from degroot.node.page.routes.ask import ask_routes
-from degroot.node.page.routes.node import audit_routes, live_routes, trust_routes
+from degroot.node.page.routes.node import audit_routes, gains_routes, live_routes, trust_routes
 from degroot.node.page.routes.pages import Views, view_routes
 from degroot.node.records.recent import Recent
 
@@ -115,6 +116,7 @@ def serve(answering: Answering, recent: Recent, listening: socket.socket, log: A
     routers = (
         view_routes(views, assets),
         live_routes(live),
+        gains_routes(OwnGains(circle)),
         trust_routes(circle, recent),
         audit_routes(configuration.ledger, live),
         ask_routes(desk, admitted, features(circle)),

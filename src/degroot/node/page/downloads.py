@@ -22,14 +22,14 @@ TOGETHER = 100  # rows of JSON that are encoded at once: others wait for that
 
 def table(answer: Answer) -> pa.Table:
     """All columns. A feature that has the name of another column is called ``point_`` and its name."""
-    consensus = answer.consensus
+    front = answer.front
     told = (FLAGS, MISSING)
-    known = tuple(name for name in FIELDS if name in told or getattr(consensus, name) is not None)
-    columns = Columns(known, consensus.names, answer.outputs)
+    known = tuple(name for name in FIELDS if name in told or getattr(front, name) is not None)
+    columns = Columns(known, front.names, answer.outputs)
     taken = set(columns.schema.names)
     features = [f"point_{name}" if name in taken else name for name in answer.features]
     points = [pa.array(np.ascontiguousarray(column)) for column in answer.points.T]
-    return pa.table([*points, *columns.arrays(consensus)], names=[*features, *columns.schema.names])
+    return pa.table([*points, *columns.arrays(front)], names=[*features, *columns.schema.names])
 
 
 def write_download(answer: Answer, kind: str) -> bytes:

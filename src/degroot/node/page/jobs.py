@@ -6,14 +6,15 @@ They are the node's own, asked and recorded as ``degroot ask`` would in its name
 import asyncio
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from degroot.answers.answer import FIELDS, Consensus
+from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus
 from degroot.answers.flags import MISSING
 from degroot.compute.compiled import Array
-from degroot.exceptions import DeGrootError
-from degroot.node.answering.answer import SOLVE, NodeQuestion, merge_batches
+from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, NodeQuestion, merge_batches
 from degroot.node.answering.answering import Answering
 from degroot.node.client import BATCH
 from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
@@ -47,7 +48,7 @@ class Work:
         return self.entry() | {
             "done": self.done, "total": total, "error": self.error, "guard": terms.guard, "coverage": terms.coverage,
             "ignored": list(self.inquiry.ignored), "seconds": round((self.ended or time.time()) - self.at, 3),
-            "rounds": None, "missing": [], "flags": [],
+            "rounds": None, "asker": None, "lacking": "", "mixed": None, "missing": [], "flags": [],
         }  # fmt: skip
 
     def entry(self) -> dict[str, Any]:
@@ -59,6 +60,21 @@ class Work:
 AT_WORK = 4  # questions at a time
 TRUST, NUMBERS = 4_000_000, 20_000_000  # of one answer: numbers of trust, without which it can do, and others
 UNTIL = Until(1e-9, 1000)  # as of `degroot ask`
+
+
+@dataclass(slots=True)
+class Side:
+    """An answer in front or beside it, batch by batch."""
+
+    view: str
+    coverage: float | None
+    answers: list[NodeAnswer] = field(default_factory=list)
+    lacking: str = ""  # why there is no more, or no interval
+    over: bool = False
+
+    def give_up(self, why: str) -> None:
+        """Take back what was answered, and answer no more."""
+        self.answers, self.lacking, self.over = [], why, True
 
 
 class JobQueue:
@@ -126,36 +142,67 @@ class JobQueue:
         names = tuple(features(self._circle))
         me, terms = self._circle.configuration.name, inquiry.terms
         with self._answering.remembered(me, terms.way, len(inquiry.points)) as missing:
-            consensus = await self._consensus(work)
-            missing.update(flag.agent for flag in consensus.flags if flag.kind == MISSING)
+            answered = await self._answer_batches(work)
+            missing.update(flag.agent for flag in answered[0].flags if flag.kind == MISSING)
         return Answer(
             work.id, work.at, time.perf_counter() - begun, inquiry.source, terms, rule, names, inquiry.ignored,
-            inquiry.points, consensus,
+            inquiry.points, *answered,
         )  # fmt: skip
 
-    async def _consensus(self, work: Work) -> Consensus:
-        """The answer to all batches."""
-        agent, coverage = self._circle.scores.seat.agent, work.inquiry.terms.coverage
-        classes = () if agent.classes is None else tuple(repr(each) for each in agent.classes.tolist())
-        fields, points, answers = self._fields(work.inquiry), work.inquiry.points, []
+    async def _answer_batches(self, work: Work) -> tuple[Consensus, Consensus | None, str]:
+        """The answer in front and the one beside it, of all batches; why that is not there, or has no interval."""
+        inquiry, points = work.inquiry, work.inquiry.points
+        front = Side(self._front(inquiry), inquiry.terms.coverage)
+        beside = Side(CONSENSUS if front.view == OWN else OWN, inquiry.terms.coverage)
+        if front.view == CONSENSUS and self._circle.no_view:
+            beside.give_up(f"This node has no view of its own: {self._circle.no_view}.")
         for start in range(0, len(points), BATCH):
             batch = points[start : start + BATCH]
-            answers.append(await self._answer_batch(batch, work.inquiry, fields))
+            front.answers.append(await self._answer_batch(batch, inquiry, front))
+            await self._answer_beside(batch, inquiry, beside)
+            self._record(batch, [front.answers[-1], *beside.answers[-1:]])
             work.done = start + len(batch)
-        known, about = self._circle.names, {"coverage": coverage, "classes": classes}
-        return await run_in_thread(lambda: merge_batches(answers, agent.outputs, known, **about))
+        told = await run_in_thread(self._merged, front)
+        return told, await run_in_thread(self._merged, beside) if beside.answers else None, beside.lacking
 
-    async def _answer_batch(self, batch: Array, inquiry: Inquiry, fields: list[str]) -> NodeAnswer:
-        """The answer to one batch, recorded before it is shown."""
-        me, seat, terms = self._circle.configuration.name, self._circle.scores.seat, inquiry.terms
-        question = NodeQuestion(batch, fields, seat.guarded and terms.guard, terms.coverage)
-        answered = await self._answering.part(question, None if terms.way == SOLVE else UNTIL)
-        shown = sum(values.nbytes for values in answered.fields.values())
-        self._circle.wiring.ledger.record(me, "consult", IN, len(batch), shown, batch.nbytes)  # no message is made
-        return answered
+    def _front(self, inquiry: Inquiry) -> str:
+        """Whose view is in front."""
+        able = inquiry.terms.way == SOLVE and not self._circle.no_view
+        return inquiry.terms.view or (OWN if able else CONSENSUS)
+
+    async def _answer_beside(self, batch: Array, inquiry: Inquiry, beside: "Side") -> None:
+        """What else there is to say of a batch: without an interval where there is none, or nothing."""
+        while not beside.over:
+            try:
+                beside.answers.append(await self._answer_batch(batch, inquiry, beside))
+                return
+            except InvalidInput as error:
+                if beside.coverage is None or beside.answers:
+                    beside.give_up(str(error))
+                beside.coverage, beside.lacking = None, str(error)
+            except DeGrootError as error:
+                beside.give_up(str(error))
+
+    async def _answer_batch(self, batch: Array, inquiry: Inquiry, side: "Side") -> NodeAnswer:
+        """The answer to one batch."""
+        seat, terms = self._circle.scores.seat, inquiry.terms
+        fields = list(ASKER_FIELDS) if side.view == OWN else self._fields(inquiry)
+        question = NodeQuestion(batch, fields, seat.guarded and terms.guard, side.coverage, side.view)
+        return await self._answering.part(question, None if side.view == OWN or terms.way == SOLVE else UNTIL)
+
+    def _record(self, batch: Array, answers: Sequence[NodeAnswer]) -> None:
+        """Record what will be shown of a batch, for which no message is made."""
+        shown = sum(values.nbytes for answered in answers for values in answered.fields.values())
+        me = self._circle.configuration.name
+        self._circle.wiring.ledger.record(me, "consult", IN, len(batch), shown, batch.nbytes)
+
+    def _merged(self, side: "Side") -> Consensus:
+        agent = self._circle.scores.seat.agent
+        classes = () if agent.classes is None else tuple(repr(each) for each in agent.classes.tolist())
+        return merge_batches(side.answers, agent.outputs, self._circle.names, coverage=side.coverage, classes=classes)
 
     def _fields(self, inquiry: Inquiry) -> list[str]:
-        """All that can be shown: trust only by solving, and where it is not too much."""
+        """All of the consensus that can be shown: trust only by solving, and where it is not too much."""
         trust = len(inquiry.points) * len(self._circle.names) ** 2
         hidden = inquiry.terms.way != SOLVE or trust > TRUST
         return [name for name in FIELDS if name != "trust" or not hidden]
@@ -163,7 +210,7 @@ class JobQueue:
     def _check_size(self, inquiry: Inquiry) -> None:
         M, d = inquiry.points.shape
         K, Q = len(self._circle.names), self._circle.scores.seat.outputs
-        most = max(1, NUMBERS // (d + 4 * Q + K * (1 + 2 * Q)))
+        most = max(1, NUMBERS // (d + 2 * (4 * Q + K * (1 + 2 * Q))))
         if most < M:
             told = f"{K} nodes, {d} features and {Q} outputs"
             raise TooMuch(f"With {told} the page takes at most {most} rows; {M} came. `degroot ask` takes more.")

@@ -56,8 +56,9 @@ def _node(circle: Peers, started: float) -> dict[str, Any]:
         "model_version": seat.version, "rule": configuration.collective.rule,
         "neighbours": configuration.collective.neighbours, "guard": seat.guarded, "queries": configuration.queries,
         "needed": configuration.needed, "ready": ready, "answering": ready >= configuration.needed,
-        "intervals": _calibrated(circle), "features": features(circle), "outputs": seat.agent.outputs,
-        "classes": classes(circle), "rows": len(seat.agent.X), "started": moment(started),
+        "intervals": _calibrated(circle), "no_view": circle.no_view, "features": features(circle),
+        "outputs": seat.agent.outputs, "classes": classes(circle), "rows": len(seat.agent.X),
+        "started": moment(started),
     }  # fmt: skip
 
 

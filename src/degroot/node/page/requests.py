@@ -13,9 +13,9 @@ import numpy as np
 from degroot import files
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
-from degroot.node.answering.answer import SOLVE, check_coverage, check_way
+from degroot.node.answering.answer import CONSENSUS, SOLVE, check_coverage, check_view, check_way
 
-ASKED = ("rows", "way", "guard", "coverage")  # what a question has that is typed
+ASKED = ("rows", "view", "way", "guard", "coverage")  # what a question has that is typed
 FORM = "form"  # where rows come from that were typed
 FORM_BYTES, FILE_BYTES, ROWS = 1 << 18, 1 << 25, 100_000
 MOST = files.Extent(ROWS, columns=1 << 16, bytes=1 << 28)  # that a file may hold, however small it is packed
@@ -40,10 +40,12 @@ class AskTerms:
     way: str = SOLVE
     guard: bool = True
     coverage: float | None = None
+    view: str | None = None  # which answer is in front; None: that from the own view, by rounds the consensus
 
     def checked(self) -> "AskTerms":
         """Itself, if it makes sense."""
         check_way(self.way)
+        check_view(CONSENSUS if self.view is None else self.view, self.way)
         check_coverage(self.coverage, self.way)
         return self
 
@@ -91,12 +93,14 @@ def read_uploaded_file(body: bytes, filename: str, kind: str, terms: AskTerms, f
 
 
 def _terms(told: Mapping[str, Any]) -> AskTerms:
-    way, guard, coverage = told.get("way", SOLVE), told.get("guard", True), told.get("coverage")
+    way, guard, coverage, view = told.get("way", SOLVE), told.get("guard", True), told.get("coverage"), told.get("view")
     if not isinstance(way, str) or not isinstance(guard, bool):
         raise InvalidInput(f"`way` must be a string and `guard` true or false; got {way!r} and {guard!r}.")
     if coverage is not None and not _is_number(coverage):
         raise InvalidInput(f"`coverage` must be a number or null; got {str(coverage)[:NAME]!r}.")
-    return AskTerms(way, guard, None if coverage is None else float(coverage)).checked()
+    if view is not None and not isinstance(view, str):
+        raise InvalidInput(f"`view` must be a string or null; got {str(view)[:NAME]!r}.")
+    return AskTerms(way, guard, None if coverage is None else float(coverage), view).checked()
 
 
 def _points(rows: Sequence[Any], features: Sequence[str]) -> Array:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.answers.answer import Consensus
 from degroot.answers.flags import MISSING, Flag
 from degroot.compute.compiled import Array
 from degroot.consensus.dense import trace_pooling
@@ -31,7 +32,7 @@ def _keys(answer: Answer, name: str) -> Array:
         return np.arange(len(answer.points), dtype=np.float64)
     if name == "flags":
         return _order_flags(answer)
-    known = _width(answer) if name == "width" else getattr(answer.consensus, name)
+    known = _width(answer) if name == "width" else getattr(answer.front, name)
     if known is None:
         return np.zeros(len(answer.points))
     largest = name == "value" and bool(answer.classes)
@@ -42,17 +43,17 @@ def _keys(answer: Answer, name: str) -> Array:
 def _order_flags(answer: Answer) -> Array:
     """Minus how many flags there are: rows with most come first."""
     counts = np.zeros(len(answer.points))
-    for flag in answer.consensus.flags:
+    for flag in answer.front.flags:
         np.subtract.at(counts, flag.points, 1.0)
     return counts
 
 
 def _width(answer: Answer) -> Array | None:
     """Of intervals, or how many classes sets have."""
-    consensus = answer.consensus
-    if consensus.sets is not None:
-        return np.asarray(consensus.sets.sum(axis=1), np.float64)
-    return None if consensus.lower is None or consensus.upper is None else consensus.upper - consensus.lower
+    front = answer.front
+    if front.sets is not None:
+        return np.asarray(front.sets.sum(axis=1), np.float64)
+    return None if front.lower is None or front.upper is None else front.upper - front.lower
 
 
 AGREED = 1e-6  # how far apart beliefs may be in the end, over how far apart they were at first
@@ -64,9 +65,11 @@ def rounds_of(answer: Answer, i: int, here: Sequence[bool]) -> list[list[Any]] |
 
     `here`: which agents take part; the others believe nothing.
     """
-    trust, beliefs = answer.consensus.trust, answer.consensus.beliefs
-    members = np.flatnonzero(here)
-    if trust is None or beliefs is None or answer.rule != POOLED or not len(members):
+    consensus, members = answer.consensus, np.flatnonzero(here)
+    if consensus is None or consensus.trust is None or consensus.beliefs is None:
+        return None
+    trust, beliefs = consensus.trust, consensus.beliefs
+    if answer.rule != POOLED or not len(members):
         return None
     shares, told = trust[i][np.ix_(members, members)], beliefs[i, members]
     with np.errstate(invalid="ignore"):  # who trusts no member
@@ -100,28 +103,42 @@ def page(answer: Answer, offset: int, limit: int, sort: str) -> dict[str, Any]:
 
 
 def describe_row(answer: Answer, i: int) -> dict[str, Any]:
-    """One row: the value, everybody's part in it, who trusts whom, and how the agents would come to agree."""
+    """One row: the value and what else is said, everybody's part in it, who trusts whom, and pooling in rounds."""
     if not 0 <= i < len(answer.points):
         raise InvalidInput(f"The row must be one of {len(answer.points)}; got {i}.")
-    explained, trust, flags = answer.consensus.explain(i), answer.consensus.trust, _flags(answer, [i])[i]
-    agents = explained.facts["agents"]
+    explained, flags = answer.front.explain(i), _flags(answer, [i])[i]
     return _row(answer, i, flags) | {
         "point": dict(zip(answer.features, numbers(answer.points[i]), strict=True)),
         "coverage": answer.terms.coverage,
-        "agents": [_agent(answer, i, k, told, flags) for k, told in enumerate(agents)],
-        "trust": None if trust is None else numbers(trust[i]),
-        "rounds": rounds_of(answer, i, [told["missing"] is None and not told["left_out"] for told in agents]),
+        "views": {"own": _told(answer, answer.view, i), "consensus": _told(answer, answer.consensus, i)},
+        "agents": [_agent(answer.front, i, k, told, flags) for k, told in enumerate(explained.facts["agents"])],
+        **_pooling(answer, i),
         "text": explained.text,
     }
 
 
-def _row(answer: Answer, i: int, flags: list[Flag]) -> dict[str, Any]:
+def _pooling(answer: Answer, i: int) -> dict[str, Any]:
+    """Who trusts whom in the consensus, and how the agents come to agree; None where that is not known."""
     consensus = answer.consensus
+    if consensus is None or consensus.trust is None or consensus.names != answer.front.names:
+        return {"trust": None, "rounds": None}
+    here = [told["missing"] is None and not told["left_out"] for told in consensus.explain(i).facts["agents"]]
+    return {"trust": numbers(consensus.trust[i]), "rounds": rounds_of(answer, i, here)}
+
+
+def _told(answer: Answer, consensus: Consensus | None, i: int) -> dict[str, Any] | None:
+    """What one answer says of a row."""
+    if consensus is None:
+        return None
     fields = {name: getattr(consensus, name) for name in OF_ROWS}
-    told = {name: None if values is None else numbers(values[i]) for name, values in fields.items()}
     sets = None if consensus.sets is None else np.flatnonzero(consensus.sets[i]).tolist()
+    known = {name: None if values is None else numbers(values[i]) for name, values in fields.items()}
+    return known | {"set": None if sets is None else [answer.classes[q] for q in sets]}
+
+
+def _row(answer: Answer, i: int, flags: list[Flag]) -> dict[str, Any]:
     return {
-        "i": i, **told, "set": None if sets is None else [answer.classes[q] for q in sets],
+        "i": i, **(_told(answer, answer.front, i) or {}),
         "missing": sorted({flag.agent for flag in flags if flag.kind == MISSING}),
         "flags": [{"agent": flag.agent, "kind": flag.kind} for flag in flags if flag.kind != MISSING],
     }  # fmt: skip
@@ -130,15 +147,14 @@ def _row(answer: Answer, i: int, flags: list[Flag]) -> dict[str, Any]:
 def _flags(answer: Answer, rows: list[int]) -> dict[int, list[Flag]]:
     """The flags at each of these rows."""
     flags: dict[int, list[Flag]] = {i: [] for i in rows}
-    for flag in answer.consensus.flags:
+    for flag in answer.front.flags:
         for i in np.intersect1d(flag.points, rows).tolist():
             flags[i].append(flag)
     return flags
 
 
-def _agent(answer: Answer, i: int, k: int, told: dict[str, Any], flags: list[Flag]) -> dict[str, Any]:
+def _agent(consensus: Consensus, i: int, k: int, told: dict[str, Any], flags: list[Flag]) -> dict[str, Any]:
     """One agent's part. Beliefs and influence are those of all outputs."""
-    consensus = answer.consensus
     own = [flag for flag in flags if flag.agent == told["name"] and flag.kind != MISSING]
     return {
         "name": told["name"],

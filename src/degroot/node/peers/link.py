@@ -103,7 +103,8 @@ class Latency:
         return tuple(self._seconds)
 
 
-REHEARSAL = "rehearsal"  # what a question is called whose points are rows of the one who asks
+REHEARSAL = "rehearsal"  # what a question is called whose points are rows of the one who asks, and
+PREDICTION = "prediction"  # one for predictions only
 SPARE = 4  # streams that are kept open while nothing is asked
 
 
@@ -140,6 +141,8 @@ class LinkContext:
 
 def kind_of(question: v1.Question) -> str:
     """What a question is called in ledgers."""
+    if question.predictions:
+        return PREDICTION
     return REHEARSAL if question.rehearsal else OPINION
 
 

@@ -12,12 +12,13 @@ from degroot.node.config import Configuration
 from degroot.node.errors import LEFT, PeerError, PeerRefused, PeerUnreachable
 from degroot.node.intervals.leave_one_out import Rehearsed
 from degroot.node.peers.link import Link, LinkContext
-from degroot.node.protocol.codec import CalibrationSummary, PeerOpinion, encode_models
+from degroot.node.protocol.codec import CalibrationSummary, PeerOpinion, PeerPrediction, encode_models
 from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.on_demand import OnDemand
+from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_model_in_thread
 from degroot.rules.evidence import MOMENTS
 
@@ -171,6 +172,19 @@ class Peers:
 
         return formed() if seat.quick(len(points)) else await run_model_in_thread(formed)
 
+    async def prediction(self, points: Array, seat: ScoredAgent | None = None) -> PeerPrediction:
+        """What this node's model says of points, by default as it is now."""
+        seat = self.scores.seat if seat is None else seat
+        said = seat.predict(points) if seat.quick(len(points)) else await run_model_in_thread(seat.predict, points)
+        return PeerPrediction(seat.version, said)
+
+    @property
+    def no_view(self) -> str:
+        """Why this node cannot answer from its own view; empty: it can."""
+        if self.scores.seat.agent.scored_by_peers:
+            return "its own model is scored by its peers, not on its own rows"
+        return "it scores models near asked points only, on demand" if isinstance(self.scores, OnDemand) else ""
+
     def membership(
         self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = (), unlisted: Any = ()
     ) -> Membership:
@@ -245,7 +259,7 @@ class Peers:
         """Who this node is, and how it stands with its peers."""
         seat = self.scores.seat
         description = describe_node(self.configuration, seat.agent, seat.feature_names)
-        description.model_version = seat.version
+        description.model_version, description.no_view = seat.version, self.no_view
         description.scored.extend(encode_models(seat.scored))
         description.members.extend(
             v1.Member(name=name, state=self.state(link), reason=link.trouble or "", progress=link.progress)

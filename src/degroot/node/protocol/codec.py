@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.answers.choice import Mixture
 from degroot.answers.flags import MISSING, Flag
 from degroot.compute.compiled import Array
 from degroot.compute.tables import LARGEST
@@ -26,6 +27,7 @@ LITTLE = np.dtype("<f8")
 LARGEST_EMPTY = 1 << 40
 MEASURED = ("errors", "moments", "spread", "effective")
 MOST_ROWS = 1 << 40  # that a node may say it has
+OF_CANDIDATES = ("shares", "errors", "differences", "standard_errors")  # of a mixture
 
 
 class Malformed(InvalidInput):
@@ -249,6 +251,23 @@ def decode_opinion(reply: v1.OpinionReply, points: int, outputs: int, *, classes
     return PeerOpinion(reply.model_version, scored, opinion, told)
 
 
+class PeerPrediction(NamedTuple):
+    """What one node's model says of M points, and which version of it."""
+
+    version: str
+    beliefs: Array  # (M, Q)
+
+
+def encode_prediction(told: PeerPrediction, number: int) -> v1.OpinionReply:
+    """A prediction, ready to be sent in reply to a question for nothing else."""
+    return v1.OpinionReply(id=number, model_version=told.version, beliefs=tensor(told.beliefs))
+
+
+def decode_prediction(reply: v1.OpinionReply, points: int, outputs: int) -> PeerPrediction:
+    """What a peer's model said of so many points; what else an earlier version of degroot sends is not read."""
+    return PeerPrediction(reply.model_version, beliefs_of(reply.beliefs, points, outputs))
+
+
 def beliefs_of(message: v1.Tensor, points: int, outputs: int) -> Array:
     """Beliefs (M, Q), none of them too large."""
     beliefs = array(message, (points, outputs), "beliefs")
@@ -290,6 +309,8 @@ class NodeAnswer:
     fields: dict[str, Array]  # with an axis of outputs
     flags: tuple[Flag, ...]
     rounds: int = 0
+    asker: str | None = None  # whose view it is; None: the consensus
+    choice: Mixture | None = None  # of a view: what was mixed
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -299,7 +320,10 @@ class NodeAnswer:
 
 def encode_answer(answered: NodeAnswer, outputs: int | None) -> v1.Answer:
     """An answer, ready to be sent. `outputs`: how many numbers a value is; None: one, as (M,)."""
-    message = v1.Answer(names=answered.names, rounds=answered.rounds, outputs=outputs or 0)
+    message = v1.Answer(
+        names=answered.names, rounds=answered.rounds, outputs=outputs or 0, asker=answered.asker,
+        choice=None if answered.choice is None else encode_mixture(answered.choice),
+    )  # fmt: skip
     for name, values in answered.fields.items():
         message.fields[name].CopyFrom(tensor(values))
     for flag in answered.flags:
@@ -313,4 +337,20 @@ def decode_answer(message: v1.Answer, fields: Sequence[str], outputs: int | None
     of_agents = {"weights": (None, K), "trust": (None, K, K), "beliefs": (None, K, Q), "influence": (None, K, Q)}
     found = {name: array(message.fields[name], of_agents.get(name, (None, Q)), name, finite=False) for name in fields}
     flags = tuple(Flag(flag.agent, flag.reason, np.array(flag.points, np.intp)) for flag in message.flags)
-    return NodeAnswer(tuple(message.names), found, flags, message.rounds)
+    choice = decode_mixture(message.choice, message.asker) if message.HasField("choice") else None
+    return NodeAnswer(tuple(message.names), found, flags, message.rounds, message.asker or None, choice)
+
+
+def encode_mixture(mixed: Mixture) -> v1.Mixture:
+    """What was mixed, ready to be sent."""
+    return v1.Mixture(
+        candidates=mixed.candidates, rows=mixed.rows, folds=mixed.folds,
+        **{name: tensor(getattr(mixed, name)) for name in OF_CANDIDATES},
+    )  # fmt: skip
+
+
+def decode_mixture(message: v1.Mixture, asker: str) -> Mixture:
+    """What a node says was mixed for it."""
+    shape = (len(message.candidates),)
+    found = {name: array(getattr(message, name), shape, name, finite=False) for name in OF_CANDIDATES}
+    return Mixture(asker, tuple(message.candidates), **found, rows=message.rows, folds=message.folds)

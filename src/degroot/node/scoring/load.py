@@ -85,4 +85,5 @@ def warm_up(seat: ScoredAgent) -> None:
         guard=seat.guarded,
     )  # fmt: skip
     collective.calibrate().consult(rows[0], coverage=0.5)
+    collective.consult(rows[0], coverage=0.5, asker="agent0")
     seat.give_opinion(seat.agent.X[:1], guard=seat.guarded)

@@ -5,6 +5,7 @@ When a model changes there is a new one; questions keep the one they began with.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, Opinion, Question, give_opinion, give_whole_opinion
 from degroot.node.protocol.codec import Model, PeerOpinion
+from degroot.node.scoring.views import Views
 from degroot.rules.evidence import MOMENTS, NOTHING, Evidence
 from degroot.rules.rules import RuleSettings
 
@@ -46,6 +48,11 @@ class ScoredAgent:
         """How many outputs there are."""
         return self.agent.outputs or 1
 
+    @cached_property
+    def views(self) -> Views:
+        """Its views on the models that it has scored."""
+        return Views(self.agent, self.scorer, [model.name for model in self.scored], self.option)
+
     def quick(self, points: int) -> bool:
         """Whether so many points are answered sooner than a thread is found for them."""
         return self.near_by and points <= FEW_POINTS
@@ -54,15 +61,16 @@ class ScoredAgent:
         """What this node says of `points`, (M, d)."""
         M, K, uses = len(points), len(self.scored), self.option.definition.uses
         if uses == NOTHING and not guard:
-            opinion = Opinion(self._predict(points), Evidence(np.ones((M, 1, K))))
+            opinion = Opinion(self.predict(points), Evidence(np.ones((M, 1, K))))
         else:
             question = Question(self.option.reach, uses == MOMENTS, distances, guard)
             if M:
                 opinion = give_whole_opinion(self.agent, self.scorer, points, question)
             else:
-                opinion = give_opinion(self.scorer, self.scorer.transform(points), self._predict(points), question)
+                opinion = give_opinion(self.scorer, self.scorer.transform(points), self.predict(points), question)
         return PeerOpinion(self.version, self.scored, opinion)
 
-    def _predict(self, points: Array) -> Array:
+    def predict(self, points: Array) -> Array:
+        """What its own model says of `points`, (M, Q)."""
         M = len(points)
         return self.agent.predict(points).reshape(M, self.outputs) if M else np.empty((0, self.outputs))

@@ -8,10 +8,19 @@ from typing import Any
 import grpc
 from grpc import StatusCode
 
-from degroot.answers.answer import FIELDS, check_fields
+from degroot.answers.answer import ASKER_FIELDS, FIELDS, check_fields
 from degroot.compute.compiled import Array
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
-from degroot.node.answering.answer import ROUNDS, SOLVE, NodeQuestion, check_coverage, check_way
+from degroot.node.answering.answer import (
+    CONSENSUS,
+    OWN,
+    ROUNDS,
+    SOLVE,
+    NodeQuestion,
+    check_coverage,
+    check_view,
+    check_way,
+)
 from degroot.node.answering.answering import Answering, check_columns
 from degroot.node.config import ASK, OPINION
 from degroot.node.errors import told_to_peers
@@ -20,7 +29,14 @@ from degroot.node.peers.peers import TooFew
 from degroot.node.pooling.coordinator import Until
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import MOST
-from degroot.node.protocol.codec import Malformed, array, check_protocol, encode_answer, encode_opinion
+from degroot.node.protocol.codec import (
+    Malformed,
+    array,
+    check_protocol,
+    encode_answer,
+    encode_opinion,
+    encode_prediction,
+)
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.protocol.v1 import collective_pb2_grpc
 from degroot.node.server.access import Access, Exceeded, Visit
@@ -153,10 +169,14 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             )
         seat = self._circle.scores.seat
         points = check_columns(self._points(request.points, None), list(request.feature_names), seat)
-        fields = check_fields(list(request.fields), FIELDS)
+        view = request.view or CONSENSUS  # whoever does not know of views expects the consensus
+        check_view(view, request.way or SOLVE)
+        fields = check_fields(list(request.fields), ASKER_FIELDS if view == OWN else FIELDS)
         coverage = request.coverage if request.HasField("coverage") else None
         check_coverage(coverage, request.way or SOLVE)
-        return NodeQuestion(points, fields, seat.guarded and not request.unguarded, coverage)
+        if request.correct and view != OWN:
+            raise InvalidInput("`correct` must be asked for with a node's own view; got the consensus.")
+        return NodeQuestion(points, fields, seat.guarded and not request.unguarded, coverage, view, request.correct)
 
     def _points(self, message: v1.Tensor, features: int | None = -1) -> Array:
         known = self._circle.scores.seat.agent.n_features if features == -1 else features
@@ -164,6 +184,8 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
 
     async def _opinion(self, question: v1.Question, points: Array) -> v1.OpinionReply:
         try:
+            if question.predictions:
+                return encode_prediction(await self._circle.prediction(points), question.id)
             opinion = await self._circle.opinion(
                 points, spread=question.spread, guard=question.guard, interval=question.interval
             )

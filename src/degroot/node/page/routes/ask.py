@@ -25,9 +25,14 @@ def ask_routes(desk: JobQueue, admitted: Any, features: list[str]) -> APIRouter:
 
     @router.post("/ask", dependencies=[admitted])
     async def ask(
-        request: Request, filename: str = "", way: str = SOLVE, guard: bool = True, coverage: float | None = None
+        request: Request,
+        filename: str = "",
+        way: str = SOLVE,
+        guard: bool = True,
+        coverage: float | None = None,
+        view: str | None = None,
     ) -> Response:
-        work = desk.take(await _inquiry(request, filename, AskTerms(way, guard, coverage), features))
+        work = desk.take(await _inquiry(request, filename, AskTerms(way, guard, coverage, view), features))
         return reply({"id": work.id, "url": f"/answers/{work.id}"}, 202)
 
     return router

@@ -1,4 +1,4 @@
-"""The node: the routes that show the node, its trust and its ledger, to whoever is on this machine."""
+"""The node: the routes that show the node, its trust, gains and ledger, to whoever is on this machine."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 from degroot.exceptions import InvalidInput
 from degroot.node.page.encoding import KIND, moment, reply, reply_of
 from degroot.node.page.events import Live
+from degroot.node.page.gains import OwnGains
 from degroot.node.page.overview import features
 from degroot.node.page.trust import CELLS, Agents, regions, summary
 from degroot.node.peers.peers import Peers
@@ -53,6 +54,17 @@ def trust_routes(circle: Peers, recent: Recent) -> APIRouter:
             return summary(agents, circle.names) | {"regions": regions(agents, known, *axes)}
 
         return await reply_of(summed)
+
+    return router
+
+
+def gains_routes(gains: OwnGains) -> APIRouter:
+    """What this node gains."""
+    router = APIRouter(prefix="/api")
+
+    @router.get("/gains")
+    async def read() -> Response:
+        return reply(await gains.read())
 
     return router
 

@@ -9,7 +9,14 @@ from jinja2 import Environment, PackageLoader
 import degroot
 from degroot.node.page.assets import Assets
 
-PAGES = {"/": "overview", "/ask": "ask", "/answers/{id}": "ask", "/trust": "trust", "/audit": "audit"}
+PAGES = {
+    "/": "overview",
+    "/ask": "ask",
+    "/answers/{id}": "ask",
+    "/gains": "gains",
+    "/trust": "trust",
+    "/audit": "audit",
+}
 ANEW = {"Cache-Control": "no-cache"}
 
 

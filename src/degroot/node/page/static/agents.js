@@ -47,7 +47,8 @@ export function agents({ agents: all, value }, about) {
           `Show all ${lines.length} agents`,
         )
       : null;
-  return panel("bars-title", "Agents", "influence: how far each moves the answer by being there", table, more);
+  const whose = about.asker ? `weights for ${about.asker}; ` : "";
+  return panel("bars-title", "Agents", `${whose}influence: how far each moves the answer by being there`, table, more);
 }
 
 function line(agent, most, value, written, change) {

@@ -90,10 +90,15 @@ function draw(place, about, row) {
   open(Math.min(Math.max(row, 0), about.rows - 1));
 }
 
+function whose({ asker, way, rounds }) {
+  if (asker) return `for ${asker}, from its own rows`;
+  return way === "rounds" ? `consensus, pooled in ${plural(rounds ?? 0, "round")}` : "consensus, solved here";
+}
+
 function heading(about) {
   const away = new Set(about.missing.map((each) => each.agent));
   const facts = [
-    about.way === "rounds" ? `pooled in ${plural(about.rounds ?? 0, "round")}` : "solved here",
+    whose(about),
     seconds(about.seconds),
     moment(about.at),
     `${about.names.length - away.size} of ${plural(about.names.length, "agent")}`,

@@ -69,7 +69,7 @@ async function earlier() {
 
 let known = null;
 onState(({ node }) => {
-  const print = JSON.stringify([node.features, node.rule]);
+  const print = JSON.stringify([node.features, node.rule, node.no_view]);
   if (print !== known) begin(node, asked);
   known = print;
   intervals(node.intervals ?? true);

@@ -14,7 +14,7 @@ const TYPES = {
 let file = null;
 let features = [];
 let locked = false;
-let able = true; // to give intervals
+let able = true; // to give intervals of the consensus
 
 /** Boxes for the features of this node; `asked` is called with the question on its way. */
 export function begin(node, asked) {
@@ -38,8 +38,12 @@ export function begin(node, asked) {
     ),
   );
   byId("paste-hint").hidden = features.length < 2;
-  const byRounds = byId("way").querySelector('[value="rounds"]');
-  byRounds.disabled = node.rule !== "degroot";
+  const entry = (value) => byId("view").querySelector(`[value="${value}"]`);
+  entry("rounds").disabled = node.rule !== "degroot";
+  entry("own").disabled = Boolean(node.no_view);
+  if (node.no_view) byId("view").value = "consensus";
+  byId("view-hint").hidden = !node.no_view;
+  byId("view-hint").textContent = node.no_view ? `No answer for this node alone: ${node.no_view}.` : "";
   lock(locked);
   byId("form").onsubmit = (event) => {
     event.preventDefault();
@@ -48,11 +52,10 @@ export function begin(node, asked) {
   };
 }
 
-/** Intervals can be asked for once all nodes have rehearsed. */
+/** Intervals of the consensus can be asked for once all nodes have rehearsed; those of the own view at once. */
 export function intervals(ready) {
   if (ready === able) return;
   able = ready;
-  byId("coverage").value = ready ? "0.9" : "";
   options();
 }
 
@@ -107,9 +110,10 @@ function fileQuestion() {
     byId("file").focus();
     return null;
   }
-  const { way, guard, coverage } = chosen();
+  const { view, way, guard, coverage } = chosen();
   const told = new URLSearchParams({
     filename: file.name,
+    view,
     way,
     guard: String(guard),
     ...(coverage === null ? {} : { coverage: String(coverage) }),
@@ -118,9 +122,10 @@ function fileQuestion() {
 }
 
 function chosen() {
-  const way = byId("way").value;
-  const coverage = way === "rounds" || byId("coverage").value === "" ? null : Number(byId("coverage").value);
-  return { way, guard: byId("guard").checked, coverage };
+  const view = byId("view").value === "own" ? "own" : "consensus";
+  const way = byId("view").value === "rounds" ? "rounds" : "solve";
+  const coverage = byId("coverage").disabled || byId("coverage").value === "" ? null : Number(byId("coverage").value);
+  return { view, way, guard: byId("guard").checked, coverage };
 }
 
 /** A row, or names and a row, copied from a spreadsheet or a file: spread over the boxes. */
@@ -160,10 +165,11 @@ function dropped(event) {
 }
 
 function options() {
-  const rounds = byId("way").value === "rounds";
-  byId("coverage").disabled = rounds || locked || !able;
-  byId("rounds-hint").hidden = !rounds;
-  byId("wait-hint").hidden = rounds || able;
+  const view = byId("view").value;
+  const waits = view === "consensus" && !able;
+  byId("coverage").disabled = view === "rounds" || locked || waits;
+  byId("rounds-hint").hidden = view !== "rounds";
+  byId("wait-hint").hidden = !waits;
 }
 
 function tabs() {
@@ -174,7 +180,7 @@ function tabs() {
 }
 
 for (const each of byId("form").elements.by) each.addEventListener("change", tabs);
-byId("way").addEventListener("change", options);
+byId("view").addEventListener("change", options);
 byId("file").addEventListener("change", (event) => take(event.target.files[0]));
 addEventListener("dragover", (event) => {
   event.preventDefault();

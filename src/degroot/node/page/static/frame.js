@@ -45,7 +45,8 @@ byId("retry").addEventListener("click", open);
 
 let before = null;
 onState((state) => {
-  pulse(state.node.answering ? "live" : "short", state.node.answering ? "answering" : "cannot answer");
+  const short = state.node.no_view ? "cannot answer" : "no consensus";
+  pulse(state.node.answering ? "live" : "short", state.node.answering ? "answering" : short);
   const now = new Map(state.peers.map((peer) => [peer.name, peer.state]));
   const news = before && state.peers.filter((peer) => before.get(peer.name) !== peer.state);
   if (news?.length)

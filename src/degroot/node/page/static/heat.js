@@ -7,15 +7,16 @@ import { panel, scroll } from "./panel.js";
 const MANY = 9;
 
 /** A panel with the matrix of one row. */
-export function heat({ names, trust, way }) {
-  const why =
-    way === "rounds"
+export function heat({ names, trust, way, lacking }) {
+  const why = lacking
+    ? `There is no consensus here: ${lacking}`
+    : way === "rounds"
       ? "By rounds nobody sends trust: the nodes pool their beliefs."
       : "This rule, or who took part, gives no trust to show.";
   return panel(
     "heat-title",
     "Trust here",
-    trust ? "in %; each row trusts the columns" : null,
+    trust ? "of the consensus, in %; each row trusts the columns" : null,
     trust ? matrix(names, trust, "heat-title") : h("p", { class: "muted" }, why),
   );
 }

@@ -7,6 +7,7 @@ import { bytes, count, plural } from "./format.js";
 const MEANING = {
   "model query": "features put to a model and its predictions: ours to score theirs, theirs to score ours",
   opinion: "points asked about, predictions at them and average errors near them",
+  prediction: "points asked about, and predictions at them, nothing else: for answers from one's own view",
   rehearsal: "own rows put as questions, so that intervals can be given",
   pool: "beliefs, round by round",
   consult: "questions of others, and the answers",

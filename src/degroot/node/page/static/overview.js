@@ -21,15 +21,17 @@ const ready = (peer) => peer.ready;
 function verdict({ node, peers: all }) {
   const able = 1 + all.filter(ready).length;
   const [heading, why] = [byId("verdict"), byId("verdict-why")];
-  const text = node.answering ? "Answering" : "Cannot answer now";
+  const text = node.answering ? "Answering" : node.no_view ? "Cannot answer now" : "No consensus now";
   heading.classList.remove("loading");
   if (heading.textContent !== text) heading.textContent = text;
-  heading.parentElement.dataset.state = !node.answering ? "down" : able <= all.length ? "late" : "up";
+  const fault = node.answering || !node.no_view ? "late" : "down";
+  heading.parentElement.dataset.state = able <= all.length || !node.answering ? fault : "up";
   const absent = all.filter((peer) => !ready(peer)).map((peer) => `${peer.name} (${peer.state})`);
   why.textContent =
     `${able} of ${plural(all.length + 1, "node")} can take part; ` +
-    `${node.needed} ${node.needed === 1 ? "is" : "are"} needed.` +
-    (absent.length ? ` Not with us: ${listed(absent)}.` : "");
+    `${node.needed} ${node.needed === 1 ? "is" : "are"} needed${node.no_view ? "" : " for a consensus"}.` +
+    (absent.length ? ` Not with us: ${listed(absent)}.` : "") +
+    (node.answering || node.no_view ? "" : " Answers for this node go on, from its own rows.");
 }
 
 function figures({ node, questions: asked }) {

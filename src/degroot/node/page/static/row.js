@@ -5,11 +5,14 @@ import { bar } from "./bars.js";
 import { announce, fill, h } from "./elements.js";
 import { count, listed, number, percent, pick, rough } from "./format.js";
 import { heat } from "./heat.js";
+import { live } from "./live.js";
+import { mixed } from "./mixed.js";
 import { panel } from "./panel.js";
 import { rounds } from "./rounds.js";
 import { best } from "./rows.js";
 import { ruler } from "./ruler.js";
 import { get } from "./service.js";
+import { sides } from "./sides.js";
 
 let output = null; // which of several outputs is looked at; of classes, the most probable at first
 let wanted = null;
@@ -51,6 +54,7 @@ function draw(place, about, row, turn) {
         { class: "panel", "aria-labelledby": "row-title" },
         title(about, row, turn, several ? select(about, several, q, again) : null),
         hero(about, row, one, q),
+        sides(about, row, q, about.asker ?? live.state?.node.name ?? "this node"),
       ),
       h(
         "div",
@@ -59,7 +63,13 @@ function draw(place, about, row, turn) {
         h(
           "div",
           {},
-          heat({ names: one.agents.map((each) => each.name), trust: one.trust, way: about.way }),
+          about.asker ? mixed(about.mixed) : null,
+          heat({
+            names: one.agents.map((each) => each.name),
+            trust: one.trust,
+            way: about.way,
+            lacking: row.views.consensus ? "" : about.lacking,
+          }),
           rounds(one),
         ),
       ),
@@ -103,10 +113,12 @@ function title(about, row, turn, picker) {
   return h(
     "div",
     { class: "rowhead" },
-    h("h2", { id: "row-title" }, about.rows > 1 ? `Row ${count(row.i + 1)}` : "The collective says"),
+    h("h2", { id: "row-title" }, about.rows > 1 ? `Row ${count(row.i + 1)}` : spoken(about)),
     h("div", { class: "actions" }, picker, about.rows > 1 ? [step(-1, "Row before"), step(1, "Row after")] : null),
   );
 }
+
+const spoken = ({ asker }) => (asker ? `The collective says, for ${asker}` : "The collective says");
 
 function select(about, several, q, again) {
   const label = (k) => (about.classes.length ? String(about.classes[k]) : `${k + 1} of ${several}`);
@@ -199,7 +211,7 @@ function words(text) {
     h(
       "div",
       { class: "words" },
-      parts.filter((part) => !aligned(part)).map((part) => h("p", {}, part.replace(/\n/g, " "))),
+      parts.filter((part) => !aligned(part)).map(prose),
     ),
     tables.length
       ? h(
@@ -209,6 +221,19 @@ function words(text) {
           h("pre", { class: "text", tabindex: 0, "aria-label": "The answer as a table" }, tables.join("\n\n")),
         )
       : null,
+  );
+}
+
+/** Lines as paragraphs; those that are set in, as a list. */
+function prose(part) {
+  const blocks = [];
+  for (const line of part.split("\n")) {
+    const tag = line.startsWith("  ") ? "ul" : "p";
+    if (blocks.at(-1)?.tag !== tag) blocks.push({ tag, lines: [] });
+    blocks.at(-1).lines.push(line.trim());
+  }
+  return blocks.map(({ tag, lines }) =>
+    h(tag, {}, tag === "p" ? lines.join(" ") : lines.map((line) => h("li", {}, line))),
   );
 }
 

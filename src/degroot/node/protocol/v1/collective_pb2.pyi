@@ -44,7 +44,7 @@ class Model(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "rehearsed", "calibrated")
+    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "rehearsed", "calibrated", "no_view")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +58,7 @@ class Description(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     REHEARSED_FIELD_NUMBER: _ClassVar[int]
     CALIBRATED_FIELD_NUMBER: _ClassVar[int]
+    NO_VIEW_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     name: str
     model_version: str
@@ -71,7 +72,8 @@ class Description(_message.Message):
     members: _containers.RepeatedCompositeFieldContainer[Member]
     rehearsed: _containers.RepeatedCompositeFieldContainer[Model]
     calibrated: bool
-    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., rehearsed: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., calibrated: bool = ...) -> None: ...
+    no_view: str
+    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., rehearsed: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., calibrated: bool = ..., no_view: _Optional[str] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("name", "state", "reason", "progress")
@@ -86,7 +88,7 @@ class Member(_message.Message):
     def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., progress: _Optional[float] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("protocol", "id", "points", "spread", "guard", "interval", "rehearsal")
+    __slots__ = ("protocol", "id", "points", "spread", "guard", "interval", "rehearsal", "predictions")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +96,7 @@ class Question(_message.Message):
     GUARD_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_FIELD_NUMBER: _ClassVar[int]
     REHEARSAL_FIELD_NUMBER: _ClassVar[int]
+    PREDICTIONS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     id: int
     points: Tensor
@@ -101,7 +104,8 @@ class Question(_message.Message):
     guard: bool
     interval: bool
     rehearsal: bool
-    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ..., interval: bool = ..., rehearsal: bool = ...) -> None: ...
+    predictions: bool
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ..., interval: bool = ..., rehearsal: bool = ..., predictions: bool = ...) -> None: ...
 
 class OpinionReply(_message.Message):
     __slots__ = ("id", "fault", "model_version", "beliefs", "scored", "errors", "moments", "spread", "effective", "expectation", "calibrated")
@@ -270,7 +274,7 @@ class Loss(_message.Message):
     def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ConsultRequest(_message.Message):
-    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "unguarded", "coverage")
+    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "unguarded", "coverage", "view", "correct")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
@@ -280,6 +284,8 @@ class ConsultRequest(_message.Message):
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     UNGUARDED_FIELD_NUMBER: _ClassVar[int]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
+    CORRECT_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     points: Tensor
     feature_names: _containers.RepeatedScalarFieldContainer[str]
@@ -289,10 +295,12 @@ class ConsultRequest(_message.Message):
     rounds: int
     unguarded: bool
     coverage: float
-    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., unguarded: bool = ..., coverage: _Optional[float] = ...) -> None: ...
+    view: str
+    correct: bool
+    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., unguarded: bool = ..., coverage: _Optional[float] = ..., view: _Optional[str] = ..., correct: bool = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("names", "fields", "flags", "rounds", "outputs")
+    __slots__ = ("names", "fields", "flags", "rounds", "outputs", "asker", "choice")
     class FieldsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -305,12 +313,34 @@ class Answer(_message.Message):
     FLAGS_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    ASKER_FIELD_NUMBER: _ClassVar[int]
+    CHOICE_FIELD_NUMBER: _ClassVar[int]
     names: _containers.RepeatedScalarFieldContainer[str]
     fields: _containers.MessageMap[str, Tensor]
     flags: _containers.RepeatedCompositeFieldContainer[Flag]
     rounds: int
     outputs: int
-    def __init__(self, names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Mapping[str, Tensor]] = ..., flags: _Optional[_Iterable[_Union[Flag, _Mapping]]] = ..., rounds: _Optional[int] = ..., outputs: _Optional[int] = ...) -> None: ...
+    asker: str
+    choice: Mixture
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Mapping[str, Tensor]] = ..., flags: _Optional[_Iterable[_Union[Flag, _Mapping]]] = ..., rounds: _Optional[int] = ..., outputs: _Optional[int] = ..., asker: _Optional[str] = ..., choice: _Optional[_Union[Mixture, _Mapping]] = ...) -> None: ...
+
+class Mixture(_message.Message):
+    __slots__ = ("candidates", "shares", "errors", "differences", "standard_errors", "rows", "folds")
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    STANDARD_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    FOLDS_FIELD_NUMBER: _ClassVar[int]
+    candidates: _containers.RepeatedScalarFieldContainer[str]
+    shares: Tensor
+    errors: Tensor
+    differences: Tensor
+    standard_errors: Tensor
+    rows: int
+    folds: int
+    def __init__(self, candidates: _Optional[_Iterable[str]] = ..., shares: _Optional[_Union[Tensor, _Mapping]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., differences: _Optional[_Union[Tensor, _Mapping]] = ..., standard_errors: _Optional[_Union[Tensor, _Mapping]] = ..., rows: _Optional[int] = ..., folds: _Optional[int] = ...) -> None: ...
 
 class Flag(_message.Message):
     __slots__ = ("agent", "reason", "points")

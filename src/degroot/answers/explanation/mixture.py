@@ -1,0 +1,84 @@
+"""The mixture behind an asker's answer in words: what was mixed, why, and where the correction comes from."""
+
+from typing import Any
+
+from degroot.answers.display import Digits, counted, joined, one_line
+from degroot.answers.flags import kind
+from degroot.asker.candidates import AVERAGE, CENTRED, EQUAL, GLOBAL, INVERSE, LOCAL, LOCALLY_CENTRED, OWN, TRUST
+
+CORRECTED = "corrected"  # how the names of corrected candidates end
+WORDS = {
+    OWN: "its own model",
+    LOCAL: "weights of least error near the point",
+    TRUST: "weights by the errors near the point, which is one round of pooling",
+    EQUAL: "equal weights",
+    CENTRED: "weights of least error once the models' mean errors are taken off",
+    **dict.fromkeys(LOCALLY_CENTRED.values(), "weights of least error once mean errors near the point are taken off"),
+    GLOBAL: "weights of least error on all its rows",
+    INVERSE: "weights by the errors on all its rows",
+    AVERAGE: "the plain average",
+    f"{OWN}, {CORRECTED}": "its own model with a learned correction",
+    f"mixture, {CORRECTED}": "the mixture of all others with a learned correction",
+}
+SHOWN = 0.005  # share from which a candidate is named
+
+
+def tell_mixture(facts: dict[str, Any]) -> list[str]:
+    """What was mixed for the asker, and why; nothing where the guard lets its own model answer."""
+    mixture, name = facts["mixture"], one_line(facts["asker"] or "")
+    if mixture is None or any(kind(reason) == "alone" for each in facts["agents"] for reason in each["flags"]):
+        return []
+    used = [each for each in mixture["candidates"] if (each["share"] or 0.0) >= SHOWN]
+    if len(mixture["candidates"]) == 1:
+        return [_why_alone(mixture, name, len(facts["agents"]))]
+    tried = f"on {counted(mixture['rows'], 'row')} of {name}, left out in {counted(mixture['folds'], 'fold')}"
+    return [
+        f"It {'mixes' if len(used) > 1 else 'takes'} what does best {tried}{_errors(facts, mixture)}:",
+        *(f"  {100 * each['share']:.0f} % {_called(each['name'])}" for each in sorted(used, key=lambda x: -x["share"])),
+    ]
+
+
+def tell_correction(facts: dict[str, Any], digits: Digits) -> list[str]:
+    """How far the answer is from the weighted mean of the predictions, and why."""
+    correction, value = facts["correction"], facts["value"]
+    if correction is None or digits.nothing(correction):
+        return []
+    side = "above" if correction > 0 else "below"
+    mean = "" if value is None else f", {digits.write(value - correction)}"
+    return [
+        f"It is {digits.write(abs(correction))} {side} the weighted mean of the predictions{mean}: "
+        f"{joined(_sources(facts))}."
+    ]
+
+
+def _why_alone(mixture: dict[str, Any], name: str, agents: int) -> str:
+    if agents > 1 and mixture["folds"] < 2:
+        return f"All rows of {name} are of one unit, so that none can be left out to try others: its own model answers."
+    return f"There is nothing to choose from but the own model of {name}."
+
+
+def _called(name: str) -> str:
+    return one_line(name) if WORDS.get(name, name) == name else f"{one_line(name)}: {WORDS[name]}"
+
+
+def _errors(facts: dict[str, Any], mixture: dict[str, Any]) -> str:
+    """The least error beside that of the own model, where that is another one."""
+    errors = {each["name"]: each["error"] for each in mixture["candidates"] if each["error"] is not None}
+    least = min(errors.values(), default=None)
+    if least is None or errors.get(OWN) in (None, least):
+        return ""
+    score = "Brier score" if facts["classes"] else "mean squared error"
+    return f" ({score} {least:.4g}, of its own model {errors[OWN]:.4g})"
+
+
+def _sources(facts: dict[str, Any]) -> list[str]:
+    """What takes an answer away from the weighted mean."""
+    shares = {each["name"]: each["share"] or 0.0 for each in (facts["mixture"] or {"candidates": []})["candidates"]}
+    centring = any(share > 0.0 for name, share in shares.items() if name in (CENTRED, *LOCALLY_CENTRED.values()))
+    learned = any(share > 0.0 for name, share in shares.items() if name.endswith(CORRECTED))
+    guarded = any(kind(reason) in ("inconsistent", "alone") for each in facts["agents"] for reason in each["flags"])
+    told = ["models' mean errors are taken off (centring)"] * centring
+    told += ["a correction learned on its own rows is added"] * learned
+    if guarded or not told:
+        told.append("the guard holds what the others say to what its own rows lead to expect")
+    return told

@@ -1,0 +1,415 @@
+"""Gains: what each organisation gains by asking the collective, and who contributes to whom."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from degroot.answers.display import Digits, View, Viewed, one_line, some
+from degroot.answers.frame import make_frame
+from degroot.compute.compiled import Array
+from degroot.exceptions import InvalidInput
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LEVEL = 0.05  # of Holm-corrected p-values, below which a difference is beyond chance
+SHOWN = 20  # organisations in the table
+NAMED = 20  # organisations in a sentence
+GAINS, CONTRIBUTIONS = TABLES = ("gains", "contributions")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Gains(Viewed):
+    """What each of K organisations gains, on rows of its own that nothing was learned from.
+
+    Errors are mean squared errors a row, summed over outputs; for classes that is the Brier score. Differences are
+    paired row by row, their standard errors clustered by unit, and p-values, of Student's t with one degree of freedom
+    fewer than there are units, corrected by Holm for the number of organisations. An organisation that cannot be
+    measured has NaN, and a reason.
+
+    Examples
+    --------
+    >>> from degroot import Agent, Collective
+    >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+    >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
+    >>> gains = Collective(agents).gains()
+    >>> gains.sentence
+    '2 of 2 organisations gain, 0 lose beyond chance (Holm-corrected)'
+    >>> gains.change.round(1)  # in percent of the own model's error
+    array([-100., -100.])
+    """
+
+    names: tuple[str, ...]
+    models: tuple[str, ...]  # of what kind each organisation's model is
+    rows: NDArray[np.intp]  # (K,) on which it was measured
+    units: NDArray[np.intp]  # (K,) that these rows are of
+    own: Array  # (K,) error of its own model
+    control: Array  # (K,) of its own model with a correction learned on its own rows, without any peer
+    collective: Array  # (K,) of the collective's answer for it
+    average: Array  # (K,) of the plain average of all models
+    difference: Array  # (K,) collective minus own: negative is a gain
+    standard_error: Array  # (K,)
+    p_value: Array  # (K,) Holm-corrected
+    against_control: Array  # (K,) collective minus control: what peers add to what a better own model would bring
+    against_control_error: Array  # (K,) its standard error
+    against_control_p_value: Array  # (K,) Holm-corrected
+    reasons: tuple[str, ...]  # why an organisation could not be measured; empty where it was
+    classes: tuple[str, ...] = ()
+    correct: bool = False  # whether the collective's answers were corrected
+    held_out: bool = False  # whether the rows were held out of all training, rather than left out in folds
+    neutral: Array | None = None  # (K,) error of the neutral consensus, the same answer for everybody
+    pooled: Array | None = None  # (K,) of one model on the pooled rows of all organisations
+    against_pooled: Array | None = None  # (K,) collective minus pooled
+    against_pooled_error: Array | None = None  # (K,) its standard error
+    # (K, K) row: asker; column: whose Shapley value in its gain; diagonal: what its own rows bring without peers
+    contributions: Array | None = None
+    contributions_error: Array | None = None  # (K, K) their standard errors
+
+    @property
+    def measure(self) -> str:
+        """What errors are."""
+        return "Brier score" if self.classes else "mean squared error"
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """Which organisations could be measured, (K,)."""
+        return np.isfinite(self.difference)
+
+    @property
+    def change(self) -> Array:
+        """The difference in percent of the own model's error, (K,)."""
+        return _percent(self.difference, self.own)
+
+    @property
+    def change_error(self) -> Array:
+        """Its standard error, (K,)."""
+        return _percent(self.standard_error, self.own)
+
+    @property
+    def control_change(self) -> Array:
+        """The control minus own, in percent of the own model's error, (K,)."""
+        return _percent(self.control - self.own, self.own)
+
+    @property
+    def gains(self) -> int:
+        """How many organisations have a lower error than alone."""
+        return int((self.difference < 0.0).sum())
+
+    @property
+    def lose(self) -> int:
+        """How many have a higher error than alone."""
+        return int((self.difference > 0.0).sum())
+
+    @property
+    def gain_beyond_chance(self) -> int:
+        """How many gain beyond chance: with a corrected p-value below 0.05."""
+        return int(((self.difference < 0.0) & self._clear).sum())
+
+    @property
+    def lose_beyond_chance(self) -> int:
+        """How many lose beyond chance."""
+        return int(((self.difference > 0.0) & self._clear).sum())
+
+    @property
+    def without_gain(self) -> tuple[str, ...]:
+        """Who does not gain, the worst first."""
+        return self._named(np.flatnonzero(self.difference >= 0.0))
+
+    @property
+    def losing(self) -> tuple[str, ...]:
+        """Who loses beyond chance, the worst first."""
+        return self._named(np.flatnonzero((self.difference > 0.0) & self._clear))
+
+    @property
+    def held_back(self) -> tuple[str, ...]:
+        """Whose own model is what holds them back: a correction without any peer beats the collective beyond chance."""
+        return self._named(np.flatnonzero((self.against_control > 0.0) & (self.against_control_p_value < LEVEL)))
+
+    @property
+    def sentence(self) -> str:
+        """How many gain and lose, in a sentence."""
+        count = int(self.measured.sum())
+        told = f"{self.gains} of {count} organisations gain, {self.lose_beyond_chance} lose beyond chance"
+        left = len(self.names) - count
+        return f"{told} (Holm-corrected)" + (f"; {left} could not be measured" if left else "")
+
+    def total(self, field: str) -> float:
+        """A field over the rows of all organisations: the mean, each organisation counted by its rows.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
+        >>> round(Collective(agents).gains().total("own"), 3)
+        0.084
+        """
+        values, known = np.asarray(getattr(self, field)), self.measured
+        return float(np.average(values[known], weights=self.rows[known])) if known.any() else np.nan
+
+    def total_error(self, field: str) -> float:
+        """The standard error of the total of a field of differences, from its field of standard errors.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
+        >>> round(Collective(agents).gains().total_error("standard_error"), 3)
+        0.007
+        """
+        values, known = np.asarray(getattr(self, field)), self.measured
+        total = self.rows[known].sum()
+        return float(np.linalg.norm(values[known] * self.rows[known]) / total) if known.any() else np.nan
+
+    def to_frame(self, library: str = "pandas", table: str = GAINS) -> Any:
+        """All organisations as a data frame, a row for each; or all contributions, a row for each pair.
+
+        Parameters
+        ----------
+        library : ``"pandas"`` or ``"polars"``
+        table : ``"gains"`` or ``"contributions"``
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
+        >>> Collective(agents).gains().to_frame()[["organisation", "own_mse", "outcome"]].round(3)
+          organisation  own_mse              outcome
+        0      times 1    0.084  gains beyond chance
+        1      times 2    0.084  gains beyond chance
+        """
+        return make_frame(self._columns(table), library)
+
+    def to_csv(self, path: str | Path, table: str = GAINS) -> None:
+        """Write the same as a CSV file; what is not known stays empty.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from degroot import Agent, Collective
+        >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Collective(agents).gains().to_csv(f"{folder}/gains.csv")
+        ...     Path(f"{folder}/gains.csv").read_text()[:30]
+        'organisation,model,rows,units,'
+        """
+        columns = self._columns(table)
+        try:
+            with Path(path).open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(columns)
+                writer.writerows(map(_written, zip(*columns.values(), strict=True)))
+        except OSError as error:
+            raise InvalidInput(f"`path` must be a file that can be written; {path}: {error.strerror}.") from error
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """The change of every organisation's error, and what the control brings: `degroot.plot.gains`.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
+        >>> Collective(agents).gains().plot().get_title()
+        '2 of 2 organisations gain, 0 lose beyond chance'
+        """
+        from degroot.plot.gains import gains
+
+        return gains(self, ax=ax)
+
+    def __repr__(self) -> str:
+        return self._view().text()
+
+    def _view(self) -> View:
+        where = "rows held out of all training" if self.held_out else "own rows, left out in folds"
+        error = "Brier score" if self.classes else "root mean squared error"
+        corrected = "; the collective's answers are corrected" if self.correct else ""
+        above = (
+            f"{error[0].upper()}{error[1:]} on {where}; control: own model, corrected without peers{corrected}.",
+            f"Changes of the {self.measure} in %, ± one standard error; *: beyond chance.",
+        )
+        return View(f"{self.sentence}.", above, self._table(), tuple(self._tell()))
+
+    @property
+    def _clear(self) -> NDArray[np.bool_]:
+        return self.p_value < LEVEL
+
+    def _named(self, places: NDArray[np.intp]) -> tuple[str, ...]:
+        """Names of organisations, those with the greatest change first."""
+        order = places[np.argsort(-self.change[places], kind="stable")]
+        return tuple(self.names[k] for k in order)
+
+    # ---- the table --------------------------------------------------------------------------------------------------
+
+    def _table(self) -> tuple[tuple[str, ...], ...]:
+        errors = {name: getattr(self, name) for name in ("own", "control", "collective", "pooled")}
+        errors = {name: values for name, values in errors.items() if values is not None}
+        totals = {name: self.total(name) for name in errors}
+        shown = [self._size(each) for name in errors for each in (*errors[name], totals[name])]
+        digits = Digits.of(shown, [min((each for each in shown if each > 0.0), default=0.0)])
+        head = ["organisation", "rows", *errors, "against own"]
+        head += ["against control"] if self.pooled is None else []
+        head += ["most from"] if self.contributions is not None else []
+        table = [tuple(head)]
+        for k, name in enumerate(self.names[:SHOWN]):
+            cells = [digits.write(self._size(values[k])) for values in errors.values()]
+            table.append((one_line(name), f"{self.rows[k]:,}", *cells, *self._changes(k)))
+        if len(self.names) > SHOWN:
+            table.append((f"and {len(self.names) - SHOWN} more", *[""] * (len(head) - 1)))
+        if self.measured.sum() > 1:
+            cells = [digits.write(self._size(total)) for total in totals.values()]
+            table.append(("all rows", f"{int(self.rows.sum()):,}", *cells, *self._total_changes()))
+        return tuple(table)
+
+    def _changes(self, k: int) -> list[str]:
+        """Against the own model and the control, and who contributes most, of one organisation."""
+        told = [_change(self.difference[k], self.standard_error[k], self.own[k]) + _star(self.p_value[k])]
+        if self.pooled is None:
+            change = _change(self.against_control[k], self.against_control_error[k], self.control[k])
+            told.append(change + _star(self.against_control_p_value[k]))
+        return told + ([self._most_from(k)] if self.contributions is not None else [])
+
+    def _total_changes(self) -> list[str]:
+        told = [f"{self._total_change('difference', 'standard_error', 'own')} "]
+        if self.pooled is None:
+            told.append(f"{self._total_change('against_control', 'against_control_error', 'control')} ")
+        return told + ([""] if self.contributions is not None else [])
+
+    def _total_change(self, field: str, error: str, base: str) -> str:
+        return _change(self.total(field), self.total_error(error), self.total(base))
+
+    def _size(self, error: float) -> float:
+        """An error as it is shown: of numbers the root of the mean square."""
+        return float(error if self.classes else np.sqrt(error))
+
+    def _most_from(self, k: int) -> str:
+        """Who contributes most, and how many percent of the own error."""
+        values = np.asarray(self.contributions)[k]
+        if not np.isfinite(values).all() or not values.max() > 0.0:
+            return "-"
+        most = int(values.argmax())
+        return f"{'itself' if most == k else one_line(self.names[most])} {_percent(-values[most], self.own[k]):+.1f}"
+
+    def _tell(self) -> list[str]:
+        """Who does not gain, who was not measured, and what would be the alternatives."""
+        told = []
+        if self.without_gain:
+            told.append(f"Without a gain: {self._list(self.without_gain)}.")
+        if self.losing:
+            told.append(f"Lose beyond chance: {self._list(self.losing)}.")
+        if self.held_back:
+            told.append(
+                f"Held back by their own model: a correction without peers would bring more than the collective to "
+                f"{some(self.held_back, NAMED)}."
+            )
+        if not self.measured.all():
+            reasons = [f"{one_line(name)}: {why}" for name, why in zip(self.names, self.reasons, strict=True) if why]
+            told.append(f"Not measured: {'; '.join(reasons[:NAMED])}.")
+        return told + self._tell_alternatives()
+
+    def _tell_alternatives(self) -> list[str]:
+        told, own = [], self.total("own")
+        if self.pooled is not None:
+            change = self._total_change("against_control", "against_control_error", "control")
+            told.append(f"All rows, the collective against the control: {change} %.")
+        if self.neutral is not None:
+            change = f"{_percent(self.total('neutral') - own, own):+.1f} %"
+            told.append(f"The neutral consensus, the same answer for everybody: {change} against own.")
+        if self.pooled is not None:
+            change = f"{_percent(self.total('pooled') - own, own):+.1f} %"
+            against = self._total_change("against_pooled", "against_pooled_error", "pooled")
+            told.append(
+                f"If the rows could be pooled, one model on all of them: {change} against own; "
+                f"the collective against that model: {against} %."
+            )
+        return told
+
+    def _list(self, names: Sequence[str]) -> str:
+        places = {name: k for k, name in enumerate(self.names)}
+        told = [
+            f"{one_line(name)} ({_change(self.difference[k], self.standard_error[k], self.own[k])} %)"
+            for name in names[:NAMED]
+            for k in [places[name]]
+        ]
+        return ", ".join([*told, *([f"and {len(names) - NAMED} more"] if len(names) > NAMED else [])])
+
+    # ---- columns ----------------------------------------------------------------------------------------------------
+
+    def _columns(self, table: str) -> dict[str, list[Any]]:
+        if table not in TABLES:
+            raise InvalidInput(f"`table` must be one of {', '.join(map(repr, TABLES))}; got {table!r}.")
+        return self._organisations() if table == GAINS else self._pairs()
+
+    def _organisations(self) -> dict[str, list[Any]]:
+        unit = "brier" if self.classes else "mse"
+        columns: dict[str, Any] = {
+            "organisation": self.names, "model": self.models, "rows": self.rows, "units": self.units,
+        }  # fmt: skip
+        for name in ("own", "control", "collective", "average", "neutral", "pooled"):
+            if getattr(self, name) is not None:
+                columns[f"{name}_{unit}"] = getattr(self, name)
+        columns |= {"change_percent": self.change, "change_percent_error": self.change_error}
+        for name in ("difference", "standard_error", "p_value"):
+            columns[name] = getattr(self, name)
+        for name in ("against_control", "against_control_error", "against_control_p_value"):
+            columns[name] = getattr(self, name)
+        if self.pooled is not None:
+            columns |= {"against_pooled": self.against_pooled, "against_pooled_error": self.against_pooled_error}
+        held_back = set(self.held_back)
+        columns["outcome"] = [self._outcome(k) for k in range(len(self.names))]
+        columns["held_back"] = [name in held_back for name in self.names]
+        columns["reason"] = self.reasons
+        return {name: np.asarray(column).tolist() for name, column in columns.items()}
+
+    def _outcome(self, k: int) -> str:
+        if not self.measured[k]:
+            return "not measured"
+        if self.difference[k] == 0.0:
+            return "unchanged"
+        return ("gains" if self.difference[k] < 0.0 else "loses") + (" beyond chance" if self._clear[k] else "")
+
+    def _pairs(self) -> dict[str, list[Any]]:
+        if self.contributions is None or self.contributions_error is None:
+            raise InvalidInput("Contributions must be measured: ask for gains with shapley=True.")
+        K = len(self.names)
+        asker, member = np.indices((K, K)).reshape(2, -1)
+        values, errors = self.contributions[asker, member], self.contributions_error[asker, member]
+        columns: dict[str, Any] = {
+            "asker": [self.names[k] for k in asker], "member": [self.names[k] for k in member], "contribution": values,
+            "standard_error": errors, "percent_of_own_error": _percent(values, self.own[asker]),
+        }  # fmt: skip
+        return {name: np.asarray(column).tolist() for name, column in columns.items()}
+
+
+def _percent(part: ArrayLike, whole: ArrayLike) -> Array:
+    """A part in percent of the whole; NaN where there is none."""
+    parts, wholes = np.broadcast_arrays(np.asarray(part, float), np.asarray(whole, float))
+    shares: Array = np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0.0)
+    return np.asarray(100.0 * shares)
+
+
+def _change(difference: float, error: float, base: float) -> str:
+    """A change in percent with its standard error."""
+    change, spread = float(_percent(difference, base)), float(_percent(error, base))
+    if np.isnan(change):
+        return "-"
+    after = 0 if abs(change) >= 1000.0 else 1 if not 0.0 < spread < 0.05 else 3
+    return f"{change:+.{after}f} ± " + (f"{spread:.{after}f}" if np.isfinite(spread) else "?")
+
+
+def _star(p_value: float) -> str:
+    """A mark where a change is beyond chance; a space elsewhere, so that numbers stay below each other."""
+    return "*" if p_value < LEVEL else " "
+
+
+def _written(row: Sequence[Any]) -> list[Any]:
+    """A row of a CSV file, empty where a number is not known."""
+    return ["" if isinstance(cell, float) and np.isnan(cell) else cell for cell in row]

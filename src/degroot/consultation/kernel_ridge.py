@@ -1,0 +1,94 @@
+"""Kernel ridge regression on an asker's rows, with bandwidth and penalty tried in folds of whole units.
+
+Nyström features of an RBF kernel of the rows and of a prediction beside them (Williams and Seeger, *Using the Nyström
+method to speed up kernel machines*, 2001). What a fold would be told by the others comes for all penalties from one
+eigendecomposition.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from scipy.sparse import hstack as sparse_hstack
+
+from degroot.compute.compiled import Array
+
+LANDMARKS = 150
+PENALTIES = np.logspace(-4, 2, 13)
+
+
+@dataclass(frozen=True)
+class RidgeTrial:
+    """One bandwidth, tried on all rows and, for every penalty, on folds that were left out."""
+
+    features: Any  # fitted Nyström features
+    kernel: Array  # (n, features) of the rows
+    targets: Array  # (n, T)
+    left_out: Array  # (penalties, n, T) predictions for rows by what was learned without their folds
+
+    def coefficients(self, penalty: int) -> Array:
+        """From all rows, with the penalty of that number, (features, T)."""
+        ridge = self.kernel.T @ self.kernel + PENALTIES[penalty] * np.eye(self.kernel.shape[1])
+        solved: Array = np.linalg.solve(ridge, self.kernel.T @ self.targets)
+        return solved
+
+
+class Inputs:
+    """Rows (n, d) and predictions (n, Q) beside each other, each with standard deviation 1; sparse rows as they are."""
+
+    def __init__(self, rows: Any, predictions: Array) -> None:
+        self._sparse = issparse(rows)
+        self._centre = None if self._sparse else rows.mean(axis=0)
+        self._width = None if self._sparse else _positive(rows.std(axis=0))
+        self._middle, self._spread = predictions.mean(axis=0), _positive(predictions.std(axis=0))
+        self.table = self.scale(rows, predictions)
+
+    def scale(self, rows: Any, predictions: Array) -> Any:
+        """Points in the same form."""
+        said = (predictions - self._middle) / self._spread
+        if self._sparse:
+            return csr_array(sparse_hstack([rows, said]))
+        return np.column_stack([(rows - self._centre) / self._width, said])
+
+
+def try_bandwidths(
+    inputs: Inputs, targets: Array, folds: NDArray[np.intp], bandwidths: tuple[float, ...]
+) -> Iterator[RidgeTrial]:
+    """A trial of every bandwidth, over twice the inverse of the median squared distance; none where there is nothing.
+
+    `targets` are (n, T).
+    """
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    n = len(targets)
+    some = np.random.default_rng(0).choice(n, min(LANDMARKS, n), replace=False)
+    between = euclidean_distances(inputs.table[some], squared=True)[np.triu_indices(len(some), 1)]
+    median = float(np.median(between)) if len(between) else 0.0
+    if median <= 0.0 or len(np.unique(folds)) < 2:
+        return
+    for bandwidth in bandwidths:
+        made = Nystroem(gamma=2.0 * bandwidth / median, n_components=len(some), random_state=0).fit(inputs.table)
+        kernel = made.transform(inputs.table)
+        yield RidgeTrial(made, kernel, targets, _leave_folds_out(kernel, targets, folds))
+
+
+def _leave_folds_out(kernel: Array, targets: Array, folds: NDArray[np.intp]) -> Array:
+    """Predictions (penalties, n, T) for each fold by what the others give."""
+    gram, products = kernel.T @ kernel, kernel.T @ targets
+    left = np.empty((len(PENALTIES), *targets.shape))
+    for fold in np.unique(folds):
+        rows = folds == fold
+        part = kernel[rows]
+        values, vectors = np.linalg.eigh(gram - part.T @ part)
+        told, turned = vectors.T @ (products - part.T @ targets[rows]), part @ vectors
+        for k, penalty in enumerate(PENALTIES):
+            left[k, rows] = turned @ (told / (np.maximum(values, 0.0) + penalty)[:, None])
+    return left
+
+
+def _positive(spread: Array) -> Array:
+    return np.where(spread > 0.0, spread, 1.0)

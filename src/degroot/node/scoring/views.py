@@ -1,0 +1,44 @@
+"""Views: a node's own view on the models that it has scored, made when it is first asked for."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from degroot.agents.agent import Agent, Scorer
+from degroot.consultation.asker import AskerView
+from degroot.node.server.threads import run_model_in_thread
+from degroot.rules.rules import RuleSettings
+
+KEPT = 4  # views: on all models, and where some are missing, on the others
+
+
+class Views:
+    """The views of one agent: on all models that it has scored, or on those of some members only."""
+
+    def __init__(self, agent: Agent, scorer: Scorer, names: Sequence[str], option: RuleSettings) -> None:
+        self._agent, self._scorer, self._names, self._option = agent, scorer, list(names), option
+        self._made: OrderedDict[tuple[str, ...], asyncio.Future[AskerView]] = OrderedDict()
+
+    async def among(self, members: Sequence[str]) -> AskerView:
+        """The view on the models of these members, the agent among them, in this order; it is made once."""
+        key = tuple(members)
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = asyncio.ensure_future(run_model_in_thread(self._make, key))
+            made.add_done_callback(lambda done: self._forget_failed(key, done))
+            while len(self._made) > KEPT:
+                self._made.popitem(last=False)
+        self._made.move_to_end(key)
+        return await asyncio.shield(made)  # others may wait for it
+
+    def _make(self, members: tuple[str, ...]) -> AskerView:
+        scorer = self._scorer
+        if list(members) != self._names:
+            columns = [self._names.index(name) for name in members]
+            scorer = scorer.with_residuals(scorer.residuals[..., columns])
+        return AskerView(scorer, members, members.index(self._agent.name), self._option)
+
+    def _forget_failed(self, key: tuple[str, ...], done: "asyncio.Future[AskerView]") -> None:
+        failed = done.cancelled() or done.exception() is not None
+        if failed and self._made.get(key) is done:
+            del self._made[key]

@@ -1,0 +1,347 @@
+"""A node answers from its own view as a collective in process does for an asker; peers tell predictions only."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.tree import DecisionTreeRegressor
+from support.consortium import Consortium, save_linear
+from support.drills import missing, until
+
+from degroot import Agent, Collective, InvalidInput, connect
+from degroot.answers.answer import ASKER_FIELDS
+from degroot.consultation.consult import Opinion
+from degroot.exceptions import DeGrootError
+from degroot.intervals import rows_needed
+from degroot.node.protocol.codec import PROTOCOL, PeerOpinion, decode_prediction, encode_opinion, tensor
+from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.records.ledger import IN, OUT, summary
+from degroot.node.scoring import views
+from degroot.node.scoring.views import Views
+from degroot.rules.evidence import Evidence
+from degroot.rules.rules import RULES, RuleSettings
+
+OF_CANDIDATES = ("shares", "errors", "differences", "standard_errors")
+MODELS = (LinearRegression(), Ridge(30.0), DecisionTreeRegressor(max_depth=3, random_state=0))
+
+
+def unlike_agents(seed, K=3, **settings):
+    """Organisations with unlike rows, models and labels; some labels are off by a constant."""
+    rng = np.random.default_rng(seed)
+    for k in range(K):
+        n = int(rng.integers(70, 130))
+        X = rng.normal(rng.normal(0.0, 0.8, 3), rng.uniform(0.6, 1.5), (n, 3))
+        y = np.sin(X).sum(axis=1) + 0.4 * k + 0.3 * rng.normal(size=n)
+        half = n // 2
+        fitted = MODELS[k % 3].__class__(**MODELS[k % 3].get_params()).fit(X[:half], y[:half])
+        own = np.where(np.arange(n) < half, y + rng.normal(size=n), fitted.predict(X))  # as if left out
+        yield Agent(fitted, X, y, f"node{k}", own_predictions=own, **settings), y
+
+
+def points_near(agents, M=40, seed=0):
+    """Points among all agents' rows, and some far from everybody's."""
+    rng, rows = np.random.default_rng(seed), np.vstack([agent.X for agent in agents])
+    near = rows[rng.choice(len(rows), M - 3)] + 0.1 * rng.normal(size=(M - 3, rows.shape[1]))
+    return np.vstack([near, 30.0 * rng.normal(size=(3, rows.shape[1]))])
+
+
+def assert_same(found, expected, fields):
+    """Equal to 1e-9, also what was mixed; `expected` may lack agents that are missing in what was `found`."""
+    present = [found.names.index(name) for name in expected.names]
+    absent = [k for k in range(len(found.names)) if k not in present]
+    for field in fields:
+        one, other = getattr(found, field), getattr(expected, field)
+        if field in ("weights", "beliefs", "influence"):
+            assert (np.isnan(one[:, absent]) if field == "beliefs" else one[:, absent] == 0.0).all()
+            one = one[:, present]
+        assert one.shape == other.shape, field
+        assert_allclose(one, other, rtol=1e-9, atol=1e-9, err_msg=field)
+    assert found.asker == expected.asker
+    if expected.asker is not None:
+        assert found.choice.candidates == expected.choice.candidates
+        assert (found.choice.asker, found.choice.rows, found.choice.folds) == (
+            expected.asker, expected.choice.rows, expected.choice.folds,
+        )  # fmt: skip
+        for name in OF_CANDIDATES:
+            assert_allclose(getattr(found.choice, name), getattr(expected.choice, name), rtol=1e-9, atol=1e-12)
+
+
+def own_flags(answer):
+    """Flags of the asker and of what its guard found, which do not take others' rows."""
+    kinds = ("far", "alone", "inconsistent")
+    return {(flag.agent, flag.reason): flag.points.tolist() for flag in answer.flags if flag.kind in kinds}
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    agents = list(unlike_agents(1))
+    with Consortium(tmp_path_factory.mktemp("three"), agents=agents, data='own_predictions = "own"') as made:
+        yield made.fork().ready()
+
+
+# the same answer
+
+
+@pytest.mark.parametrize("guard", [True, False])
+def test_every_node_answers_as_the_collective_in_process_does_for_it(three, guard):
+    X, collective = points_near(three.agents), three.collective(guard=guard)
+    for name in three.names:
+        expected = collective.consult(X, coverage=0.9, asker=name)
+        with three.connect(name, view=None, guard=guard) as node:  # as it comes
+            found = node.consult(X, coverage=0.9)
+            assert_same(found, expected, [*ASKER_FIELDS, "lower", "upper"])
+            assert own_flags(found) == own_flags(expected)
+            assert found.coverage == 0.9
+            assert found.trust is None
+            assert_array_equal(node.predict(X), found.value)
+            assert_array_equal(node.predict(X, asker=name), found.value)
+    assert np.abs(collective.predict(X) - collective.predict(X, asker="node0")).max() > 0.01  # views differ
+
+
+def test_a_corrected_view_is_that_in_process(three):
+    X = points_near(three.agents)
+    with three.connect("node1", view="own") as node:
+        found = node.consult(X, correct=True)
+        assert_same(found, three.collective().consult(X, asker="node1", correct=True), ASKER_FIELDS)
+        assert "mixture, corrected" in found.choice.candidates
+    with three.connect("node1") as node, pytest.raises(InvalidInput, match="`correct` must come with a node's own"):
+        node.predict(X, correct=True)
+
+
+def test_many_points_are_streamed_and_none_are_answered_too(three):
+    X, expected = points_near(three.agents, 2300), three.collective()
+    with three.connect(view="own") as node:
+        assert_allclose(node.predict(X), expected.predict(X, asker="node0"), rtol=1e-9, atol=1e-9)
+        nothing = node.consult(X[:0], coverage=0.9)
+    assert (nothing.value.shape, nothing.weights.shape, nothing.lower.shape) == ((0,), (0, 3), (0,))
+    assert nothing.asker == "node0"
+
+
+def test_classes_have_views_too(tmp_path):
+    rng, classes, agents = np.random.default_rng(7), ["cat", "cow", "dog"], []
+    for k in range(3):
+        X = rng.normal(rng.normal(size=3), 1.5, (90, 3))
+        y = np.array(classes)[np.argmax(X + rng.normal(size=X.shape), axis=1)]
+        agents.append((Agent(LogisticRegression().fit(X[:50], y[:50]), X, y, f"node{k}", classes=classes), y))
+    X = points_near([agent for agent, _ in agents])
+    with Consortium(tmp_path, 3, agents=agents, data='classes = ["cat", "cow", "dog"]') as made:
+        with made.fork().ready().connect(view="own") as node:
+            found = node.consult(X, coverage=0.8)
+        expected = made.collective().consult(X, asker="node0", coverage=0.8)
+    assert_same(found, expected, ASKER_FIELDS)
+    assert_array_equal(found.sets, expected.sets)
+    assert_allclose(found.value.sum(axis=1), 1.0)
+
+
+# whose view
+
+
+def test_the_consensus_is_had_by_asking_for_it(three):
+    X, expected = points_near(three.agents), three.collective().consult(points_near(three.agents))
+    fields = ["value", "standard_error", "weights", "beliefs"]
+    for settings in ({"view": "consensus"}, {"view": None, "way": "rounds", "tolerance": 1e-12}):
+        with three.connect(**settings) as node:
+            assert node.view == "consensus"
+            found = node.consult(X)
+            assert (found.asker, found.choice) == (None, None)
+            assert_allclose(found.value, expected.value, rtol=1e-6)
+    with three.connect() as node:
+        assert_same(node.consult(X), expected, [*fields, "trust"])
+        assert node.consult(X, asker="node0").asker == "node0"  # whatever the connection is for
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "said"),
+    [
+        ({}, {"asker": "node2"}, r"^`asker` must be the asked node, 'node0'; for the view of 'node2' ask its own"),
+        ({}, {"asker": "nobody"}, r"^`asker` must be the name of the asked node, 'node0'; got 'nobody'\.$"),
+        ({}, {"asker": ["node0"]}, r"^`asker` must be the name of the asked node, 'node0'; got a list\.$"),
+        ({}, {"fields": ["value", "trust"]}, r"^`fields` must be among 'value', .*; got 'trust'\.$"),
+        ({}, {"coverage": 0.9999}, r"^A coverage of 0\.9999 must be calibrated on at least \d+ rows; 'node0' has"),
+        ({"way": "rounds"}, {"asker": "node0"}, r"^A node's own view must be asked for by solving.*got 'rounds'\.$"),
+        ({"way": "rounds", "view": "own"}, {}, r"^A node's own view must be asked for by solving.*got 'rounds'\.$"),
+        ({"view": "mine"}, {}, r"^`view` must be 'own' or 'consensus'; got 'mine'\.$"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(three, settings, asked, said):
+    address, who = f"127.0.0.1:{three.ports['node0']}", three.credentials()
+    with pytest.raises(InvalidInput, match=said), connect(address, node="node0", **who, **settings) as node:
+        node.consult(np.zeros((2, 3)), **asked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"view": "mine"}, "`view` must be 'own' or 'consensus'; got 'mine'."),
+        ({"view": "own", "way": "rounds", "rounds": 5}, "must be asked for by solving"),
+        ({"view": "own", "fields": ["trust"]}, "got 'trust'."),
+        ({"correct": True}, "`correct` must be asked for with a node's own view; got the consensus."),
+    ],
+)
+def test_a_node_refuses_what_makes_no_sense(three, changes, said):
+    request = {"protocol": PROTOCOL, "points": tensor(np.zeros((1, 3))), "fields": ["value"], **changes}
+    with three.connect() as node, pytest.raises(Exception, match="INVALID_ARGUMENT") as caught:
+        node._stub.Ask(v1.ConsultRequest(**request), timeout=60)
+    assert said in caught.value.details()
+
+
+def test_whoever_does_not_know_of_views_gets_the_consensus(three):
+    X = points_near(three.agents)
+    request = v1.ConsultRequest(protocol=PROTOCOL, points=tensor(X), fields=["value", "trust"])
+    with three.connect() as node:
+        reply = node._stub.Ask(request, timeout=60)
+        assert (reply.asker, reply.HasField("choice")) == ("", False)
+        value = np.frombuffer(reply.fields["value"].data)
+        assert_allclose(value, three.collective().predict(X), rtol=1e-9)
+
+
+# what peers say
+
+
+def test_peers_tell_predictions_and_nothing_else_and_it_is_recorded_as_that(three):
+    X = points_near(three.agents)
+
+    def recorded(name, peer, direction):
+        lines = summary(three.configuration(name).ledger)
+        return sum(
+            line.rows for line in lines if (line.peer, line.kind, line.direction) == (peer, "prediction", direction)
+        )
+
+    before = recorded("node0", "node1", OUT), recorded("node1", "node0", IN)
+    with three.connect(view="own") as node:
+        node.consult(X)
+    assert recorded("node0", "node1", OUT) == before[0] + len(X)
+    assert recorded("node1", "node0", IN) == before[1] + len(X)
+    question = v1.Question(protocol=PROTOCOL, id=7, points=tensor(X), predictions=True)
+    with three.connect("node1", caller="node0") as node:
+        reply = next(iter(node._stub.Opinion(iter([question]), timeout=60)))
+    assert {field.name for field, _ in reply.ListFields()} == {"id", "model_version", "beliefs"}
+    assert_allclose(decode_prediction(reply, len(X), 1).beliefs[:, 0], three.agents[1].predict(X), rtol=1e-12)
+
+
+def test_an_earlier_peer_tells_more_which_is_not_read():
+    beliefs = np.array([[1.0], [2.0]])
+    told = PeerOpinion("v", (), Opinion(beliefs, Evidence(np.ones((2, 1, 0)))))
+    said = decode_prediction(encode_opinion(told, 3), 2, 1)
+    assert said.version == "v"
+    assert_array_equal(said.beliefs, beliefs)
+
+
+# who is missing
+
+
+def test_without_some_peers_those_who_are_there_answer_and_alone_the_own_model(tmp_path):
+    with Consortium(tmp_path, 3, agents=list(unlike_agents(2)), data='own_predictions = "own"') as dying:
+        X = points_near(dying.agents)
+        dying.fork().ready()
+        _take_other_model(dying, "node1")
+        with dying.connect(view="own") as node:
+            stale = until(lambda: _flagged(node.consult(X), "stale"), "node1's new model is never told")
+            assert stale[0].reason == "stale: an earlier version of its model was scored by node0"
+            until(lambda: not _flagged(node.consult(X), "stale"), "node1's new model is never scored")
+            dying.kill("node2")
+            for _ in range(2):  # made, and kept
+                found = node.consult(X, coverage=0.9)
+                assert set(missing(found)) == {"node2"}
+                expected = dying.collective(without=["node2"]).consult(X, coverage=0.9, asker="node0")
+                assert_same(found, expected, [*ASKER_FIELDS, "lower", "upper"])
+            dying.kill("node1")
+            found = node.consult(X, coverage=0.9)
+            assert set(missing(found)) == {"node1", "node2"}
+            alone = Collective(dying.agents[:1], guard=True).consult(X, coverage=0.9, asker="node0")
+            assert_same(found, alone, ["value", "weights", "lower", "upper", "correction"])
+            assert_array_equal(found.value, dying.agents[0].predict(X))
+            assert np.isnan(found.standard_error).all()
+        with dying.connect() as node, pytest.raises(DeGrootError, match="At least 2 agents must answer"):
+            node.predict(X)
+
+
+def _take_other_model(consortium, name):
+    """Another model of one node, which it takes in while it runs; nobody may score it for a while."""
+    agent = next(each for each in consortium.agents if each.name == name)
+    consortium.write(name, may=["opinion", "ask"], data='own_predictions = "own"')
+    until(lambda: "roster taken in" in consortium.log(name), "the roster is never taken in")
+    agent.model = save_linear(consortium.folder / name / "model.skops", [0.5, -0.5, 0.25, 1.0])
+    until(lambda: "model taken in" in consortium.log(name), "the model is never taken in")
+    consortium.write(name, data='own_predictions = "own"')
+
+
+def _flagged(answer, kind):
+    return [flag for flag in answer.flags if flag.kind == kind]
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"data": 'own_predictions = "peers"'}, "its own model is scored by its peers, not on its own rows"),
+        ({"top": 'queries = "on-demand"'}, "it scores models near asked points only, on demand"),
+    ],
+)
+def test_a_node_without_a_view_answers_the_consensus_and_says_so(tmp_path, settings, why):
+    agents = [(Agent(each.model, each.X, y, each.name), y) for each, y in unlike_agents(3, K=2)]
+    X = points_near([agent for agent, _ in agents], 10)
+    with Consortium(tmp_path, 2, agents=agents, **settings) as two:
+        two.fork().ready()
+        with two.connect() as node:
+            expected = node.consult(X)
+        with two.connect(view=None) as node:
+            found = node.consult(X)
+            assert_array_equal(found.value, expected.value)
+            assert found.asker is None
+            (flag,) = _flagged(found, "consensus")
+            assert (flag.agent, flag.about, len(flag.points)) == ("node0", f"it has no view of its own: {why}", len(X))
+            with pytest.raises(InvalidInput, match=rf"node0: {why}\. Ask for the consensus\.$"):
+                node.consult(X, asker="node0")
+
+
+# views are made once
+
+
+def made_views(monkeypatch, made):
+    """Views of an agent on three models; `made` is told of every one that is made."""
+    rows = np.linspace(0.0, 1.0, 30)[:, None]
+    agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], name) for k, name in enumerate("abc")]
+    collective = Collective(agents)
+    kind = views.AskerView
+
+    def make(scorer, names, place, settings):
+        made.append(names)
+        if len(made) == 1:
+            raise DeGrootError("not the first time")
+        return kind(scorer, names, place, settings)
+
+    monkeypatch.setattr(views, "AskerView", make)
+    return Views(agents[1], collective.scorers[1], "abc", RuleSettings("degroot", RULES["degroot"].reach)), collective
+
+
+def test_a_view_is_made_once_for_all_who_wait_again_after_a_failure_and_few_are_kept(monkeypatch):
+    made = []
+    found, collective = made_views(monkeypatch, made)
+
+    async def ask():
+        with pytest.raises(DeGrootError, match="not the first time"):
+            await found.among("abc")
+        first, second = await asyncio.gather(found.among("abc"), found.among("abc"))
+        assert first is second
+        assert_array_equal(first.losses, collective.view_of("b").losses)
+        part = await found.among("bc")
+        assert (part.names, part.place) == (("b", "c"), 0)
+        assert_array_equal(part.losses, collective.leave("a").view_of("b").losses)
+        assert await found.among("abc") is first
+        for members in ("ab", "b", "bc", "cb", "ba"):
+            await found.among(members)
+        assert await found.among("abc") is not first  # it had to make way
+
+    asyncio.run(ask())
+    assert len(made) == 2 + len({"bc", "ab", "b", "cb", "ba"}) + 1
+
+
+def test_too_few_rows_for_a_coverage_say_how_many_are_needed():
+    """What a node with few rows is told: the same line as in process."""
+    rows = np.arange(8.0)[:, None]
+    agents = [Agent(lambda X: X[:, 0], rows, rows[:, 0] + 1.0, name) for name in "ab"]
+    view = Collective(agents).view_of("a")
+    with pytest.raises(InvalidInput, match=f"at least {rows_needed(0.9)} rows; 'a' has 8"):
+        view.answer(rows[:1], np.zeros((1, 2, 1)), ["value"], coverage=0.9)
