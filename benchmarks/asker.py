@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from bench import as_markdown
 from joblib import Parallel, delayed, parallel_config
+from liars import Remembered
 from natural import (
     ALL,
     CLASSES,
@@ -53,6 +54,11 @@ def fitted(data: Natural, model: object, train: np.ndarray, seed: int) -> DeGroo
     return estimator.fit(X[train], y[train], groups=data.owners[train], units=units)
 
 
+def remembering(agents: Sequence[Agent]) -> list[Agent]:
+    """The same agents, with models that are asked once about each table."""
+    return [_again(agent, model=Remembered(agent.model)) for agent in agents]
+
+
 def as_trained(agents: Sequence[Agent]) -> Collective:
     """With the settings that `degroot train` writes."""
     scaled = [_again(agent, space=StandardScaler()) for agent in agents]
@@ -79,9 +85,9 @@ def measure(name: str, kind: str, number: int) -> list[Outcome]:
     X, y, owners = data.X.to_numpy(), data.y, data.owners
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # models of scikit-learn on few rows
-        default = fitted(data, model, train, number).collective_
-        trained, pooled = as_trained(default.agents), clone(model).fit(X[train], y[train])
-        neutral = Collective(default.agents, rule="stacking", n_jobs=1)
+        agents = remembering(fitted(data, model, train, number).agents_)
+        default, neutral = Collective(agents, n_jobs=1), Collective(agents, rule="stacking", n_jobs=1)
+        trained, pooled = as_trained(agents), clone(model).fit(X[train], y[train])
         found = []
         for place, owner in enumerate(default.names):
             rows = test[owners[test] == owner]
@@ -319,8 +325,10 @@ COMPARED = ["average", "degroot", "stacking", "pooled", "control", "view", "trai
 
 
 def report(which: str, splits: int, jobs: int, parts: Sequence[str]) -> str:
-    sets, classes = (ALL, CLASSES) if which == "all" else (KEPT_ASIDE, CLASSES_KEPT_ASIDE)
-    text = []
+    sets, classes, text = ALL, CLASSES, []
+    if which == "aside":  # to confirm: fewer splits, and what choices were made on
+        sets, classes, splits = KEPT_ASIDE, CLASSES_KEPT_ASIDE, max(1, splits // 2)
+        parts = [part for part in parts if part in ("weak", "classes")]
     if "weak" in parts:
         weak = gather(measure, pairs_of(sets, list(MODELS)), splits, jobs)
         worse, total = weak.organisations("view", "own")
@@ -381,11 +389,12 @@ def main(splits: int, jobs: int, which: Sequence[str], parts: Sequence[str], qui
 
 
 HEAD = """\
-{splits} splits of each set of `benchmarks/natural.py` ({half} where models are strong or rows few), a quarter of the
-units held out; the owner of a test row asks. Changes of the mean squared error in percent, of means over splits; "all"
-is the geometric mean over pairs of set and model. `own`: the owner's model; `control`: with a correction learned on its
-own rows, without peers; `pooled`: one model on everybody's rows; `view`: the asker's view with the defaults of
-`Collective` and the estimators, `trained` with those of `degroot train`; `corrected`: with the learned correction."""
+{splits} splits of each set of `benchmarks/natural.py` ({half} where models are strong or rows few, and of sets kept
+aside), a quarter of the units held out; the owner of a test row asks. Changes of the mean squared error in percent, of
+means over splits; "all" is the geometric mean over pairs of set and model. `own`: the owner's model; `control`: with a
+correction learned on its own rows, without peers; `pooled`: one model on everybody's rows; `view`: the asker's view
+with the defaults of `Collective` and the estimators, `trained` with those of `degroot train`; `corrected`: with the
+learned correction."""
 
 
 if __name__ == "__main__":

@@ -420,6 +420,8 @@ class Collective(Viewed):
     ) -> Consensus:
         """The collective prediction with what lies behind it.
 
+        Points far outside the rows of all agents, or of an asker, carry a flag, and no interval is narrow there.
+
         Parameters
         ----------
         X : (M, d)
@@ -599,9 +601,8 @@ class Collective(Viewed):
                [0.01, 0.08]])
         """
         check_flag("shapley", shapley)
-        return measure_gains(
-            self.agents, self.view_of, shapley=shapley, correct=self._corrects(correct, self.names), classes=self.classes
-        )
+        corrects = self._corrects(correct, self.names)
+        return measure_gains(self.agents, self.view_of, shapley=shapley, correct=corrects, classes=self.classes)
 
     def explain(
         self,

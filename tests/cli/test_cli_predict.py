@@ -220,7 +220,7 @@ def test_features_without_names_are_numbered(predict, refused, tmp_path):
     assert "other.csv must have the column 'x2'" in refused(collective="unnamed", input="other.csv")
 
 
-def test_nodes_answer_as_they_do_when_they_are_asked(predict, tmp_path_factory):
+def test_nodes_answer_as_they_do_when_they_are_asked(predict, degroot, tmp_path_factory):
     with Consortium(tmp_path_factory.mktemp("consortium"), 3) as consortium:
         consortium.fork().ready()
         who = {"collective": None, "node": f"127.0.0.1:{consortium.ports['node0']}", **consortium.credentials()}
@@ -246,6 +246,14 @@ def test_nodes_answer_as_they_do_when_they_are_asked(predict, tmp_path_factory):
         ):
             code, _, err = predict(**who, **more, input="in0.csv", output="out.csv")
             assert (code, err.count("\n"), told in err) == (2, 1, True), err
+        asked = [text for name, value in who.items() if value for text in (f"--{name}", str(value))]
+        for more, told in (
+            ((), "asked by node0"),
+            (("--asker", "node0"), "asked by node0"),
+            (("--consensus",), "row 1."),
+        ):
+            code, out, err = degroot("explain", "--input", "in0.csv", *asked, *more)
+            assert (code, err, told in out) == (0, "", True), out
         code, _, err = predict(**who, input="in0.csv", output="out.csv", engine="ray")
         assert (code, "must come with a collective in files or in memory" in err) == (2, True)
 

@@ -161,6 +161,12 @@ def test_gaps_that_a_space_fills_are_located_and_others_are_not_called_far():
     assert_allclose(Collective(lost, rule="average").consult(X, "value").value, [0.5, 99.0])
 
 
+def test_a_space_that_an_average_does_not_need_is_not_missed():
+    rows = np.linspace(0.0, 1.0, 10)[:, None]
+    agents = [Agent(lambda X: X[:, 0], rows, rows[:, 0], f"{k}", space=lambda X: X[:, 5]) for k in range(2)]
+    assert Collective(agents, rule="average").consult([[9.0]], "value").flags == ()
+
+
 def test_predictions_do_not_pay_for_flags(monkeypatch):
     agents, X = some_agents()
     collective = Collective(agents)

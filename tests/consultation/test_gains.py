@@ -146,6 +146,13 @@ def test_a_table_has_twenty_organisations_and_the_file_all(tmp_path):
     assert_allclose(told.to_frame("polars")["change_percent"].to_numpy(), told.change)
 
 
+def test_of_nobody_measured_all_is_told_too():
+    told = compare_losses(["a"], ["Ridge"], ["no rows"])
+    assert told.sentence == "0 of 0 organisations gain, 0 lose beyond chance (Holm-corrected); 1 could not be measured"
+    assert str(told).endswith("\nNot measured: a: no rows.")
+    assert np.isnan([told.total("own"), told.total_error("standard_error")]).all()
+
+
 def test_totals_count_organisations_by_their_rows():
     one, two = make_losses(-0.5, n=10), make_losses(0.4, n=50)
     told = compare_losses(["a", "b", "c"], [""] * 3, [one, "no rows", two])

@@ -66,14 +66,20 @@ def test_five_nodes_answer_and_one_is_lost(place):
         assert re.search(rf"{name}.*4/4 models scored", before)
     assert "missing: unreachable" in after
     rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
-    answers = np.array([[float(cell.split("±")[0]) for cell in row] for row in rows[: 2 * len(XI)]])
-    spread = [float(row[3].split("±")[1]) for row in rows[: 2 * len(XI)]]
+    n = len(XI)
+    answers, spread = [rows[:n], rows[2 * n : 3 * n]], []
+    for row in (*answers[0], *answers[1]):
+        spread.append(float(row[-1].split("±")[1]))
+        assert len(row) == 6
     assert min(spread) > 0
-    assert np.allclose(answers[:, 4:].sum(axis=1), 1, atol=0.03)  # weights, as they are rounded
-    assert (answers[: len(XI), -1].max(), answers[len(XI) :, -1].max()) > (0.1, 0)
-    assert not answers[len(XI) :, -1].any()  # whoever is missing has no weight
+    weights = [np.array([[float(cell) for cell in row[1:]] for row in rows[k * n : (k + 1) * n]]) for k in (1, 3)]
+    assert np.allclose([each.sum(axis=1) for each in weights], 1, atol=0.03)  # as they are rounded
+    assert weights[0][:, -1].max() > 0.1
+    assert not weights[1][:, -1].any()  # whoever is missing has no weight
     errors, differences = np.array([[float(cell) for cell in row[1:4]] for row in rows[-4:-2]]), rows[-2:]
     assert (errors[:, 0] < errors[:, 1:].min(axis=1)).all()  # better than the average and than any single model
+    asked = np.array([[float(cell) for cell in row[1:4]] for row in rows[-6:-4]])
+    assert (asked[:, 1] < asked[:, 0]).all()  # whoever asks gains: its view is better than its own model
     for row in differences:
         assert float(row[1]) < 1e-12
         assert float(row[2]) < 1e-6
@@ -131,10 +137,23 @@ def agents():
     return organisations(0)
 
 
+class ForFirst:
+    """A collective that answers as the first agent's node does: from its own view."""
+
+    def __init__(self, collective):
+        self.collective = collective
+
+    def predict(self, X):
+        return self.consult(X, ["value"]).value
+
+    def consult(self, X, fields):
+        return self.collective.consult(X, fields, asker=self.collective.names[0])
+
+
 def test_compared_with_itself_there_is_no_difference():
     some = agents()[:3]
     points = DemoPoints.draw(0)
-    situation = compare({"here": in_process(some)}, some, points)
+    situation = compare({"here": in_process(some)}, ForFirst(in_process(some)), some, points)
     assert situation.differences == {"here": 0.0}
     assert situation.errors.best_single == min(
         np.mean((agent.predict(points.test) - 1 / (1 + np.exp(points.test.sum(axis=1)))) ** 2) for agent in some

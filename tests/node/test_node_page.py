@@ -171,8 +171,9 @@ def test_gains_are_those_of_the_same_agents_in_process(three, browser):
     change, spread = abs(expected.change[0]), expected.change_error[0]
     assert f"{change:.3g} ± {spread:.2g} % {'below' if expected.difference[0] < 0 else 'above'}" in told["words"][0]
     shares = {each["name"]: each["gain"] for each in told["contributions"]}
-    assert_allclose([shares["node1"], shares["node2"]], expected.contributions[0, 1:], rtol=1e-9, atol=1e-12)
+    assert_allclose([shares[name] for name in three.names], expected.contributions[0], rtol=1e-9, atol=1e-12)
     assert_allclose(sum(shares.values()), -expected.difference[0], rtol=1e-9)
+    assert [each["name"] for each in told["contributions"] if each["own"]] == ["node0"]
     choice = three.collective().view_of("node0").choice()
     mixed = {each["name"]: each["share"] for each in told["mixed"]["candidates"]}
     assert_allclose([mixed[name] for name in choice.candidates], choice.shares, rtol=1e-9, atol=1e-12)

@@ -146,7 +146,7 @@ def test_own_model_own_view_and_consensus_are_side_by_side(tab, nodes, tmp_path)
         assert "90 %: " in tab.locator(f"[data-side={side}]").inner_text()
     tab.goto(nodes.address("/gains"))
     tab.locator("#members tr").first.wait_for()
-    assert tab.locator("#members tr").count() == len(nodes.names) - 1
+    assert tab.locator("#members tr").count() == len(nodes.names)
     errors = tab.locator(".errors data").evaluate_all("all => all.map(each => Number(each.value))")
     gains = nodes.collective().gains()
     assert errors == pytest.approx(np.sqrt([gains.own[0], gains.control[0], gains.collective[0]]), rel=1e-9)

@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
 from degroot import Agent, Collective, Consensus, Flag, InvalidInput, plot
+from degroot.consultation.gains import RowLosses, compare_losses
 
 COVERAGES = (0.5, 0.8, 0.95)
 
@@ -57,10 +59,11 @@ def drawn(collective, answer):
         lambda ax: plot.intervals(fan(collective), X[:, 0], np.abs(X[:, 0]), ax=ax),
         lambda ax: plot.influence(answer, ax=ax),
         lambda ax: plot.influence(answer, 3, ax=ax),
+        lambda ax: plot.gains(collective.gains(), ax=ax),
     ]
 
 
-@pytest.mark.parametrize("kind", range(8))
+@pytest.mark.parametrize("kind", range(9))
 def test_axes_are_taken_and_given(kind, collective, answer):
     draw = drawn(collective, answer)[kind]
     given = Figure().subplots()
@@ -281,6 +284,52 @@ def test_of_many_agents_the_most_influential_have_bars(crowd):
     assert len(ax.patches) == 20
     least = np.sort(np.abs(crowd.influence[0]))[::-1][20]
     assert f"(and 108 more agents, of {least:.2g} at most)" in ax.get_xlabel()
+
+
+# -- gains -------------------------------------------------------------------------------------------------------------
+
+
+def some_gains(changes, clear=(), n=20):
+    """Organisations whose losses change by so many percent, some of them beyond chance."""
+    own, noise = np.ones(n), np.resize([-1.0, 1.0], n)
+    measured = [
+        RowLosses(np.arange(n), own, own - 0.05, own + change / 100 + noise * (0.01 if k in clear else 3.0), own)
+        for k, change in enumerate(changes)
+    ]
+    return compare_losses([f"region_{k}" for k in range(len(changes))], [""] * len(changes), [*measured])
+
+
+def test_the_greatest_gain_is_on_top_and_what_is_beyond_chance_is_filled():
+    found = some_gains([30.0, -20.0, 1.0, -5.0], clear=(0, 1))
+    ax = found.plot()
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["region_1", "region_3", "region_2", "region_0"]
+    assert ax.get_title() == "2 of 4 organisations gain, 1 lose beyond chance"
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["gain, beyond chance", "gain", "loss", "loss, beyond chance", "control"]
+    dots = [each for each in ax.collections if isinstance(each, PathCollection)]
+    drawn = [each.get_offsets() for each in dots]
+    assert_allclose([each[0] for each in drawn[:4]], [[-20, 0], [-5, 1], [1, 2], [30, 3]])
+    assert_allclose(drawn[4][:, 0], -5.0)
+    white = [bool((each.get_facecolor()[0, :3] == 1.0).all()) for each in dots[:4]]
+    assert white == [False, True, True, False]
+    ends = [each.get_segments()[0][:, 0] for each in ax.collections if isinstance(each, LineCollection)]
+    assert_allclose(ends[0], [-20 - found.change_error[1], -20 + found.change_error[1]])
+
+
+def test_a_loss_beyond_the_edge_is_written_there():
+    ax = some_gains([400.0, -20.0], clear=(0, 1)).plot()
+    assert [text.get_text() for text in ax.texts] == ["+400 %"]
+    assert ax.get_xlim()[1] < 120.0
+
+
+def test_of_nobody_measured_a_picture_says_so_and_what_is_no_gains_is_refused(answer):
+    ax = compare_losses(["a"], [""], ["no rows"]).plot()
+    assert [text.get_text() for text in ax.texts] == ["nobody was measured"]
+    assert "(1 could not be measured)" in compare_losses(["a", "b"], [""] * 2, [
+        RowLosses(np.arange(2), *np.ones((4, 2))), "no rows",
+    ]).plot().get_xlabel()  # fmt: skip
+    with pytest.raises(InvalidInput, match=r"`gains` must be what Collective.gains\(\) gives; got Consensus"):
+        plot.gains(answer)
 
 
 @pytest.mark.parametrize("draw", [plot.trust, plot.influence, lambda answer: plot.rounds(answer, 0)])

@@ -105,6 +105,15 @@ def test_views_that_were_made_are_not_made_again(tmp_path, kind, left_out):
     assert left_out == [("north", -1), ("south", -1)]
 
 
+def test_a_rule_that_was_chosen_keeps_its_calibration_and_views(tmp_path, left_out):
+    made = Collective(make_agents(n=60), rule="auto").calibrate()
+    expected = made.consult(POINTS, ["value"], coverage=0.9, asker=["north", None] * 6)
+    loaded = Collective.load(made.save(tmp_path / "one"))
+    assert str(loaded.choice) == str(made.choice)
+    assert_same(loaded.consult(POINTS, ["value"], coverage=0.9, asker=["north", None] * 6), expected)
+    assert left_out == [("north", -1)]
+
+
 def test_what_is_saved_depends_on_the_collective_only(tmp_path):
     made = Collective(make_agents()).calibrate()
     made.predict(POINTS, "west")

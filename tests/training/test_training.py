@@ -7,12 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
 
-from degroot import Collective, InvalidInput, models
+from degroot import Agent, Collective, InvalidInput, models
+from degroot.estimators.self_scoring import CROSS, train_with_own_predictions
 from degroot.files import load
 from degroot.files.csv_rows import check_header
 from degroot.node import config
-from degroot.training import comparison, organisations, train
+from degroot.training import comparison, folder, organisations, train
 from degroot.training.models import space
 
 NAMES = ("north", "south", "west")
@@ -115,7 +118,8 @@ def test_a_column_deals_one_file_as_files_would(place):
 def test_the_seed_decides_all_that_is_random(place):
     first, again, other = (trained(place, out=f"out{k}", seed=seed) for k, seed in enumerate((0, 0, 1)))
     assert contents(first.folder) == contents(again.folder)
-    assert first.comparison.collective == again.comparison.collective != other.comparison.collective
+    assert_array_equal(first.gains.collective, again.gains.collective)
+    assert (first.gains.collective != other.gains.collective).all()
 
 
 def test_nothing_is_overwritten_and_nothing_is_left_of_what_fails(place):
@@ -140,27 +144,81 @@ def test_a_folder_can_be_moved(place):
 # -- what is compared --------------------------------------------------------------------------------------------------
 
 
-def test_the_comparison_is_of_rows_that_were_not_trained_on(place):
-    done = trained(place)
-    found = done.comparison
-    random, parts = np.random.default_rng(0), []
+def given_parts():
+    """What is trained on and what is held out, of every organisation."""
+    random = np.random.default_rng(0)
     for name in NAMES:
-        given = organisations.Organisation(
-            name, *(frame(name)[each].to_numpy() for each in (["size", "age", "rooms"], "price"))
-        )
-        parts.append(comparison.split(given, random))
-        assert sorted([*parts[-1][0].y, *parts[-1][1].y]) == sorted(given.y)
-    assert found.rows == sum(len(held.y) for _, held in parts) == 36
-    held = np.concatenate([held.X for _, held in parts])
-    truth = np.concatenate([held.y for _, held in parts])
-    beliefs = []
-    for rest, _ in parts:
-        model = Collective.load(done.folder).agents[0].model
-        beliefs.append(type(model)(model.steps).fit(rest.X, rest.y).predict(held))
-    assert_allclose(found.alone, [np.sqrt(np.mean((each - truth) ** 2)) for each in beliefs], rtol=1e-9)
-    assert_allclose(found.average, np.sqrt(np.mean((np.mean(beliefs, axis=0) - truth) ** 2)), rtol=1e-9)
-    assert_allclose(found.own, [np.sqrt(np.mean((beliefs[k] - truth)[12 * k : 12 * k + 12] ** 2)) for k in range(3)])
-    assert_allclose(np.mean(found.pooled**2), found.collective**2, rtol=1e-9)
+        table = frame(name)
+        given = organisations.Organisation(name, table[["size", "age", "rooms"]].to_numpy(), table["price"].to_numpy())
+        yield comparison.split(given, random)
+
+
+def test_gains_are_of_rows_that_were_not_trained_on(place):
+    done = trained(place)
+    found, parts = done.gains, list(given_parts())
+    assert found.rows.tolist() == [len(held.y) for _, held in parts] == [12, 12, 12]
+    pipeline = Collective.load(done.folder).agents[0].model
+
+    def fitted(X, y):
+        return clone(pipeline).fit(X, y)
+
+    def squares(model, held):
+        return (model.predict(held.X) - held.y) ** 2
+
+    models = [fitted(rest.X, rest.y) for rest, _ in parts]
+    everybody = fitted(np.concatenate([rest.X for rest, _ in parts]), np.concatenate([rest.y for rest, _ in parts]))
+    for k, (_, held) in enumerate(parts):
+        assert_allclose(found.own[k], squares(models[k], held).mean(), rtol=1e-9)
+        assert_allclose(found.pooled[k], squares(everybody, held).mean(), rtol=1e-9)
+        average = np.mean([model.predict(held.X) for model in models], axis=0)
+        assert_allclose(found.average[k], np.mean((average - held.y) ** 2), rtol=1e-9)
+    assert_allclose(found.difference, found.collective - found.own)
+    assert found.held_out
+    assert found.models == done.kinds == ("linear",) * 3
+
+
+def test_the_collective_and_the_consensus_are_those_of_the_rows_that_were_trained_on(place):
+    parts, agents = list(given_parts()), []
+    done = trained(place)
+    for agent, (rest, _) in zip(Collective.load(done.folder).agents, parts, strict=True):
+        own = train_with_own_predictions(clone(agent.model), rest.X, rest.y, rest.name, None, CROSS, 0, None)
+        agents.append(Agent(own.model, rest.X, rest.y, rest.name, own_predictions=own.own))
+    collective = Collective(agents, rule="stacking", space=StandardScaler())
+    for k, (_, held) in enumerate(parts):
+        for field, said in (
+            ("collective", collective.predict(held.X, asker=NAMES[k])),
+            ("neutral", collective.predict(held.X)),
+        ):
+            assert_allclose(getattr(done.gains, field)[k], np.mean((said - held.y) ** 2), rtol=1e-6)
+    assert_allclose(done.left_out.collective, collective.gains().collective, rtol=1e-6)
+
+
+def test_all_organisations_and_who_contributes_to_whom_are_in_files(place):
+    done = trained(place, shapley=True)
+    told = pd.read_csv(done.folder / "gains.csv")
+    assert told["organisation"].tolist() == list(NAMES)
+    for name in ("own", "control", "collective", "neutral", "pooled", "average"):
+        assert_allclose(told[f"{name}_mse"], getattr(done.gains, name))
+    pairs = pd.read_csv(done.folder / "contributions.csv")
+    sums = pairs.groupby("asker")["contribution"].sum()[list(NAMES)]
+    assert_allclose(sums, done.left_out.own - done.left_out.collective, atol=1e-9)
+    assert (done.folder / "gains.png").read_bytes().startswith(b"\x89PNG")
+    assert Collective.load(done.folder).names == NAMES
+
+
+def test_without_matplotlib_there_is_no_picture_and_without_shapley_no_contributions(place, monkeypatch):
+    monkeypatch.setattr(folder, "find_spec", lambda name: None)
+    trained(place)
+    assert sorted(path.name for path in (place / "out").iterdir()) == ["collective.toml", "gains.csv", *NAMES]
+
+
+def test_an_organisation_may_be_called_as_a_file_of_the_folder(place):
+    pd.concat([frame(name).assign(where=f"{name}.csv" if name != "west" else "gains.csv") for name in NAMES]).to_csv(
+        "all.csv", index=False
+    )
+    trained(place, ["all.csv"], group="where")
+    assert Collective.load(place / "out").names == ("gains.csv", "north.csv", "south.csv")
+    assert pd.read_csv(place / "out" / "gains.csv")["organisation"].tolist() == ["gains.csv", "north.csv", "south.csv"]
 
 
 @pytest.mark.slow  # it grows forests
@@ -216,7 +274,9 @@ def test_text_is_classes(place):
     likely = collective.predict(points[["size", "age", "rooms"]])
     assert_allclose(likely.sum(axis=1), 1.0)
     assert np.mean((likely[:, 0] > 0.5) == (points["price"] > 2)) > 0.9
-    assert 0 <= done.comparison.collective < 0.2
+    assert done.gains.measure == "Brier score"
+    assert 0 <= done.gains.total("collective") < 0.3
+    assert "own_brier" in pd.read_csv(place / "out" / "gains.csv")
 
 
 def test_numbers_are_classes_when_asked_for(place):
@@ -293,9 +353,14 @@ def test_from_files_to_answers_by_the_commands_that_are_printed(degroot, place):
     frame("west").drop(columns="price").to_csv("new.csv", index=False)
     code, out, err = degroot("train", *(f"{name}.csv" for name in NAMES), "--target", "price", "--model", "linear")
     assert (code, err) == (0, "")
-    found = train([place / f"{name}.csv" for name in NAMES], "price", place / "again", model="linear").comparison
-    for number in (*found.own, *found.pooled, *found.alone, found.average, found.collective):
-        assert f"{number:#.4g}" in out
+    done = train([place / f"{name}.csv" for name in NAMES], "price", place / "again", model="linear")
+    assert out.startswith(f"{done.gains}\n")
+    assert out.startswith(f"{done.gains.sentence}.\nRoot mean squared error on 36 rows held out of all training;")
+    assert f"left out in folds: {done.left_out.sentence}." in out
+    for name in done.gains.without_gain:
+        assert name in out.partition("\nWithout a gain: ")[2].splitlines()[0]
+    for told in ("The neutral consensus", "If the rows could be pooled", "Models of the organisations: linear 3;"):
+        assert f"\n{told}" in out
     (line,) = [line.strip() for line in out.splitlines() if line.startswith("  degroot predict")]
     code, _, err = degroot(*line.split()[1:])
     assert (code, err) == (0, "")

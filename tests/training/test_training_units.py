@@ -49,7 +49,7 @@ def test_the_command_from_files_to_a_collective_with_units(degroot, place):
     code, out, err = degroot(*command)
     assert (code, err) == (0, "")
     assert " rows of " in out
-    assert " units held out" in out
+    assert " units held out of all training" in out
     loaded = Collective.load("collective")
     assert loaded.feature_names == ["rain", "sun"]
     for name, agent in zip(NAMES, loaded.agents, strict=True):
@@ -102,19 +102,19 @@ def test_units_of_one_row_each_are_as_none(place):
     for name in NAMES:
         frame(name).assign(farm=[f"{name}{k}" for k in range(len(frame(name)))]).to_csv(f"{name}.csv", index=False)
     one, two = trained(place), trained(place, out="plain", unit=None, ignore=["farm"])
-    assert_array_equal(one.comparison.alone, two.comparison.alone)
-    assert_allclose(one.comparison.gain, two.comparison.gain)
-    assert (one.comparison.units, two.comparison.units) == (one.comparison.rows, None)
+    for name in ("own", "control", "collective", "pooled", "difference", "standard_error", "units"):
+        assert_allclose(getattr(one.gains, name), getattr(two.gains, name), rtol=1e-7)
     for mine, theirs in zip(*(Collective.load(place / out).agents for out in ("out", "plain")), strict=True):
         assert_array_equal(mine.own_predictions, theirs.own_predictions)
 
 
-def test_rows_of_one_unit_are_no_independent_evidence():
+def test_gains_count_whole_units_as_evidence(place):
+    told = trained(place).gains
     random = np.random.default_rng(0)
-    less, times = random.normal(0.3, 1.0, size=50), 7
-    alone = comparison._gain(less, np.arange(50))
-    assert_allclose(alone, less.mean() / (less.std() / 50**0.5))
-    assert_allclose(comparison._gain(np.repeat(less, times), np.repeat(np.arange(50), times)), alone)
+    for k, each in enumerate(gathered(place).organisations):
+        _, held = comparison.split(each, random)
+        assert (told.rows[k], told.units[k]) == (len(held.y), held.n_units)
+        assert held.n_units < len(held.y)
 
 
 def test_classes_are_cross_fitted_in_whole_units_too(place):

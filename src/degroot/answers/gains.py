@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from degroot.answers.display import Digits, View, Viewed, one_line, some
+from degroot.answers.display import Digits, View, Viewed, counted, one_line, some
 from degroot.answers.frame import make_frame
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
@@ -229,11 +229,14 @@ class Gains(Viewed):
         return self._view().text()
 
     def _view(self) -> View:
-        where = "rows held out of all training" if self.held_out else "own rows, left out in folds"
-        error = "Brier score" if self.classes else "root mean squared error"
+        rows, units = int(self.rows.sum()), int(self.units.sum())
+        of_units = f" of {counted(units, 'unit')}" if units < rows else ""
+        where = "held out of all training" if self.held_out else "of their own, left out in folds"
+        error = "Brier score" if self.classes else "Root mean squared error"
         corrected = "; the collective's answers are corrected" if self.correct else ""
         above = (
-            f"{error[0].upper()}{error[1:]} on {where}; control: own model, corrected without peers{corrected}.",
+            f"{error} on {counted(rows, 'row')}{of_units} {where}; "
+            f"control: own model, corrected without peers{corrected}.",
             f"Changes of the {self.measure} in %, ± one standard error; *: beyond chance.",
         )
         return View(f"{self.sentence}.", above, self._table(), tuple(self._tell()))
@@ -307,7 +310,7 @@ class Gains(Viewed):
             told.append(f"Lose beyond chance: {self._list(self.losing)}.")
         if self.held_back:
             told.append(
-                f"Held back by their own model: a correction without peers would bring more than the collective to "
+                f"Held back by their own model, where a correction without peers does better than the collective: "
                 f"{some(self.held_back, NAMED)}."
             )
         if not self.measured.all():

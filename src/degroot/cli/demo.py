@@ -44,7 +44,8 @@ def demo(
         situations = _shown(console, agents, points)
     except KeyboardInterrupt:
         raise typer.Exit(complain("stopped; nothing is left of the nodes", STOPPED)) from None
-    console.print("", _errors(situations), "", _differences(situations))
+    console.print("", _asker_errors(agents[0].name, situations), "", _errors(situations))
+    console.print("", _differences(situations))
     if find_spec("matplotlib") is None:
         console.print("There is no picture: it needs matplotlib, pip install 'degroot\\[plot]'.")
     else:
@@ -64,12 +65,15 @@ def _shown(console: Console, agents: Sequence["Agent"], points: "DemoPoints") ->
         _calibrated(console, consortium)
         asked, *_ = consortium.addresses
         ways = {way: consortium.connect(asked, view="consensus", way=way) for way in ("solve", "rounds")}
-        before = compare(ways, agents, points)
-        console.print(_answers(f"All five answer, asked through {asked} over mutual TLS", before))
+        asker = consortium.connect(asked)
+        before = compare(ways, asker, agents, points)
+        console.print(_answers(f"All five answer, asked through {asked} over mutual TLS", asked, before))
+        console.print(_weights(before))
         consortium.kill(LOST)
         console.print(f"\nNow {LOST} is killed (SIGKILL), and the same is asked again.")
-        after = compare(ways, [agent for agent in agents if agent.name != LOST], points)
-        console.print(_answers(f"The others answer; {_missing(after)}", after))
+        after = compare(ways, asker, [agent for agent in agents if agent.name != LOST], points)
+        console.print(_answers(f"The others answer; {_missing(after)}", asked, after))
+        console.print(_weights(after))
     return {"all five": before, f"without {LOST}": after}
 
 
@@ -103,22 +107,32 @@ def _calibrated(console: Console, consortium: "Consortium") -> None:
                 bars.update(tasks[name], completed=number)
 
 
-def _answers(title: str, situation: "Situation") -> Table:
+def _answers(title: str, asked: str, situation: "Situation") -> Table:
     from degroot.demo.comparison import XI
     from degroot.paper.problems.logistic import curve, on_the_line
 
-    answer = situation.listed
-    names = (f"weight\n{name}" for name in answer.names)
-    headers = ("xi", "truth", "average", "collective\n± std. error", *names)
-    table = Table(*headers, title=title, collapse_padding=True, pad_edge=False)  # 80 columns are enough
+    headers = ("xi", "truth", "average", f"{asked}'s model", f"{asked}'s view", "consensus ± std. error")
+    table = _right_justified(*headers, title=title)
+    said = curve(on_the_line(XI)), situation.averages, situation.own, np.asarray(situation.view.value)
+    value, spread = np.asarray(situation.listed.value), np.asarray(situation.listed.standard_error)
+    for k, xi in enumerate(XI):
+        table.add_row(f"{xi:.0f}", *(f"{each[k]:.3f}" for each in said), f"{value[k]:.3f} ± {spread[k]:.3f}")
+    return table
+
+
+def _weights(situation: "Situation") -> Table:
+    from degroot.demo.comparison import XI
+
+    table = _right_justified("xi", *situation.listed.names, title="Whom the consensus trusts: its weights")
+    for xi, weights in zip(XI, np.asarray(situation.listed.weights), strict=True):
+        table.add_row(f"{xi:.0f}", *(f"{weight:.2f}" for weight in weights))
+    return table
+
+
+def _right_justified(*headers: str, title: str) -> Table:
+    table = Table(*headers, title=title)
     for column in table.columns:
         column.justify = "right"
-    truth = curve(on_the_line(XI))
-    value, spread, weights = (np.asarray(each) for each in (answer.value, answer.standard_error, answer.weights))
-    for k, xi in enumerate(XI):
-        numbers = (f"{each:.3f}" for each in (truth[k], situation.averages[k]))
-        told = (f"{weight:.2f}" for weight in weights[k])
-        table.add_row(f"{xi:.0f}", *numbers, f"{value[k]:.3f} ± {spread[k]:.3f}", *told)
     return table
 
 
@@ -130,10 +144,18 @@ def _missing(situation: "Situation") -> str:
     return ", ".join(told) or "nobody is missing"
 
 
+def _asker_errors(asked: str, situations: Mapping[str, "Situation"]) -> Table:
+    title = f"Mean squared error on 200 points of {asked}'s own population"
+    table = _right_justified("", f"{asked}'s model", f"{asked}'s view", "consensus", title=title)
+    for name, situation in situations.items():
+        found = situation.asker_errors
+        table.add_row(name, *(f"{each:.5f}" for each in (found.own, found.view, found.consensus)))
+    return table
+
+
 def _errors(situations: Mapping[str, "Situation"]) -> Table:
-    table = Table("", "collective", "average", "best single model", title="Mean squared error on 200 test points")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    title = "Mean squared error on 200 points of all populations alike"
+    table = _right_justified("", "consensus", "average", "best single model", title=title)
     for name, situation in situations.items():
         found = situation.errors
         table.add_row(name, *(f"{each:.4f}" for each in (found.collective, found.average, found.best_single)))
@@ -142,9 +164,7 @@ def _errors(situations: Mapping[str, "Situation"]) -> Table:
 
 def _differences(situations: Mapping[str, "Situation"]) -> Table:
     title = "Largest difference from the same agents in one process"
-    table = Table("", "solved at the asked node", "pooled in rounds", title=title)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = _right_justified("", "solved at the asked node", "pooled in rounds", title=title)
     for name, situation in situations.items():
         table.add_row(name, *(f"{each:.1e}" for each in situation.differences.values()))
     return table

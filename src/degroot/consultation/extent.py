@@ -96,8 +96,8 @@ class Extents:
         for agent in self._agents:
             if not len(far):
                 break
-            space = id(agent.scorer.space)
             try:
+                space = id(agent.scorer.space)
                 if space not in located:
                     located[space] = agent.scorer.transform(take(X, far))
                 outside = agent.range.excludes(located[space], n_jobs)

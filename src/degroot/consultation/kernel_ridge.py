@@ -63,6 +63,7 @@ def try_bandwidths(
     """
     from sklearn.kernel_approximation import Nystroem
     from sklearn.metrics.pairwise import euclidean_distances
+    from threadpoolctl import threadpool_limits
 
     n = len(targets)
     some = np.random.default_rng(0).choice(n, min(LANDMARKS, n), replace=False)
@@ -71,9 +72,11 @@ def try_bandwidths(
     if median <= 0.0 or len(np.unique(folds)) < 2:
         return
     for bandwidth in bandwidths:
-        made = Nystroem(gamma=2.0 * bandwidth / median, n_components=len(some), random_state=0).fit(inputs.table)
-        kernel = made.transform(inputs.table)
-        yield RidgeTrial(made, kernel, targets, _leave_folds_out(kernel, targets, folds))
+        with threadpool_limits(1):  # matrices are small: threads that wait for each other take many times as long
+            made = Nystroem(gamma=2.0 * bandwidth / median, n_components=len(some), random_state=0).fit(inputs.table)
+            kernel = made.transform(inputs.table)
+            trial = RidgeTrial(made, kernel, targets, _leave_folds_out(kernel, targets, folds))
+        yield trial
 
 
 def _leave_folds_out(kernel: Array, targets: Array, folds: NDArray[np.intp]) -> Array:

@@ -14,7 +14,7 @@ from degroot.collective import Collective
 from degroot.compute.compiled import Array
 from degroot.demo.organisations import PROBLEM
 from degroot.exceptions import InvalidInput
-from degroot.paper.problems.logistic import curve, make_points, on_the_line
+from degroot.paper.problems.logistic import CENTRES, curve, make_points, on_the_line
 from degroot.paper.schemes import mean_squared
 
 XI: Array = np.array([-7.0, -4.0, -2.0, 0.0, 2.0, 5.0])  # of the points in tables
@@ -28,12 +28,16 @@ class DemoPoints:
 
     listed: Array
     drawn: Array
-    test: Array
+    test: Array  # from all organisations' populations alike
+    own: Array  # from the population of the first one, which asks
 
     @classmethod
     def draw(cls, seed: int) -> "DemoPoints":
         """The same lists for everybody, and test points at random."""
-        return cls(on_the_line(XI), on_the_line(ALONG), make_points(PROBLEM, np.random.default_rng([seed, 1])))
+        random = np.random.default_rng([seed, 1])
+        test = make_points(PROBLEM, random)
+        own = np.sqrt(PROBLEM.covariance) * random.normal(size=test.shape) + CENTRES[0]
+        return cls(on_the_line(XI), on_the_line(ALONG), test, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,15 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True)
+class AskerErrors:
+    """Mean squared errors on points of the asking organisation's own population."""
+
+    own: float  # of its own model
+    view: float  # of its own view of everybody's predictions
+    consensus: float
+
+
+@dataclass(frozen=True, slots=True)
 class Situation:
     """What those say who are there."""
 
@@ -53,11 +66,19 @@ class Situation:
     drawn: Consensus
     errors: Errors
     averages: Array  # of the models, at the listed points
+    own: Array  # what the asking organisation's model says there
+    view: Consensus  # and its own view
+    asker_errors: AskerErrors
     differences: Mapping[str, float]  # way of asking -> the largest from the same agents in one process
 
 
-def compare(ways: Mapping[str, Consultable], agents: Sequence[Agent], points: DemoPoints) -> Situation:
-    """Ask the nodes in several ways, and `agents`, those who are there, in this process."""
+def compare(
+    ways: Mapping[str, Consultable], asker: Consultable, agents: Sequence[Agent], points: DemoPoints
+) -> Situation:
+    """Ask the nodes in several ways, and `agents`, those who are there, in this process.
+
+    `asker`: the first agent's node, which answers from its own view.
+    """
     here, mean = in_process(agents), average(agents)
     same = here.consult(points.test, FIELDS)
     answers = {way: nodes.consult(points.test, FIELDS) for way, nodes in ways.items()}
@@ -67,6 +88,9 @@ def compare(ways: Mapping[str, Consultable], agents: Sequence[Agent], points: De
         ways[first].consult(points.drawn, FIELDS),
         _errors(answers[first], mean, agents, points.test),
         mean.predict(points.listed),
+        agents[0].predict(points.listed),
+        asker.consult(points.listed, ["value"]),
+        _asker_errors(asker, ways[first], agents[0], points.own),
         {way: difference(answer, same) for way, answer in answers.items()},
     )
 
@@ -88,6 +112,12 @@ def _errors(answer: Consensus, mean: Consultable, agents: Sequence[Agent], X: Ar
     truth = curve(X)
     singles = [mean_squared(agent.predict(X), truth) for agent in agents]
     return Errors(mean_squared(answer.value, truth), mean_squared(mean.predict(X), truth), min(singles))
+
+
+def _asker_errors(asker: Consultable, consensus: Consultable, agent: Agent, X: Array) -> AskerErrors:
+    truth = curve(X)
+    own, view, neutral = (mean_squared(each.predict(X), truth) for each in (agent, asker, consensus))
+    return AskerErrors(own, view, neutral)
 
 
 def draw(path: Path, before: Situation, after: Situation, lost: str) -> None:

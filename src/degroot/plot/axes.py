@@ -58,7 +58,7 @@ def legend(ax: "Axes", handles: Sequence[Any], labels: Sequence[str], title: str
 
 def name_ticks(axis: Any, names: Sequence[str], most: int, **options: Any) -> None:
     """Names along an axis, each at its place: as many of them as can be read."""
-    places = list(range(0, len(names), -(-len(names) // most)))
+    places = list(range(0, len(names), max(1, -(-len(names) // most))))
     axis.set_ticks(places, [shown(names[k]) for k in places], parse_math=False, fontsize="small", **options)
 
 

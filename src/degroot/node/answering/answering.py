@@ -29,6 +29,7 @@ from degroot.node.server.threads import run_in_thread
 
 LARGEST = 1 << 20  # numbers of trust that are looked at where nobody has asked for them
 IMPOSSIBLE = INVALID.rstrip(".")
+OWN_VIEW = "own view"  # how a question is listed that is no question for the consensus
 
 
 class Answering:
@@ -40,7 +41,8 @@ class Answering:
 
     async def answer(self, who: str, asked: NodeQuestion, until: Until | None = None) -> NodeAnswer:
         """The answer from this node's own view, or the consensus: by rounds until then or, without an end, solved."""
-        with self.remembered(who, SOLVE if until is None else ROUNDS, len(asked.points)) as missing:
+        way = SOLVE if until is None else ROUNDS
+        with self.remembered(who, OWN_VIEW if asked.view == OWN else way, len(asked.points)) as missing:
             answered = await self.part(asked, until)
             missing.update(answered.missing)
         return answered

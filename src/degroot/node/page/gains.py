@@ -64,7 +64,7 @@ def describe_gains(view: AskerView) -> dict[str, Any]:
     return about | {
         "rows": int(gains.rows[0]), "units": None if agent.units is None else int(gains.units[0]),
         "errors": {name: _error(view, values) for name, values in errors.items()},
-        "words": [_against_own(gains), *([] if view.control is None else [_against_control(gains)])],
+        "words": [_against_own(gains), _against_control(gains, view)],
         "mixed": describe_mixture(view.choice()), "contributions": _contributions(view),
     }  # fmt: skip
 
@@ -94,7 +94,11 @@ def _against_own(gains: Gains) -> str:
     )
 
 
-def _against_control(gains: Gains) -> str:
+def _against_control(gains: Gains, view: AskerView) -> str:
+    if view.control is None:
+        return "There are too few rows to learn a correction of the own model, which peers could be compared with."
+    if view.control.features is None:
+        return "A correction of the own model, learned on its own rows without any peer, would change nothing."
     change = _change(gains.against_control[0], gains.against_control_error[0], gains.control[0])
     clear = gains.against_control_p_value[0] < LEVEL
     if gains.against_control[0] > 0.0 and clear:
@@ -115,11 +119,17 @@ def _change(difference: float, error: float, base: float) -> str:
 
 
 def _contributions(view: AskerView) -> list[dict[str, Any]] | None:
-    """The Shapley value of each peer in the gain, largest first; None where there are too many peers."""
+    """What each member adds to the gain, its Shapley value, largest first; None where there are too many members.
+
+    The node itself is among them, with what its own rows bring without any peer.
+    """
     if len(list_coalitions(view.K - 1).sets) > MOST_SETS:
         return None
     found, errors = measure_contributions(view, lambda *_: None)
-    order = [k for k in np.argsort(-found, kind="stable").tolist() if k != view.place]
     return [
-        {"name": view.names[k], "gain": number(found[k]), "standard_error": number(errors[k])} for k in order
+        {
+            "name": view.names[k], "own": k == view.place, "gain": number(found[k]),
+            "standard_error": number(errors[k]),
+        }
+        for k in np.argsort(-found, kind="stable").tolist()
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from degroot.answers.flags import MISSING
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, NodeQuestion, merge_batches
-from degroot.node.answering.answering import Answering
+from degroot.node.answering.answering import OWN_VIEW, Answering
 from degroot.node.client import BATCH
 from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
 from degroot.node.page.overview import classes, features
@@ -141,7 +141,8 @@ class JobQueue:
         begun, inquiry, rule = time.perf_counter(), work.inquiry, self._circle.configuration.collective.rule
         names = tuple(features(self._circle))
         me, terms = self._circle.configuration.name, inquiry.terms
-        with self._answering.remembered(me, terms.way, len(inquiry.points)) as missing:
+        way = OWN_VIEW if self._front(inquiry) == OWN else terms.way
+        with self._answering.remembered(me, way, len(inquiry.points)) as missing:
             answered = await self._answer_batches(work)
             missing.update(flag.agent for flag in answered[0].flags if flag.kind == MISSING)
         return Answer(

@@ -36,7 +36,7 @@ function draw(told) {
   }
   const units = told.units ? ` of ${plural(told.units, "unit")}` : "";
   byId("basis").textContent =
-    `on ${plural(told.rows, "own row")}${units} that nothing was learned from, with the models of ${listed(told.members)}`;
+    `on ${plural(told.rows, "own row")}${units}, left out in folds; with the models of ${listed(told.members)}`;
   byId("measure").textContent = `${told.measure}, ± one standard error; lower is better`;
   fill(byId("errors"), bars(told.errors));
   fill(
@@ -77,12 +77,17 @@ function members({ contributions, members: names }) {
   byId("members").closest("table").hidden = !all.length;
   fill(
     byId("members"),
-    all.map(({ name, gain, standard_error: error }) => {
+    all.map(({ name, own, gain, standard_error: error }) => {
       const k = names.indexOf(name);
       return h(
         "tr",
         { "data-agent": name },
-        h("th", { scope: "row" }, h("span", { class: "name" }, swatch(k), name)),
+        h(
+          "th",
+          { scope: "row" },
+          h("span", { class: "name" }, swatch(k), name),
+          own ? h("small", {}, "our own rows, without any peer") : null,
+        ),
         cell(
           "Lowers our mean squared error by",
           h(
