@@ -1,6 +1,5 @@
 """Collectives: agents that answer together."""
 
-import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,18 +13,17 @@ from degroot.agents.agent import Agent, Scorer
 from degroot.agents.scoring import Scoring, check_neighbourhoods, prepare_neighbourhoods
 from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, interval_fields
 from degroot.answers.calibration_report import CalibrationReport
-from degroot.answers.choice import Choice, Mixture
+from degroot.answers.choice import Choice
 from degroot.answers.display import View, Viewed, counted, one_line
 from degroot.answers.explanation import Explanation
-from degroot.answers.flags import Flag
 from degroot.answers.gains import Gains
 from degroot.compute.compiled import Array
-from degroot.compute.progress import progress
-from degroot.compute.tables import check_points, row_labels, take
-from degroot.consultation.asker import AskerView, LeftOut, check_asker
-from degroot.consultation.calibration import Calibration, RehearsedRows, calibrate
+from degroot.compute.tables import check_points, row_labels
+from degroot.consultation.asker import AskerView
+from degroot.consultation.askers import NOBODY, AskerViews, answer_by_asker, check_asker, consensus_fields
+from degroot.consultation.calibration import Calibration, CalibrationRows, calibrate
 from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult, drop_output_axis
-from degroot.consultation.coverage import RehearsedAnswers, measure_coverage, rehearse
+from degroot.consultation.coverage import report_coverage
 from degroot.consultation.extent import Extents, flag_far
 from degroot.consultation.gains import measure_gains
 from degroot.consultation.roster import SHOWN, Roster, list_names, scored_by_peers_indices, tabulate
@@ -44,7 +42,7 @@ from degroot.consultation.settings import (
     check_settings,
 )
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.intervals import Summary, rows_needed
+from degroot.intervals import rows_needed
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import NOTHING, PeerIndices
 from degroot.rules.rules import RULES, RuleSettings
@@ -173,9 +171,6 @@ class Collective(Viewed):
         self._coverage: tuple[Calibration, CalibrationReport] | None = None  # how often its intervals hold
         self._panel: tuple[tuple[Any, ...], Panel] | None = None  # who answers, with the settings of which it was made
         self._started: _Started | None = None  # once they have been asked
-        self._views: dict[int, tuple[tuple[Any, ...], AskerView]] = {}  # of askers, with the settings they are made for
-        self._views_lock = threading.RLock()
-        self._left_out: dict[int, tuple[RuleSettings, LeftOut]] = {}  # known of views that have been made before
         self._take(Roster.of(agents, Scoring(metric, space), degree), made)
 
     @classmethod
@@ -205,9 +200,9 @@ class Collective(Viewed):
         collective = cls(found.agents, **found.settings, engine=engine, n_jobs=n_jobs)
         kept = found.calibration
         if kept is not None:
-            rehearsed = RehearsedRows(collective.scorers, kept.rows)
-            collective._calibration = Calibration(kept.option, rehearsed, kept.squares, kept.overall, kept.summaries)
-        collective._left_out = dict(found.views)
+            sample = CalibrationRows(collective.scorers, kept.rows)
+            collective._calibration = Calibration(kept.option, sample, kept.squares, kept.overall, kept.summaries)
+        collective._views = AskerViews(found.views)
         return collective
 
     def save(self, folder: str | Path) -> Path:
@@ -229,8 +224,8 @@ class Collective(Viewed):
         names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree", "evidence", "correct")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
         scorers = prepare_neighbourhoods(self.scorers, self.option.reach)
-        calibration = self._calibration if self.is_calibrated else None
-        return saved.save(Path(folder), self.agents, scorers, settings, self.peers, calibration, self._known_of_views())
+        calibration, views = self._calibration if self.is_calibrated else None, self._views.known(self._asker_option)
+        return saved.save(Path(folder), self.agents, scorers, settings, self.peers, calibration, views)
 
     def __repr__(self) -> str:
         degree = "" if self.degree is None else f", degree={self.degree}"
@@ -344,7 +339,7 @@ class Collective(Viewed):
         >>> Collective(agents).predict([[3.0], [5.0]])
         array([4.13364055, 6.88940092])
         """
-        X, corrects = self._check_points(X), self._corrects(correct, asker)
+        X, corrects = self._check_points(X), self._check_correct(correct, asker)
         if asker is not None:
             return np.asarray(self._consult_for(X, ["value"], asker, None, corrects).value)
         return np.asarray(self._answer(X, ["value"])["value"])
@@ -397,15 +392,7 @@ class Collective(Viewed):
         self._needs_all("calibrate")
         calibration, known = self._calibration, self._coverage
         if known is None or known[0] is not calibration:
-            rehearsed, views = list[RehearsedAnswers](), list[AskerView | None]()
-            with progress("Preparing views", len(self.agents)) as advance:
-                for place, agent in enumerate(self.agents):
-                    rehearsed.append(rehearse(calibration, place, self.n_jobs))
-                    views.append(None if agent.scored_by_peers else self.view_of(agent.name))
-                    advance()
-            report = measure_coverage(
-                self.names, rehearsed, views, calibration.summaries, calibration.overall, self.classes, COVERAGE
-            )
+            report = report_coverage(calibration, self.view_of, self.classes, COVERAGE, self.n_jobs)
             known = self._coverage = calibration, report
         return known[1]
 
@@ -448,7 +435,7 @@ class Collective(Viewed):
         >>> answer.trust is None  # not asked for
         True
         """
-        X, corrects = self._check_points(X), self._corrects(correct, asker)
+        X, corrects = self._check_points(X), self._check_correct(correct, asker)
         if asker is None:
             answer = self._consult_consensus(X, check_fields(fields, FIELDS), coverage)
         else:
@@ -475,38 +462,33 @@ class Collective(Viewed):
         return Consensus(self.names, **known, **about, coverage=float(coverage))
 
     def view_of(self, name: str) -> AskerView:
-        """The view of the agent called `name`: made when it first asks, and kept."""
+        """The view of the agent called `name`: made when it first asks, and kept.
+
+        Examples
+        --------
+        >>> from degroot import Agent, Collective
+        >>> rows = np.linspace(0.0, 1.0, 60)[:, None]
+        >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
+        >>> view = Collective(agents).view_of("times 1")
+        >>> float((view.own_errors**2).mean().round(3)), float((view.left_out**2).mean().round(3))  # on left-out rows
+        (0.084, 0.0)
+        """
         if self.degree is not None:
             raise InvalidInput(
                 f"An asker must have scored every model on its own rows; with degree={self.degree} the scores of "
                 f"{len(self.names) - min(self.degree, len(self.names))} of {len(self.names)} models are missing."
             )
-        place, settings = int(check_asker(name, self.names, 1)[0]), self._settings
-        with self._views_lock:
-            known = self._views.get(place)
-            if known is None or known[0] != settings:
-                kept = self._known_of_views().get(place)
-                found = None if kept is None else kept[1]
-                view = AskerView(self.scorers[place], self.names, place, self._asker_option, self.n_jobs, found)
-                known = self._views[place] = settings, view
-            return known[1]
-
-    def _known_of_views(self) -> dict[int, tuple[RuleSettings, LeftOut]]:
-        """What making views again takes, of all that were made or loaded for the rule as it is."""
-        option = self._asker_option
-        known = {place: kept for place, kept in self._left_out.items() if kept[0] == option}
-        made = {place: view for place, (_, view) in self._views.items() if view.settings == option}
-        return known | {place: (view.settings, view.left_out_errors) for place, view in made.items()}
+        place, option = int(check_asker(name, self.names, 1)[0]), self._asker_option
+        return self._views.get(
+            place, self._settings, option,
+            lambda known: AskerView(self.scorers[place], self.names, place, option, self.n_jobs, known),
+        )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name != "_views_lock"}
-        known = self._known_of_views()  # by which views are quickly made again
-        return state | {"_views": {}, "_coverage": None, "_left_out": known}
+        return vars(self) | {"_coverage": None, "_views": AskerViews(self._views.known(self._asker_option))}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _views_lock=threading.RLock())
-
-    def _corrects(self, correct: bool | None, asker: Any) -> bool:
+    def _check_correct(self, correct: bool | None, asker: Any) -> bool:
+        """Whether answers are corrected, by default as the collective is set; refused where there is no asker."""
         if correct is not None:
             check_flag("correct", correct)
         if correct and asker is None:
@@ -517,59 +499,40 @@ class Collective(Viewed):
         self, X: Any, names: Sequence[str], asker: Any, coverage: float | None, correct: bool
     ) -> Consensus:
         """The answer for each row's asker."""
-        M, K, Q = X.shape[0], len(self.names), self.outputs or 1
-        places = check_asker(asker, self.names, M)
-        shown = names if coverage is None else [*names, *interval_fields(coverage, self.classes)]
-        shapes: dict[str, tuple[int, ...]] = {"weights": (M, K), "beliefs": (M, K, Q), "influence": (M, K, Q)}
-        out: dict[str, Any] = {
-            name: np.zeros(shapes.get(name, (M, Q)), np.bool_ if name == "sets" else float) for name in shown
-        }
-        flags, choices = list[Flag](), dict[str, Mixture]()
-        for place in np.unique(places):
-            rows = np.flatnonzero(places == place)
-            if place < 0:
-                known = self._consult_neutral(take(X, rows), names, coverage)
-            else:
-                known = self._consult_view(int(place), take(X, rows), names, coverage, correct)
-                choices[self.names[place]] = self.view_of(self.names[place]).choice(correct)
-            for name in shown:
-                out[name][rows] = known[name]
-            flags += [Flag(each.agent, each.reason, rows[each.points]) for each in known["flags"]]
-        fields: dict[str, Any] = out if self.outputs is not None else drop_output_axis(out)
-        one = isinstance(asker, str)
+        K, Q, places = len(self.names), self.outputs or 1, check_asker(asker, self.names, X.shape[0])
+        shown = [*names, *interval_fields(coverage, self.classes)]
+
+        def ask(place: int, points: Any) -> dict[str, Any]:
+            if place != NOBODY:
+                return self._consult_view(self.view_of(self.names[place]), points, names, coverage, correct)
+            plain = [name for name in names if name != "correction"]
+            return consensus_fields(self._consult_consensus(points, plain, coverage), shown, points.shape[0], Q)
+
+        known, flags = answer_by_asker(X, places, shown, K, Q, ask)
+        asked, one = [self.names[place] for place in np.unique(places) if place != NOBODY], isinstance(asker, str)
+        choices = {name: self.view_of(name).choice(correct) for name in ([asker] if one else asked)}
         return Consensus(
-            self.names, **fields, flags=tuple(flags), choice=self.view_of(asker).choice(correct) if one else choices,
-            asker=asker if one else np.array([None if k < 0 else self.names[k] for k in places], object),
+            self.names, **(known if self.outputs is not None else drop_output_axis(known)), flags=flags,
+            choice=choices[asker] if one else choices,
+            asker=asker if one else np.array([None if k == NOBODY else self.names[k] for k in places], object),
             coverage=None if coverage is None else float(coverage), classes=self.classes, index=row_labels(X),
         )  # fmt: skip
 
     def _consult_view(
-        self, place: int, X: Any, names: Sequence[str], coverage: float | None, correct: bool
+        self, view: AskerView, X: Any, names: Sequence[str], coverage: float | None, correct: bool
     ) -> dict[str, Any]:
         """The fields of one asker's answer, with an axis of outputs, and flags."""
-        view, M = self.view_of(self.names[place]), X.shape[0]
         panel = replace(self.panel, guarded=False)
         started = self._started_for(panel, ["beliefs"])
         beliefs = np.asarray(consult(started.engine, panel, X, ["beliefs"], check=started.checked)["beliefs"])
-        pooled: list[Summary] = []
+        pooled = []
         if coverage is not None and len(view.sample) < rows_needed(coverage):
-            others = [each for k, each in enumerate(self.agents) if k != place and not each.scored_by_peers]
+            others = [each for each in self.agents if each.name != view.agent.name and not each.scored_by_peers]
             pooled = [self.view_of(each.name).calibration.summary for each in others]
         return view.answer(
-            X, beliefs.reshape(M, len(self.names), -1), names, guard=self.guarded, correct=correct, coverage=coverage,
-            pooled=pooled,
+            X, beliefs.reshape(X.shape[0], len(self.names), -1), names, guard=self.guarded, correct=correct,
+            coverage=coverage, pooled=pooled,
         )  # fmt: skip
-
-    def _consult_neutral(self, X: Any, names: Sequence[str], coverage: float | None) -> dict[str, Any]:
-        """The fields of the consensus, with an axis of outputs, and flags."""
-        M, K, Q = X.shape[0], len(self.names), self.outputs or 1
-        answer = self._consult_consensus(X, [name for name in names if name != "correction"], coverage)
-        shapes: dict[str, tuple[int, ...]] = {"weights": (M, K), "beliefs": (M, K, Q), "influence": (M, K, Q)}
-        known: dict[str, Any] = {"correction": np.zeros((M, Q)), "flags": answer.flags}
-        for name in (*names, *interval_fields(coverage, self.classes)):
-            if name != "correction":
-                known[name] = np.asarray(getattr(answer, name)).reshape(shapes.get(name, (M, Q)))
-        return known
 
     def gains(self, shapley: bool = False, correct: bool | None = None) -> Gains:
         """What every agent gains by asking for its own view, measured on its own rows, left out in folds.
@@ -601,7 +564,7 @@ class Collective(Viewed):
                [0.01, 0.08]])
         """
         check_flag("shapley", shapley)
-        corrects = self._corrects(correct, self.names)
+        corrects = self._check_correct(correct, self.names)
         return measure_gains(self.agents, self.view_of, shapley=shapley, correct=corrects, classes=self.classes)
 
     def explain(
@@ -730,7 +693,7 @@ class Collective(Viewed):
         self._close_engine()
         self._roster, self.choice, self._calibration = roster, choice, None
         self._panel = self._started = self._coverage = None
-        self._views, self._left_out = {}, {}
+        self._views = AskerViews()
         self._extents = Extents([partial(self._locate, place) for place in range(len(roster.agents))])
         return self
 
@@ -806,7 +769,7 @@ class Collective(Viewed):
 
     @property
     def _asker_option(self) -> RuleSettings:
-        """The rule of an asker's view. What "auto" came to rests on others' errors too: there it is the first option."""
+        """The rule of an asker's view. What "auto" chose rests on others' errors too: there it is the first option."""
         return self._options[0]
 
     @property

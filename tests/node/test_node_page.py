@@ -169,7 +169,7 @@ def test_gains_are_those_of_the_same_agents_in_process(three, browser):
     for name in ("own", "control", "collective"):
         assert_allclose(told["errors"][name]["value"], np.sqrt(getattr(expected, name)[0]), rtol=1e-9)
     change, spread = abs(expected.change[0]), expected.change_error[0]
-    assert f"{change:.3g} ± {spread:.2g} % {'below' if expected.difference[0] < 0 else 'above'}" in told["words"][0]
+    assert f"{change:.1f} ± {spread:.1f} % {'below' if expected.difference[0] < 0 else 'above'}" in told["words"][0]
     shares = {each["name"]: each["gain"] for each in told["contributions"]}
     assert_allclose([shares[name] for name in three.names], expected.contributions[0], rtol=1e-9, atol=1e-12)
     assert_allclose(sum(shares.values()), -expected.difference[0], rtol=1e-9)

@@ -134,7 +134,7 @@ def test_copies_and_pickles_keep_what_is_known_of_views(left_out):
         assert_same(other.consult(POINTS, ["value"], asker="north", coverage=0.9), expected)
         assert other.is_calibrated
     assert left_out == [("north", -1)]
-    assert made._views.keys() == {0}  # its own view, with its own threads, is still there
+    assert made._views.places == {0}  # its own view, with its own threads, is still there
     assert made.view_of("north").n_jobs is None
 
 

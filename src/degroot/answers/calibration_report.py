@@ -80,9 +80,6 @@ class CalibrationReport(Viewed):
         return make_frame({"organisation": list(self.names)} | {name: getattr(self, name) for name in columns}, library)
 
     def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         return self._view().text()
 
     def _view(self) -> View:

@@ -118,17 +118,21 @@ class Gains(Viewed):
     @property
     def without_gain(self) -> tuple[str, ...]:
         """Who does not gain, the worst first."""
-        return self._named(np.flatnonzero(self.difference >= 0.0))
+        return self._name_by_change(np.flatnonzero(self.difference >= 0.0))
 
     @property
     def losing(self) -> tuple[str, ...]:
         """Who loses beyond chance, the worst first."""
-        return self._named(np.flatnonzero((self.difference > 0.0) & self._clear))
+        return self._name_by_change(np.flatnonzero((self.difference > 0.0) & self._clear))
 
     @property
     def held_back(self) -> tuple[str, ...]:
-        """Whose own model is what holds them back: a correction without any peer beats the collective beyond chance."""
-        return self._named(np.flatnonzero((self.against_control > 0.0) & (self.against_control_p_value < LEVEL)))
+        """Whose own model is what holds them back.
+
+        A correction without any peer beats the own model, and the collective beyond chance.
+        """
+        clear = (self.against_control_p_value < LEVEL) & (self.control < self.own)
+        return self._name_by_change(np.flatnonzero((self.against_control > 0.0) & clear))
 
     @property
     def sentence(self) -> str:
@@ -136,7 +140,8 @@ class Gains(Viewed):
         count = int(self.measured.sum())
         told = f"{self.gains} of {count} organisations gain, {self.lose_beyond_chance} lose beyond chance"
         left = len(self.names) - count
-        return f"{told} (Holm-corrected)" + (f"; {left} could not be measured" if left else "")
+        told += f" (Holm-corrected); {self.gain_beyond_chance} gain beyond chance"
+        return told + (f"; {left} could not be measured" if left else "")
 
     def total(self, field: str) -> float:
         """A field over the rows of all organisations: the mean, each organisation counted by its rows.
@@ -206,7 +211,7 @@ class Gains(Viewed):
             with Path(path).open("w", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(columns)
-                writer.writerows(map(_written, zip(*columns.values(), strict=True)))
+                writer.writerows(map(_blank_unknown, zip(*columns.values(), strict=True)))
         except OSError as error:
             raise InvalidInput(f"`path` must be a file that can be written; {path}: {error.strerror}.") from error
 
@@ -245,12 +250,19 @@ class Gains(Viewed):
     def _clear(self) -> NDArray[np.bool_]:
         return self.p_value < LEVEL
 
-    def _named(self, places: NDArray[np.intp]) -> tuple[str, ...]:
+    def _name_by_change(self, places: NDArray[np.intp]) -> tuple[str, ...]:
         """Names of organisations, those with the greatest change first."""
         order = places[np.argsort(-self.change[places], kind="stable")]
         return tuple(self.names[k] for k in order)
 
     # ---- the table --------------------------------------------------------------------------------------------------
+
+    def _shown(self) -> list[int]:
+        """The organisations in the table, in order; of many, those with the least gain."""
+        if len(self.names) <= SHOWN:
+            return list(range(len(self.names)))
+        change = np.where(self.measured, self.difference / np.where(self.own > 0.0, self.own, 1.0), -np.inf)
+        return sorted(np.argsort(-change, kind="stable")[:SHOWN].tolist())
 
     def _table(self) -> tuple[tuple[str, ...], ...]:
         errors = {name: getattr(self, name) for name in ("own", "control", "collective", "pooled")}
@@ -262,9 +274,9 @@ class Gains(Viewed):
         head += ["against control"] if self.pooled is None else []
         head += ["most from"] if self.contributions is not None else []
         table = [tuple(head)]
-        for k, name in enumerate(self.names[:SHOWN]):
+        for k in self._shown():
             cells = [digits.write(self._size(values[k])) for values in errors.values()]
-            table.append((one_line(name), f"{self.rows[k]:,}", *cells, *self._changes(k)))
+            table.append((one_line(self.names[k]), f"{self.rows[k]:,}", *cells, *self._changes(k)))
         if len(self.names) > SHOWN:
             table.append((f"and {len(self.names) - SHOWN} more", *[""] * (len(head) - 1)))
         if self.measured.sum() > 1:
@@ -305,9 +317,9 @@ class Gains(Viewed):
         """Who does not gain, who was not measured, and what would be the alternatives."""
         told = []
         if self.without_gain:
-            told.append(f"Without a gain: {self._list(self.without_gain)}.")
+            told.append(f"Without a gain: {self._list_changes(self.without_gain)}.")
         if self.losing:
-            told.append(f"Lose beyond chance: {self._list(self.losing)}.")
+            told.append(f"Lose beyond chance: {self._list_changes(self.losing)}.")
         if self.held_back:
             told.append(
                 f"Held back by their own model, where a correction without peers does better than the collective: "
@@ -330,18 +342,16 @@ class Gains(Viewed):
             change = f"{_percent(self.total('pooled') - own, own):+.1f} %"
             against = self._total_change("against_pooled", "against_pooled_error", "pooled")
             told.append(
-                f"If the rows could be pooled, one model on all of them: {change} against own; "
+                f"If the rows could be pooled, one model on all of them, told whose each is: {change} against own; "
                 f"the collective against that model: {against} %."
             )
         return told
 
-    def _list(self, names: Sequence[str]) -> str:
-        places = {name: k for k, name in enumerate(self.names)}
-        told = [
-            f"{one_line(name)} ({_change(self.difference[k], self.standard_error[k], self.own[k])} %)"
-            for name in names[:NAMED]
-            for k in [places[name]]
-        ]
+    def _list_changes(self, names: Sequence[str]) -> str:
+        told = []
+        for name in names[:NAMED]:
+            k = self.names.index(name)
+            told.append(f"{one_line(name)} ({_change(self.difference[k], self.standard_error[k], self.own[k])} %)")
         return ", ".join([*told, *([f"and {len(names) - NAMED} more"] if len(names) > NAMED else [])])
 
     # ---- columns ----------------------------------------------------------------------------------------------------
@@ -353,19 +363,16 @@ class Gains(Viewed):
 
     def _organisations(self) -> dict[str, list[Any]]:
         unit = "brier" if self.classes else "mse"
-        columns: dict[str, Any] = {
-            "organisation": self.names, "model": self.models, "rows": self.rows, "units": self.units,
-        }  # fmt: skip
+        columns: dict[str, Any] = {"organisation": self.names, "model": self.models}
+        columns |= {"rows": self.rows, "units": self.units}
         for name in ("own", "control", "collective", "average", "neutral", "pooled"):
             if getattr(self, name) is not None:
                 columns[f"{name}_{unit}"] = getattr(self, name)
         columns |= {"change_percent": self.change, "change_percent_error": self.change_error}
-        for name in ("difference", "standard_error", "p_value"):
-            columns[name] = getattr(self, name)
-        for name in ("against_control", "against_control_error", "against_control_p_value"):
-            columns[name] = getattr(self, name)
-        if self.pooled is not None:
-            columns |= {"against_pooled": self.against_pooled, "against_pooled_error": self.against_pooled_error}
+        compared = ["difference", "standard_error", "p_value"]
+        compared += ["against_control", "against_control_error", "against_control_p_value"]
+        compared += [] if self.pooled is None else ["against_pooled", "against_pooled_error"]
+        columns |= {name: getattr(self, name) for name in compared}
         held_back = set(self.held_back)
         columns["outcome"] = [self._outcome(k) for k in range(len(self.names))]
         columns["held_back"] = [name in held_back for name in self.names]
@@ -413,6 +420,6 @@ def _star(p_value: float) -> str:
     return "*" if p_value < LEVEL else " "
 
 
-def _written(row: Sequence[Any]) -> list[Any]:
+def _blank_unknown(row: Sequence[Any]) -> list[Any]:
     """A row of a CSV file, empty where a number is not known."""
     return ["" if isinstance(cell, float) and np.isnan(cell) else cell for cell in row]

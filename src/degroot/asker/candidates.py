@@ -13,7 +13,8 @@ label, of its own model by out-of-fold predictions. A candidate gives weights :m
   is beyond chance; :math:`G_c` the mean of :math:`(r - b)(r - b)'`.
 - *locally centred*, twice: :math:`b_j(x) = \frac{n_x \bar r_j(x) + m b_j}{n_x + m}` and
   :math:`G = \frac{n_x \mathrm{Cov}_x(r) + m G_c}{n_x + m}`, :math:`n_\text{eff} = \min(n_x + m, n)`.
-- with fewer than 50 rows, and for classes, also *global stacking*, *inverse error* (of all rows) and *average*, which need fewer.
+- with fewer than 50 rows, and for classes, also *global stacking*, *inverse error* (of all rows) and *average*, which
+  need fewer.
 
 Means near x are weighted by the tricube kernel, and :math:`n_x = (\sum k)^2 / \sum k^2`. Stacking is Wolpert's
 (*Stacked generalization*, 1992) with Breiman's constraint (*Stacked regressions*, 1996).
@@ -22,6 +23,7 @@ Means near x are weighted by the tricube kernel, and :math:`n_x = (\sum k)^2 / \
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,7 @@ OWN, LOCAL, CENTRED, GLOBAL, INVERSE, AVERAGE = (
     "own", "local stacking", "centred", "global stacking", "inverse error", "average",
 )  # fmt: skip
 TRUST, EQUAL = "trust row", "equal weights"
+OWN_CORRECTED, MIXTURE_CORRECTED = "own, corrected", "mixture, corrected"  # what a learned correction adds
 LOCALLY_CENTRED = {NARROW: "locally centred, 15 %", WIDE: "locally centred, 40 %"}
 EVERYBODY = -1  # instead of a model that is left out
 ROUNDING = 1e-13  # of residuals: what rounding may hide of how they vary about their mean
@@ -58,17 +61,10 @@ class Moments:
     effective: Array  # (M,) how many equally near rows would count as much
     spread: Array  # (M,) mean squared distance
 
-    def means(self, K: int, Q: int) -> Array:
-        """Mean residuals of every model, (M, K, Q)."""
-        rows = [(K + q) * (K + q + 1) // 2 for q in range(Q)]
-        return np.stack([self.packed[:, row : row + K] for row in rows], axis=-1)
-
-    def gram(self, K: int) -> Array:
-        """Second moments of the residuals, summed over the outputs, (M, K, K)."""
-        full = np.empty((len(self.packed), K, K))
-        row, column = np.tril_indices(K)
-        full[:, row, column] = full[:, column, row] = self.packed[:, : K * (K + 1) // 2]
-        return full
+    def errors(self, K: int) -> Array:
+        """Mean squared errors of every model, summed over the outputs, (M, K)."""
+        diagonal = np.cumsum(np.arange(1, K + 1)) - 1
+        return np.maximum(self.packed[:, diagonal], 0.0)
 
     def take(self, places: NDArray[np.intp]) -> "Moments":
         """The moments at these places alone."""
@@ -165,17 +161,17 @@ def list_candidates(
 ) -> tuple[Candidate, ...]:
     """The candidates of an asker with so many rows, under a rule; of one model alone, only that."""
     if n_models == 1:
-        return (Candidate(OWN, None, _own),)
+        return (Candidate(OWN, None, _take_own),)
     ridge = RIDGE if settings.ridge is None else settings.ridge
     stacked = settings.reach if settings.rule == "stacking" else STACKING_NEIGHBOURHOOD
-    found = [Candidate(OWN, None, _own), Candidate(LOCAL, stacked, _stack_locally(ridge))]
+    found = [Candidate(OWN, None, _take_own), Candidate(LOCAL, stacked, _stack_locally(ridge))]
     if settings.rule != "stacking":
         equal = settings.definition.uses == NOTHING
-        found.append(Candidate(EQUAL, None, _average) if equal else Candidate(TRUST, settings.reach, _trust))
-    found.append(Candidate(CENTRED, None, _centred))
-    found += [Candidate(LOCALLY_CENTRED[spec], spec, _centre_locally(pull)) for spec, pull in PULL.items()]
+        found.append(Candidate(EQUAL, None, _average) if equal else Candidate(TRUST, settings.reach, _weigh_by_trust))
+    found.append(Candidate(CENTRED, None, _stack_centred))
+    found += [Candidate(LOCALLY_CENTRED[spec], spec, _stack_centred_locally(pull)) for spec, pull in PULL.items()]
     if n_rows < FEW_ROWS or classes:
-        found += [Candidate(GLOBAL, None, _stack_globally), Candidate(INVERSE, None, _invert)]
+        found += [Candidate(GLOBAL, None, _stack_globally), Candidate(INVERSE, None, _weigh_by_inverse_error)]
         found += [Candidate(AVERAGE, None, _average)] if all(each.name != EQUAL for each in found) else []
     return tuple(found)
 
@@ -206,54 +202,52 @@ def centre(residuals: Array) -> tuple[Array, Array]:
 
 def neighbourhood_size(spec: NeighbourhoodSpec, n: int) -> int:
     """How many of n rows are a neighbourhood, or all where there are not so many."""
-    if spec.neighbours >= 1 and float(spec.neighbours).is_integer() and not isinstance(spec.neighbours, float):
+    if isinstance(spec.neighbours, Integral):
         return min(int(spec.neighbours), n)
     return min(n, max(spec.least, int(spec.neighbours * n * (1 + 1e-12))), spec.most or n)
 
 
-def _own(rows: OwnRows, _found: Moments | None, M: int, _without: int) -> tuple[Array, Array]:
+def _take_own(rows: OwnRows, _found: Moments | None, M: int, _without: int) -> tuple[Array, Array]:
     weights = np.zeros((M, rows.K))
     weights[:, rows.own] = 1.0
     return weights, np.zeros((M, rows.Q))
 
 
 def _average(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-    return _everywhere(rows, _renormalise(np.full((1, rows.K), 1.0 / rows.K), without)[0], M)
+    return _repeat_at_points(rows, _renormalise(np.full((1, rows.K), 1.0 / rows.K), without)[0], M)
 
 
-def _invert(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
+def _weigh_by_inverse_error(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
     weights = inverse_error_weights(np.diag(rows.gram)[None].copy())
-    return _everywhere(rows, _renormalise(weights, without)[0], M)
+    return _repeat_at_points(rows, _renormalise(weights, without)[0], M)
 
 
 def _stack_globally(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-    return _everywhere(rows, _least(rows.gram, rows.n, without), M)
+    return _repeat_at_points(rows, _stack(rows.gram, rows.n, without), M)
 
 
-def _centred(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-    return _everywhere(rows, _least(rows.centred_gram, rows.n, without), M, rows.bias)
+def _stack_centred(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
+    return _repeat_at_points(rows, _stack(rows.centred_gram, rows.n, without), M, rows.bias)
 
 
-def _trust(rows: OwnRows, found: Moments | None, _M: int, without: int) -> tuple[Array, Array]:
-    packed = _needed(found).packed
-    diagonal = np.cumsum(np.arange(1, rows.K + 1)) - 1
-    weights = inverse_error_weights(np.maximum(packed[:, diagonal], 0.0))
-    return _renormalise(weights, without), np.zeros((len(packed), rows.Q))
+def _weigh_by_trust(rows: OwnRows, found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
+    weights = inverse_error_weights(_require(found).errors(rows.K))
+    return _renormalise(weights, without), np.zeros((M, rows.Q))
 
 
 def _stack_locally(ridge: float) -> Callable[..., tuple[Array, Array]]:
     def weigh(rows: OwnRows, found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-        near, weights, shifts = _needed(found), np.empty((M, rows.K)), np.zeros((M, rows.Q))
-        _weigh_local(near.packed, near.effective, ridge, without, weights)
+        near, weights, shifts = _require(found), np.empty((M, rows.K)), np.zeros((M, rows.Q))
+        _stack_locally_into(near.packed, near.effective, ridge, without, weights)
         return weights, shifts
 
     return weigh
 
 
-def _centre_locally(pull: float) -> Callable[..., tuple[Array, Array]]:
+def _stack_centred_locally(pull: float) -> Callable[..., tuple[Array, Array]]:
     def weigh(rows: OwnRows, found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-        near, weights, shifts = _needed(found), np.empty((M, rows.K)), np.empty((M, rows.Q))
-        _weigh_centred(
+        near, weights, shifts = _require(found), np.empty((M, rows.K)), np.empty((M, rows.Q))
+        _stack_centred_into(
             near.packed, near.effective, rows.bias, rows.centred_gram, pull, float(rows.n), without, weights, shifts
         )
         return weights, shifts
@@ -261,13 +255,13 @@ def _centre_locally(pull: float) -> Callable[..., tuple[Array, Array]]:
     return weigh
 
 
-def _needed(found: Moments | None) -> Moments:
+def _require(found: Moments | None) -> Moments:
     if found is None:
         raise ValueError("A local candidate must know what is near the points; it does not.")
     return found
 
 
-def _everywhere(rows: OwnRows, weights: Array, M: int, bias: Array | None = None) -> tuple[Array, Array]:
+def _repeat_at_points(rows: OwnRows, weights: Array, M: int, bias: Array | None = None) -> tuple[Array, Array]:
     """The same weights and, times biases (K, Q), the same shifts at all points."""
     shift = np.zeros(rows.Q) if bias is None else weights @ bias
     return np.tile(weights, (M, 1)), np.tile(shift, (M, 1))
@@ -282,20 +276,20 @@ def _renormalise(weights: Array, without: int) -> Array:
     return weights
 
 
-def _least(gram: Array, n: int, without: int) -> Array:
+def _stack(gram: Array, n: int, without: int) -> Array:
     weights = np.empty(len(gram))
-    _weigh_one(gram, float(n), without, weights)
+    _stack_into(gram, float(n), without, weights)
     return weights
 
 
 @compiled
-def _weigh_one(gram: Array, n: float, without: int, weights: Array) -> None:
+def _stack_into(gram: Array, n: float, without: int, weights: Array) -> None:
     room, support = rooms(len(gram))
     minimise(gram, (len(gram) - (without >= 0)) / n, without, 0, room, support, weights)
 
 
 @compiled
-def _weigh_local(packed: Array, effective: Array, ridge: float, without: int, weights: Array) -> None:
+def _stack_locally_into(packed: Array, effective: Array, ridge: float, without: int, weights: Array) -> None:
     M, K = weights.shape
     room, support = rooms(K)
     gram = np.empty((K, K))
@@ -310,7 +304,7 @@ def _weigh_local(packed: Array, effective: Array, ridge: float, without: int, we
 
 
 @compiled
-def _weigh_centred(
+def _stack_centred_into(
     packed: Array, effective: Array, bias: Array, centred: Array, pull: float, n: float, without: int, weights: Array,
     shifts: Array,
 ) -> None:  # fmt: skip
@@ -345,6 +339,3 @@ def _weigh_centred(
             shifts[m, q] = 0.0
             for j in range(K):
                 shifts[m, q] += weights[m, j] * (share * mean[j, q] + (1.0 - share) * bias[j, q])
-
-
-Rows = NDArray[np.intp]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 TRUST_BYTES = 1 << 25  # held at once
 BEYOND = 1e3  # a loss so many times the error is not told in percent of it
 TIED = 1e-9  # weights that differ by less, over the largest, lead together
+FIELDS = ("value", "standard_error", "weights", "trust", "influence")
+HEADER = ("agent", "weight", "leads", "influence", "of spread", "trusted", "alone", "loss without", "droppable")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -147,7 +149,8 @@ def audit(collective: "Collective", X: Any, asker: str | None = None) -> Audit:
     if M == 0:
         raise InvalidInput("`X` must hold at least one point; it holds none.")
     if not (asker is None or isinstance(asker, str)):
-        raise InvalidInput(f"`asker` of an audit must be the name of one agent; got {describe(asker)}.")
+        given = f"{len(asker)} names" if isinstance(asker, Sized) else repr(asker)
+        raise InvalidInput(f"`asker` of an audit must be the name of one agent; got {given}.")
     view = None if asker is None else collective.view_of(asker)
     fields = FIELDS if view is None else [name for name in FIELDS if name != "trust"]
     weights, values = np.empty((M, K)), []
@@ -190,16 +193,6 @@ def audit(collective: "Collective", X: Any, asker: str | None = None) -> Audit:
     )
 
 
-def describe(asker: Any) -> str:
-    """What was given for one name, in a word or two."""
-    return f"{len(asker)} names" if isinstance(asker, Sized) else repr(asker)
-
-
-FIELDS = ("value", "standard_error", "weights", "trust", "influence")
-HEADER = ("agent", "weight", "leads", "influence", "of spread", "trusted", "alone", "loss without", "droppable")
-TRUSTED = HEADER.index("trusted")
-
-
 def _by_outputs(field: Array | None, axes: int) -> Array:
     """A field of an answer with outputs as its last axis, also where there is one."""
     array = np.asarray(field)
@@ -233,8 +226,8 @@ def _tell_whole(audit: Audit) -> list[str]:
 
 def _cells(audit: Audit) -> list[list[str]]:
     """The table, its heading first; without trust where there is none."""
-    rows = [list(HEADER), *_agent_cells(audit)]
-    return rows if audit.trust is not None else [row[:TRUSTED] + row[TRUSTED + 1 :] for row in rows]
+    rows, trusted = [list(HEADER), *_agent_cells(audit)], HEADER.index("trusted")
+    return rows if audit.trust is not None else [row[:trusted] + row[trusted + 1 :] for row in rows]
 
 
 def _agent_cells(audit: Audit) -> list[list[str]]:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from degroot.collective import Collective
 from degroot.compute.compiled import count_threads
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
-from degroot.consultation.asker import check_asker
+from degroot.consultation.askers import check_asker
 from degroot.consultation.groups import Unmatched
 from degroot.consultation.settings import LOCAL, RAY, check_choice, check_flag
 from degroot.exceptions import DeGrootError, InvalidInput
@@ -169,7 +169,7 @@ def predict_files(
     given, place = [os.fspath(each) for each in _listed("inputs", inputs)], Path(_path("output", output))
     wanted = None if fields is None else [str(name) for name in _listed("fields", fields)]
     _check_options(engine, address, coverage, jobs)
-    _check_asked_for(asker, asker_column, correct)
+    _check_asker_options(asker, asker_column, correct)
     check(given, place, FIELDS if wanted is None else wanted, on_bad_row)
     found, identity = _open(collective, engine, verify, unsafe_pickle)
     is_remote, peers = _is_remote(found), getattr(found, "peers", None)
@@ -187,23 +187,32 @@ def predict_files(
         asker_column=asker_column, gaps=not is_remote and found.takes_gaps, on_bad_row=on_bad_row,
         identity=identity | whose | {"coverage": coverage},
     )  # fmt: skip
-    about: dict[str, Any] = {
-        name: value for name, value in (("asker", asker), ("correct", correct)) if value is not None
-    }
-    threads = min(count_threads(jobs), len(plan.shards))
-    if engine == RAY:
-        from degroot.batch.ray import agents_on_ray, on_ray
+    about: dict[str, Any] = {"coverage": coverage, "asker": asker, "correct": correct}
+    here = bool(whose) or FLAGS in wanted  # which take rows that are in this process
+    with _start_engine(found, plan, about, engine, address, jobs, here=here) as started:
+        return run(plan, started, restart=restart)
 
-        if whose or FLAGS in wanted:  # which take rows that are in this process
-            with agents_on_ray(_prepare(found, None, asker, jobs), address, consensus=asker is None) as there:
-                consult = consult_in_form_of(found.agents, partial(there.consult, **about))
-                return run(plan, Local(consult, threads), restart=restart)
-        with on_ray(found, address, jobs, columns.asked) as callers:
-            return run(plan, callers, restart=restart)
-    if not is_remote:
-        found = _prepare(found, coverage, asker, jobs)
-    consult = consult_in_form_of(getattr(found, "agents", ()), partial(found.consult, coverage=coverage, **about))
-    return run(plan, Local(consult, threads), restart=restart)
+
+@contextmanager
+def _start_engine(
+    found: Any, plan: Plan, about: dict[str, Any], engine: str, address: str | None, jobs: int | None, *, here: bool
+) -> Iterator[ShardEngine]:
+    """What answers the shards: threads of this process or tasks on a Ray cluster; `about`: how `consult` is called."""
+    if engine == RAY and not here:
+        from degroot.batch.ray import on_ray
+
+        with on_ray(found, address, jobs, plan.task.columns.asked) as callers:
+            yield callers
+        return
+    ready = found if _is_remote(found) else _prepare(found, about["coverage"], about["asker"], jobs)
+    asked: AbstractContextManager[Any] = nullcontext(ready)
+    if engine == RAY:
+        from degroot.batch.ray import agents_on_ray
+
+        asked = agents_on_ray(ready, address, consensus=about["asker"] is None)
+    with asked as collective:
+        consult = consult_in_form_of(getattr(found, "agents", ()), partial(collective.consult, **about))
+        yield Local(consult, min(count_threads(jobs), len(plan.shards)))
 
 
 def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary:
@@ -257,7 +266,7 @@ def _check_options(engine: str, address: str | None, coverage: float | None, job
             raise InvalidInput(f"`coverage` must come with the engine {LOCAL!r}; got {RAY!r}, which gives no bounds.")
 
 
-def _check_asked_for(asker: Any, asker_column: Any, correct: Any) -> None:
+def _check_asker_options(asker: Any, asker_column: Any, correct: Any) -> None:
     """Refuse what cannot say for whom rows are answered."""
     for name, value in (("asker", asker), ("asker_column", asker_column)):
         if value is not None and not isinstance(value, str):

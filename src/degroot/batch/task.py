@@ -81,12 +81,14 @@ class Task:
         X = numbers(table, self.features)
         good = self._good(shard, table, X)
         kept = [table.column(name).combine_chunks() for name in self.keep]
-        ask, schema = consult, self.schema
+        schema = self.schema
         if self.asker_column is not None:
             column = table.column(self.asker_column)
-            askers, unmatched = _askers(column if good is None else column.filter(pa.array(good)), self.columns.agents)
-            ask, schema = _for(askers, consult), schema.with_metadata({UNMATCHED: json.dumps(asdict(unmatched))})
-        answers = self._asked(shard, X, good, ask)
+            column = column if good is None else column.filter(pa.array(good))
+            askers, unmatched = _match_askers(column, self.columns.agents)
+            consult = _consult_for(askers, consult)
+            schema = schema.with_metadata({UNMATCHED: json.dumps(asdict(unmatched))})
+        answers = self._ask(shard, X, good, consult)
         return pa.RecordBatch.from_arrays([*map(_plain, kept), *answers], schema=schema)
 
     def _good(self, shard: Shard, table: pa.Table, X: Array) -> NDArray[np.bool_] | None:
@@ -101,10 +103,10 @@ class Task:
             raise InvalidInput(f"Every feature must be a finite number; {shard.row(row)}: {name!r} is {told}.")
         return np.asarray(fine.all(axis=1))
 
-    def _asked(self, shard: Shard, X: Array, good: NDArray[np.bool_] | None, consult: Consult) -> list[pa.Array]:
+    def _ask(self, shard: Shard, X: Array, good: NDArray[np.bool_] | None, consult: Consult) -> list[pa.Array]:
         if good is not None and not good.any():
             return [pa.nulls(len(X), column.type) for column in self.columns.schema]
-        found = self._consulted(shard, X if good is None else X[good], consult)
+        found = self._consult(shard, X if good is None else X[good], consult)
         _check_finite(shard, np.arange(len(X)) if good is None else np.flatnonzero(good), found)
         answers = self.columns.arrays(found)
         if good is None:
@@ -112,7 +114,7 @@ class Task:
         places = pa.array(np.cumsum(good) - 1, mask=~good)  # null: a null in its place
         return [answer.take(places) for answer in answers]
 
-    def _consulted(self, shard: Shard, X: Array, consult: Consult) -> Consensus:
+    def _consult(self, shard: Shard, X: Array, consult: Consult) -> Consensus:
         try:
             return consult(X, self.columns.asked)
         except InvalidInput as error:
@@ -125,14 +127,14 @@ def read_unmatched(answers: pa.RecordBatch) -> Unmatched:
     return Unmatched() if noted is None else Unmatched(**json.loads(noted))
 
 
-def _askers(column: pa.ChunkedArray, names: Sequence[str]) -> tuple[NDArray[Any], Unmatched]:
+def _match_askers(column: pa.ChunkedArray, names: Sequence[str]) -> tuple[NDArray[Any], Unmatched]:
     """The agent for whom each row is answered, None for the neutral consensus."""
     labels = np.empty(len(column), object)
     labels[:] = column.to_pylist()
     return match_groups(labels, names)
 
 
-def _for(askers: NDArray[Any], consult: Callable[..., Consensus]) -> Consult:
+def _consult_for(askers: NDArray[Any], consult: Callable[..., Consensus]) -> Consult:
     """The same, for these askers."""
     return partial(consult, asker=askers)
 

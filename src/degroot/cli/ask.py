@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from degroot.cli.connection import Ca, Certificate, Config, Consensus, InsecureLoopback, Key, Node, connected
+from degroot.cli.connection import Ca, Certificate, Config, Consensus, Correct, InsecureLoopback, Key, Node, connected
 from degroot.cli.errors import stopping_at_once
-from degroot.cli.explain import Correct
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import make_folder
 
@@ -52,9 +51,8 @@ def ask(
     from degroot.cli.output import FIELDS, columns, show, summary
 
     settings: dict[str, Any] = {"way": _way(way, tolerance, rounds), "guard": not no_guard}
-    settings |= {"view": "consensus"} if consensus else {}
     settings |= {name: given for name, given in (("tolerance", tolerance), ("rounds", rounds)) if given is not None}
-    asked = connected(node, ca, certificate, key, config, insecure_loopback, **settings)
+    asked = connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus, **settings)
     _check_output(output)
     with stopping_at_once(), asked as collective:
         points = files.points(input_, collective.feature_names or ())

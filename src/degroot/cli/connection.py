@@ -1,4 +1,4 @@
-"""Which node is asked, and who asks: the options that `ask`, `explain` and `predict` share."""
+"""Which node is asked, who asks, and for whom: the options that `ask`, `explain` and `predict` share."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +25,11 @@ Ca = Annotated[Path | None, typer.Option(metavar="FILE", help="The consortium's 
 Certificate = Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate of whoever asks.")]
 Key = Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")]
 Config = Annotated[Path | None, typer.Option(metavar="FILE", help="A node's TOML file: ask in its name.")]
+Asker = Annotated[str | None, typer.Option(metavar="NAME", help="For whom: an agent's view, not the consensus.")]
+Correct = Annotated[
+    bool | None,
+    typer.Option("--correct/--no-correct", help="With an asker: corrected by its rows.", show_default=False),
+]
 Consensus = Annotated[bool, typer.Option("--consensus", help="The neutral consensus, not the node's own view.")]
 InsecureLoopback = Annotated[
     str | None, typer.Option(metavar="NAME", help="Without certificates, on this machine, as NAME.")
@@ -38,6 +43,12 @@ def check_one(collective: Path | None, node: str | Path | None) -> None:
         raise InvalidInput(f"Either --collective or --node must say who is asked; got {came}.")
 
 
+def check_consensus(consensus: bool, asker: str | None, asker_column: str | None = None) -> None:
+    """Refuse an asker of the consensus, which is for nobody in particular."""
+    if consensus and (asker is not None or asker_column is not None):
+        raise InvalidInput(f"--consensus must come without {'--asker' if asker is not None else '--asker-column'}.")
+
+
 @contextmanager
 def connected(
     node: str | None,
@@ -46,9 +57,14 @@ def connected(
     key: Path | None,
     config: Path | None,
     insecure_loopback: str | None,
+    *,
+    consensus: bool = False,
     **settings: Any,
 ) -> Iterator["RemoteCollective"]:
-    """The collective of the node that is meant. Why it cannot be asked is said in plain words."""
+    """The collective of the node that is meant; `consensus`: not the node's own view.
+
+    Why it cannot be asked is said in plain words.
+    """
     from degroot.node.client import connect
     from degroot.node.errors import PeerError
 
@@ -59,7 +75,8 @@ def connected(
         else _identity(ca, certificate, key, config) | {"node": name}
     )
     try:
-        with connect(address, **identity, **settings) as collective:
+        view = {"view": "consensus"} if consensus else {}
+        with connect(address, **identity, **view, **settings) as collective:
             yield collective
     except PeerError as error:
         hint = next((told for sign, told in HINTS.items() if sign in error.reason), "")

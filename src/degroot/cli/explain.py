@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from degroot.cli.connection import Ca, Certificate, Config, Consensus, InsecureLoopback, Key, Node, check_one, connected
+from degroot.cli.connection import (
+    Asker,
+    Ca,
+    Certificate,
+    Config,
+    Consensus,
+    Correct,
+    InsecureLoopback,
+    Key,
+    Node,
+    check_consensus,
+    check_one,
+    connected,
+)
 from degroot.cli.errors import stopping_at_once
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
 
 if TYPE_CHECKING:
     from degroot.answers import Consultable
-
-
-Asker = Annotated[str | None, typer.Option(metavar="NAME", help="For whom: an agent's view, not the consensus.")]
-Correct = Annotated[
-    bool | None,
-    typer.Option("--correct/--no-correct", help="With an asker: corrected by its rows.", show_default=False),
-]
-
-
-def check_consensus(consensus: bool, asker: str | None, asker_column: str | None = None) -> None:
-    """Refuse an asker of the consensus, which is for nobody in particular."""
-    if consensus and (asker is not None or asker_column is not None):
-        raise InvalidInput(f"--consensus must come without {'--asker' if asker is not None else '--asker-column'}.")
 
 
 def explain(
@@ -53,20 +53,16 @@ def explain(
     """Explain the collective answer about one row: who carries it, who disagrees, how stable it is."""
     check_one(collective, node or config)
     check_consensus(consensus, asker)
-    view = {"view": "consensus"} if consensus else {}
     asked: AbstractContextManager[Consultable] = (
         nullcontext(_loaded(collective, unsafe_pickle))
         if collective is not None
-        else connected(node, ca, certificate, key, config, insecure_loopback, **view)
+        else connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus)
     )
     with stopping_at_once(), asked as found:
         point = _point(input_, row, found)
         if coverage is not None and asker is None and not getattr(found, "is_calibrated", False):
             found.calibrate()
-        about: dict[str, Any] = {
-            name: given for name, given in (("asker", asker), ("correct", correct)) if given is not None
-        }
-        answer = found.consult(point, coverage=coverage, **about)
+        answer = found.consult(point, coverage=coverage, asker=asker, correct=correct)
         typer.echo(answer.explain(0).text.replace("point 0", f"row {row}", 1))
 
 

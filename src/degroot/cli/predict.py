@@ -5,9 +5,21 @@ from typing import Annotated, Any
 
 import typer
 
-from degroot.cli.connection import Ca, Certificate, Config, Consensus, InsecureLoopback, Key, Node, check_one, connected
+from degroot.cli.connection import (
+    Asker,
+    Ca,
+    Certificate,
+    Config,
+    Consensus,
+    Correct,
+    InsecureLoopback,
+    Key,
+    Node,
+    check_consensus,
+    check_one,
+    connected,
+)
 from degroot.cli.errors import stopping_at_once, stopping_in_order
-from degroot.cli.explain import Asker, Correct, check_consensus
 from degroot.cli.node import UnsafePickle
 from degroot.exceptions import InvalidInput
 
@@ -79,8 +91,8 @@ def predict(
         with stopping_in_order(INTERRUPTED):
             done = predict_files(collective, **settings)
     else:
-        view = {"view": "consensus"} if consensus else {}
-        with stopping_at_once(), connected(node, ca, certificate, key, config, insecure_loopback, **view) as nodes:
+        asked = connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus)
+        with stopping_at_once(), asked as nodes:
             done = predict_files(nodes, **settings)
     typer.echo(done)
 

@@ -40,21 +40,12 @@ def train(
         raise InvalidInput(f"Training needs extra packages: pip install 'degroot[batch]' ({error}).") from error
 
     done = training.train(
-        files,
-        target,
-        out,
-        group=group,
-        unit=unit,
-        ignore=ignore or (),
-        classes=classes,
-        model=model,
-        rule=rule,
-        seed=seed,
-        shapley=shapley,
-    )
+        files, target, out, group=group, unit=unit, ignore=ignore or (), classes=classes, model=model, rule=rule,
+        seed=seed, shapley=shapley,
+    )  # fmt: skip
     for note in done.gathered.notes:
         typer.echo(f"Note: {note}.")
-    typer.echo(f"{done.gains}")
+    typer.echo(done.gains)
     typer.echo(f"On the other rows, left out in folds: {done.left_out.sentence}.")
     typer.echo(f"{_models(done)}\n")
     place = shlex.quote(str(out))

@@ -10,8 +10,8 @@ limit of all rounds; in the model of Friedkin and Johnsen (*Social influence and
 between the two. Here nobody else's trust enters: whatever others say of errors or distances, the answer is the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,14 +21,7 @@ from numpy.typing import NDArray
 from degroot.agents.agent import Scorer
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import Flag
-from degroot.asker.candidates import (
-    EVERYBODY,
-    Candidate,
-    Moments,
-    OwnRows,
-    list_candidates,
-    without_model,
-)
+from degroot.asker.candidates import EVERYBODY, Candidate, Moments, OwnRows, list_candidates, without_model
 from degroot.asker.guard import Bounded, bound_beliefs
 from degroot.asker.mixture import assign_folds, clustered_standard_error, mix_candidates
 from degroot.compute.compiled import Array, block_size, in_blocks
@@ -38,9 +31,10 @@ from degroot.consultation.correction import CONTROL_ROWS, LEAST_ROWS, Correction
 from degroot.consultation.leave_one_out import ROWS, sample_rows
 from degroot.consultation.own_calibration import OwnCalibration
 from degroot.consultation.peer_forecast import PeerForecast, learn_peers
-from degroot.exceptions import InvalidInput
+from degroot.consultation.shares import Shares
 from degroot.intervals import Summary, rows_needed
 from degroot.jackknife.delete_one import jackknife_error
+from degroot.rules.evidence import NeighbourhoodSpec
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
 
 SAME = 1e-6  # of the spread of the predictions: a peer that is no farther from the own model is the own model
@@ -54,30 +48,23 @@ ALONE = "alone: at least half of the others' answers were not believed, and its 
 FEW_SCORES = "pooled: it has too few rows of its own for this coverage, and the interval is calibrated on all members'"
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """The shares of the candidates, and of corrected predictions where a correction was learned."""
-
-    candidates: tuple[Candidate, ...]
-    mixed: Array  # (C,) of the candidates, sum to 1; what is corrected as a whole
-    final: Array  # (C,) of the candidates in the answer
-    own: float = 0.0  # of the own model with its correction
-    whole: float = 0.0  # of the mixture with its correction
-    own_correction: Correction | None = None
-    whole_correction: Correction | None = None
-
-    @property
-    def used(self) -> list[int]:
-        """The candidates that have to be weighed."""
-        needed = (self.final > 0.0) | ((self.mixed > 0.0) & (self.whole > 0.0))
-        return [int(c) for c in np.flatnonzero(needed)]
-
-
 class LeftOut(NamedTuple):
     """What was found on the scored rows when a view was made; a view that is made with it takes no time."""
 
     errors: Array  # (m, C, Q) of every candidate
     spread: Array  # (m,) how far the scored rows are from those left in
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Scored rows of one fold, and what the rows of the other folds tell of them."""
+
+    at: NDArray[np.intp]  # places among the scored rows
+    rows: NDArray[np.intp]  # their numbers
+    points: Any
+    residuals: Array  # (f, Q, K)
+    evidence: OwnRows
+    found: dict[NeighbourhoodSpec, Moments]  # near the points
 
 
 class AskerView:
@@ -129,13 +116,12 @@ class AskerView:
     @cached_property
     def shares(self) -> Shares:
         """The mixture, without any correction."""
-        mixed = self._mix(self.losses)
-        return Shares(self.candidates, mixed, mixed)
+        return self._mix(self.candidates, self.errors)
 
     @cached_property
     def corrected_shares(self) -> Shares:
         """The mixture with the correction among its candidates; the same as without where there are too few rows."""
-        return self._correct(self.shares, self.errors)
+        return self._correct(self.shares, self.errors, self.control)
 
     @property
     def left_out_errors(self) -> LeftOut:
@@ -156,17 +142,14 @@ class AskerView:
     @cached_property
     def corrected_left_out(self) -> Array:
         """The same with the correction."""
-        shares = self.corrected_shares
-        if shares.own_correction is None or shares.whole_correction is None:
-            return self.left_out
-        return self.cross_mix(self._with_corrections(self.errors, shares))
+        return self.cross_mix(self.corrected_shares.with_corrections(self.errors, self.own_errors))
 
     @cached_property
     def control(self) -> Correction | None:
         """The correction of the own model alone, without any peer; None where there are too few rows."""
         if len(self.sample) < CONTROL_ROWS or self.n_folds < 2:
             return None
-        return self._learn(self.own_errors)
+        return self._learn_correction(self.own_errors)
 
     @property
     def own_errors(self) -> Array:
@@ -188,16 +171,12 @@ class AskerView:
     def choice(self, correct: bool = False) -> Mixture:
         """What was mixed, and why."""
         shares = self.corrected_shares if correct else self.shares
-        names, errors, final = [each.name for each in self.candidates], self.errors, shares.final
-        if shares.own_correction is not None and shares.whole_correction is not None:
-            errors = self._with_corrections(errors, shares)
-            names, final = [*names, "own, corrected", "mixture, corrected"], np.r_[final, shares.own, shares.whole]
-        losses = (errors**2).sum(axis=-1)
+        losses = (shares.with_corrections(self.errors, self.own_errors) ** 2).sum(axis=-1)
         mean = losses.mean(axis=0)
         behind = losses - losses[:, [int(np.argmin(mean))]]
         known = self.n_folds > 1
         return Mixture(
-            self.agent.name, tuple(names), final, mean, behind.mean(axis=0),
+            self.agent.name, shares.names, shares.every, mean, behind.mean(axis=0),
             clustered_standard_error(behind, self.units[self.sample]), len(self.sample) if known else 0, self.n_folds,
         )  # fmt: skip
 
@@ -221,11 +200,10 @@ class AskerView:
         points, M, wanted = self.scorer.transform(X), len(beliefs), set(names)
         shares = self.corrected_shares if correct else self.shares
         out = {"value": np.empty((M, self.Q)), "weights": np.empty((M, self.K))}
+        deleted: Sequence[Shares] = ()
         if wanted & {"standard_error", "influence"}:
             out |= {"standard_error": np.full((M, self.Q), np.nan), "influence": np.full((M, self.K, self.Q), np.nan)}
-            deleted: Sequence[Shares] = self._corrected_deleted if correct else self._deleted  # made on this thread
-        else:
-            deleted = ()
+            deleted = self._corrected_deleted if correct else self._deleted  # made on this thread; empty for one model
         far, replaced, alone = np.zeros(M, np.bool_), np.zeros((M, self.K), np.bool_), np.zeros(M, np.bool_)
         expected = self.peers.at(points, beliefs[:, self.place]) if guard and self.K > 1 else None
         self._make_neighbourhoods()
@@ -242,14 +220,15 @@ class AskerView:
             value, weights = self._combine(shares, points[part], said, found, bounded)
             out["value"][part], out["weights"][part] = value, weights
             if deleted:
-                self._delete(deleted, points[part], said, found, bounded, value, {k: v[part] for k, v in out.items()})
+                moves, errors = self._jackknife(deleted, value, points[part], said, found, bounded)
+                out["influence"][part], out["standard_error"][part] = moves, errors
 
         floats = 4 * (self.K + self.Q) ** 2
         in_blocks(block, M, block_size(max(M, 1), floats, self.n_jobs), self.n_jobs)
         out["beliefs"] = beliefs
         out["correction"] = out["value"] - np.einsum("mk,mkq->mq", out["weights"], beliefs)
         known: dict[str, Any] = {name: out[name] for name in wanted}
-        known["flags"] = tuple(self._flags(far, replaced, alone))
+        known["flags"] = tuple(self._list_flags(far, replaced, alone))
         if coverage is not None:
             calibration = self.corrected_calibration if correct else self.calibration
             known |= calibration.intervals(points, out["value"], far, coverage, pooled)
@@ -259,37 +238,30 @@ class AskerView:
 
     def _make_neighbourhoods(self) -> None:
         """Make them here, not on several threads at once."""
-        self.own_rows.look(STACKING_NEIGHBOURHOOD)
-        for each in self.candidates:
-            if each.spec is not None:
-                self.own_rows.look(each.spec)
+        for spec in self._specs:
+            self.own_rows.look(spec)
+
+    @property
+    def _specs(self) -> list[NeighbourhoodSpec]:
+        """Where the candidates look, and where distances are taken."""
+        used = [each.spec for each in self.candidates if each.spec is not None]
+        return list(dict.fromkeys([STACKING_NEIGHBOURHOOD, *used]))
 
     def _combine(
         self, shares: Shares, points: Any, said: Array, found: dict[Any, Any], bounded: Bounded | None,
         without: int = EVERYBODY,
     ) -> tuple[Array, Array]:  # fmt: skip
         """Values (m, Q) and weights (m, K) of a mixture at points where models say `said` (m, K, Q)."""
-        used = shares.used
-        candidates = [shares.candidates[c] for c in used]
-        weights, shifts = self.own_rows.weigh(candidates, points, found, without)
-        all_weights = np.einsum("c,cmk->mk", shares.final[used], weights)
-        value = np.einsum("mk,mkq->mq", all_weights, said) - np.einsum("c,cmq->mq", shares.final[used], shifts)
-        if shares.own_correction is not None and shares.own > 0.0:
-            own = said[:, self.place]
-            all_weights[:, self.place] += shares.own
-            value += shares.own * (own + shares.own_correction.at(points, own))
-        if shares.whole_correction is not None and shares.whole > 0.0:
-            mixed = np.einsum("c,cmk->mk", shares.mixed[used], weights)
-            whole = np.einsum("mk,mkq->mq", mixed, said) - np.einsum("c,cmq->mq", shares.mixed[used], shifts)
-            all_weights += shares.whole * mixed
-            value += shares.whole * (whole + shares.whole_correction.at(points, whole))
+        candidates = [shares.candidates[c] for c in shares.used]
+        weighed = self.own_rows.weigh(candidates, points, found, without)
+        value, weights = shares.combine(*weighed, points, said, self.place)
         if self.agent.classes is not None:
             value = as_distribution(value)
         if bounded is not None:
             value = bounded.hold(value, said[:, self.place])
-            all_weights[bounded.alone] = 0.0
-            all_weights[bounded.alone, self.place] = 1.0
-        return value, all_weights
+            weights[bounded.alone] = 0.0
+            weights[bounded.alone, self.place] = 1.0
+        return value, weights
 
     @cached_property
     def peers(self) -> PeerForecast:
@@ -302,25 +274,24 @@ class AskerView:
 
     def _bound(self, beliefs: Array, expected: Array, near: Moments) -> Bounded:
         """Others' predictions as the guard lets them pass."""
-        row = self.place
-        error = np.sqrt(np.maximum(near.packed[:, row * (row + 1) // 2 + row], 0.0))
-        return bound_beliefs(beliefs, expected, self.peers.spread, error, row)
+        error = np.sqrt(near.errors(self.K)[:, self.place])
+        return bound_beliefs(beliefs, expected, self.peers.spread, error, self.place)
 
-    def _delete(
-        self, deleted: Sequence[Shares], points: Any, said: Array, found: dict[Any, Any], bounded: Bounded | None,
-        value: Array, out: dict[str, Array],
-    ) -> None:  # fmt: skip
-        """Influence and standard error: the value without each model in turn, the mixture refitted."""
-        without = np.full((len(value), self.K, self.Q), np.nan)
-        if self.K > 1:
-            for j, shares in enumerate(deleted):
-                among = bounded.without(j) if bounded is not None and j != self.place else bounded
-                without[:, j] = self._combine(shares, points, said, found, among, j)[0]
-        out["influence"][:] = value[:, None] - without
-        for q in range(self.Q):
-            out["standard_error"][:, q] = jackknife_error(np.ascontiguousarray(without[..., q]))
+    def _jackknife(
+        self, deleted: Sequence[Shares], value: Array, points: Any, said: Array, found: dict[Any, Any],
+        bounded: Bounded | None,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Influence (m, K, Q) and standard error (m, Q), from the value without each model, the mixture refitted."""
+        without = np.empty((len(value), self.K, self.Q))
+        for j, shares in enumerate(deleted):
+            among = bounded.without(j) if bounded is not None and j != self.place else bounded
+            without[:, j] = self._combine(shares, points, said, found, among, j)[0]
+        errors = [jackknife_error(np.ascontiguousarray(without[..., q])) for q in range(self.Q)]
+        return value[:, None] - without, np.stack(errors, axis=-1)
 
-    def _flags(self, far: NDArray[np.bool_], replaced: NDArray[np.bool_], alone: NDArray[np.bool_]) -> Iterable[Flag]:
+    def _list_flags(
+        self, far: NDArray[np.bool_], replaced: NDArray[np.bool_], alone: NDArray[np.bool_]
+    ) -> Iterable[Flag]:
         for name, reason, at in [(self.agent.name, FAR_FROM_OWN, far), (self.agent.name, ALONE, alone)]:
             if at.any():
                 yield Flag(name, reason, np.flatnonzero(at))
@@ -342,30 +313,39 @@ class AskerView:
 
             def block(start: int, stop: int) -> None:
                 for fold in range(start, stop):
-                    at = np.flatnonzero(scored == fold)
-                    if len(at):
-                        self._leave_fold_out(fold, at, withouts, remaining, errors)
+                    if (scored == fold).any():
+                        left = self.measure_fold(fold)
+                        self.spread[left.at] = left.found[STACKING_NEIGHBOURHOOD].spread
+                        for without, candidates, into in zip(withouts, remaining, errors, strict=True):
+                            found = left.evidence.weigh(candidates, left.points, left.found, without)
+                            into[left.at] = self.errors_at(left, *found)
                     advance()
 
             in_blocks(block, self.n_folds, 1, self.n_jobs)
         return errors
 
-    def _leave_fold_out(
-        self, fold: int, at: NDArray[np.intp], withouts: Sequence[int], remaining: Sequence[list[Candidate]],
-        errors: Sequence[Array],
-    ) -> None:  # fmt: skip
-        kept, rows = np.flatnonzero(self.folds != fold), self.sample[at]
+    def measure_fold(self, fold: int) -> Fold:
+        """The scored rows of a fold, and what the other folds tell of them."""
+        at, kept = np.flatnonzero(self.folds[self.sample] == fold), np.flatnonzero(self.folds != fold)
+        rows = self.sample[at]
         evidence = OwnRows(self.scorer.rows[kept], self.residuals[kept], self.place, self.scorer.metric)
-        points, residuals = self.scorer.rows[rows], self.residuals[rows]
-        found = {STACKING_NEIGHBOURHOOD: evidence.measure(STACKING_NEIGHBOURHOOD, points)}
-        self.spread[at] = found[STACKING_NEIGHBOURHOOD].spread
-        for without, candidates, into in zip(withouts, remaining, errors, strict=True):
-            weights, shifts = evidence.weigh(candidates, points, found, without)
-            off = np.einsum("cmk,mqk->mcq", weights, residuals) - shifts.transpose(1, 0, 2)
-            if self.agent.classes is not None:
-                labels = self.agent.y[rows][:, None]
-                off = as_distribution(off + labels) - labels
-            into[at] = off
+        points = self.scorer.rows[rows]
+        found = {spec: evidence.measure(spec, points) for spec in self._specs}
+        return Fold(at, rows, points, self.residuals[rows], evidence, found)
+
+    def errors_at(
+        self, fold: Fold, weights: Array, shifts: Array, members: NDArray[np.intp] | slice = slice(None)
+    ) -> Array:
+        """Errors (f, C, Q) at the rows of a fold of candidates with weights (C, f, K) for `members`, all by default."""
+        off = np.einsum("cmk,mqk->mcq", weights, fold.residuals[:, :, members]) - shifts.transpose(1, 0, 2)
+        return self.as_answered(off, fold.rows)
+
+    def as_answered(self, errors: Array, rows: NDArray[np.intp]) -> Array:
+        """Errors (m, ..., Q) on these rows of predictions once they are answers: of classes, probabilities."""
+        if self.agent.classes is None:
+            return errors
+        labels = self.agent.y[rows].reshape(len(rows), *[1] * (errors.ndim - 2), self.Q)
+        return as_distribution(labels + errors) - labels
 
     @cached_property
     def _usual_spread(self) -> float:
@@ -380,8 +360,16 @@ class AskerView:
             variance = float(np.asarray(rows, np.float64).var(axis=0).sum())
         return max(usual, NEAR * variance)
 
-    def _mix(self, losses: Array) -> Array:
-        return mix_candidates(losses, self.units[self.sample]) if losses.shape[1] > 1 else np.ones(1)
+    def _mix(self, candidates: Sequence[Candidate], errors: Array) -> Shares:
+        """The mixture of candidates with these errors, (m, C, Q)."""
+        shares = self._share(errors)
+        return Shares(tuple(candidates), shares, shares)
+
+    def _share(self, errors: Array) -> Array:
+        """The shares (C,) of predictions with these errors, (m, C, Q)."""
+        if errors.shape[1] == 1:
+            return np.ones(1)
+        return mix_candidates((errors**2).sum(axis=-1), self.units[self.sample])
 
     def cross_mix(self, errors: Array) -> Array:
         """Errors (m, Q) of a mixture of errors (m, C, Q), in each fold with the shares that the others give."""
@@ -395,29 +383,15 @@ class AskerView:
             mixed[rows] = np.einsum("c,mcq->mq", shares, errors[rows])
         return mixed
 
-    def _correct(self, shares: Shares, errors: Array, *, deletes_own: bool = False) -> Shares:
-        """The mixture with corrections of the own model and of itself among the candidates, from 50 rows on."""
+    def _correct(self, shares: Shares, errors: Array, own: Correction | None) -> Shares:
+        """The mixture with corrections among the candidates, from 50 rows on; `own`: that of the own model."""
         if len(self.units) < LEAST_ROWS or self.n_folds < 2:
             return shares
-        whole = self._learn(np.einsum("c,mcq->mq", shares.mixed, errors))
-        made = Shares(shares.candidates, shares.mixed, shares.final, 0.0, 0.0, self.control, whole)
-        every = self._with_corrections(errors, made)
-        if deletes_own:
-            every = np.delete(every, -2, axis=1)
-        final = self._mix((every**2).sum(axis=-1))
-        own = 0.0 if deletes_own else float(final[-2])
-        count = len(shares.candidates)
-        return Shares(shares.candidates, shares.mixed, final[:count], own, float(final[-1]), self.control, whole)
+        whole = self._learn_correction(shares.mix_errors(errors))
+        learned = replace(shares, own_correction=own, whole_correction=whole)
+        return learned.with_final(self._share(learned.with_corrections(errors, self.own_errors)))
 
-    def _with_corrections(self, errors: Array, shares: Shares) -> Array:
-        """Errors of candidates (m, C, Q), of the corrected own model and of the corrected mixture, (m, C + 2, Q)."""
-        if shares.whole_correction is None:
-            return errors
-        mixed = np.einsum("c,mcq->mq", shares.mixed, errors)
-        whole = mixed + shares.whole_correction.left_out
-        return np.concatenate([errors, self.control_left_out[:, None], whole[:, None]], axis=1)
-
-    def _learn(self, errors: Array) -> Correction:
+    def _learn_correction(self, errors: Array) -> Correction:
         """What corrects predictions with these errors (m, Q) on the scored rows."""
         rows = self.sample
         labels = self.agent.y.reshape(len(self.units), -1)[rows]
@@ -430,16 +404,16 @@ class AskerView:
     @cached_property
     def _deleted(self) -> list[Shares]:
         """The mixture without each model in turn."""
-        found = []
-        for j, errors in enumerate(self._deleted_errors):
-            shares = self._mix((errors**2).sum(axis=-1))
-            found.append(Shares(tuple(without_model(self.candidates, j, self.place)), shares, shares))
-        return found
+        return [
+            self._mix(without_model(self.candidates, j, self.place), errors)
+            for j, errors in enumerate(self._deleted_errors)
+        ]
 
     @cached_property
     def _corrected_deleted(self) -> list[Shares]:
+        """The same with corrections; of the own model only where it is not the one that is deleted."""
         return [
-            self._correct(shares, errors, deletes_own=j == self.place)
+            self._correct(shares, errors, self.control if j != self.place else None)
             for j, (shares, errors) in enumerate(zip(self._deleted, self._deleted_errors, strict=True))
         ]
 
@@ -447,12 +421,9 @@ class AskerView:
         """As `left_out`, for the mixtures without each model in turn, (m, K, Q); NaN where nobody would be left."""
         if self.K == 1:
             return np.full((len(self.sample), 1, self.Q), np.nan)
-        deleted = list(self._deleted_errors)
-        if correct:
-            deleted = [self._with_corrections(*each) for each in zip(deleted, self._corrected_deleted, strict=True)]
-            if deleted[self.place].shape[1] > len(self._corrected_deleted[self.place].candidates):
-                deleted[self.place] = np.delete(deleted[self.place], -2, axis=1)  # its own model, corrected
-        return np.stack([self.cross_mix(errors) for errors in deleted], axis=1)
+        deleted = zip(self._corrected_deleted if correct else self._deleted, self._deleted_errors, strict=True)
+        every = [shares.with_corrections(errors, self.own_errors) for shares, errors in deleted]
+        return np.stack([self.cross_mix(errors) for errors in every], axis=1)
 
     # ---- intervals --------------------------------------------------------------------------------------------------
 
@@ -496,21 +467,3 @@ def _join_copies(scorer: Scorer, place: int) -> Array:
     joined = np.array(residuals)
     joined[:, :, copies] = residuals[:, :, [place]]
     return joined
-
-
-def check_asker(asker: Any, names: Sequence[str], M: int) -> NDArray[Any]:
-    """The place of each row's asker among the names, (M,); -1 where there is none and the consensus is asked for."""
-    known = {name: place for place, name in enumerate(names)}
-    if isinstance(asker, str):
-        return np.full(M, _place(asker, known), np.intp)
-    given = list(asker) if isinstance(asker, Iterable) and getattr(asker, "ndim", 1) != 0 else None
-    if given is None or len(given) != M:
-        what = repr(asker) if given is None else f"{len(given)} names"
-        raise InvalidInput(f"`asker` must be one of the agents' names, or one for each of {M} rows; got {what}.")
-    return np.array([-1 if name is None else _place(name, known) for name in given], np.intp)
-
-
-def _place(name: Any, known: Mapping[str, int]) -> int:
-    if not isinstance(name, str) or name not in known:
-        raise InvalidInput(f"`asker` must be one of {', '.join(map(repr, known))}; got {str(name)!r}.")
-    return known[name]

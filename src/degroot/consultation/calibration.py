@@ -21,8 +21,8 @@ from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
 
 
 @dataclass(frozen=True)
-class RehearsedRows:
-    """The rows that agents put to the collective."""
+class CalibrationRows:
+    """The rows that agents put to the collective, each left out of its own neighbourhood."""
 
     scorers: tuple[Scorer, ...]
     numbers: tuple[NDArray[np.intp], ...]  # (m,) of each agent's rows
@@ -42,7 +42,7 @@ class Calibration:
     """What intervals and sets are made of. The agents keep the errors and send what they find near a point."""
 
     option: RuleSettings  # by which the collective answered
-    rehearsed: RehearsedRows
+    sample: CalibrationRows
     squares: tuple[Array, ...]  # (m, Q) the collective's squared errors on them
     overall: Array  # (Q,) their mean over all agents
     summaries: tuple[Summary, ...] = ()  # of each agent's scores
@@ -51,7 +51,7 @@ class Calibration:
         self, transformed: Sequence[Any], n_jobs: int | None, exclude_row: tuple[int, Any] | None = None
     ) -> Array:
         """The collective's mean squared error near points that each agent has transformed, (M, Q)."""
-        M, K, near_each = transformed[0].shape[0], len(self.squares), self.rehearsed.near
+        M, K, near_each = transformed[0].shape[0], len(self.squares), self.sample.near
         found, spread, effective = np.empty((M, K, len(self.overall))), np.empty((M, K)), np.empty((M, K))
 
         def block(start: int, stop: int) -> None:
@@ -62,6 +62,12 @@ class Calibration:
 
         in_blocks(block, M, 1024, n_jobs)
         return local_error(found, spread, effective, self.overall)
+
+    def local_left_out(self, place: int, n_jobs: int | None) -> Array:
+        """The same near the rows of the agent at `place`, each without itself, (m, Q)."""
+        scorers, rows = self.sample.scorers, self.sample.numbers[place]
+        X = take(scorers[place].agent.X, rows)
+        return self.local([scorer.transform(X) for scorer in scorers], n_jobs, (place, np.arange(len(rows))))
 
     def half_width_at(self, X: Any, engine: LocalEngine, coverage: float) -> Array:
         """How far intervals of that coverage reach to either side of the points `X`, (M,) or (M, Q)."""
@@ -88,10 +94,10 @@ def calibrate(
         for place in range(len(agents)):
             errors.append(_errors(agents, scorers, place, option, n_jobs))
             advance()
-    rehearsed = RehearsedRows(tuple(scorers), tuple(map(sample_rows, agents)))
+    sample = CalibrationRows(tuple(scorers), tuple(map(sample_rows, agents)))
     squares = tuple(np.ascontiguousarray(each**2) for each in errors)
-    bare = Calibration(option, rehearsed, squares, np.concatenate(squares).mean(axis=0))
-    summaries = [summary(_scores(bare, agents, place, errors[place], n_jobs)) for place in range(len(agents))]
+    bare = Calibration(option, sample, squares, np.concatenate(squares).mean(axis=0))
+    summaries = [summary(_scores(bare, agent, k, errors[k], n_jobs)) for k, agent in enumerate(agents)]
     return replace(bare, summaries=tuple(summaries))
 
 
@@ -108,13 +114,9 @@ def _errors(
     return errors
 
 
-def _scores(bare: Calibration, agents: Sequence[Agent], place: int, errors: Array, n_jobs: int | None) -> Array:
+def _scores(bare: Calibration, agent: Agent, place: int, errors: Array, n_jobs: int | None) -> Array:
     """An agent's scores, (m,) or (m, Q)."""
-    agent, rows = agents[place], bare.rehearsed.numbers[place]
     if agent.classes is not None:
-        return class_scores(agent.y[rows] + errors, agent.y[rows])
-    X = take(agent.X, rows)
-    local = bare.local(
-        [scorer.transform(X) for scorer in bare.rehearsed.scorers], n_jobs, (place, np.arange(len(rows)))
-    )
-    return score(errors, local, bare.overall)
+        labels = agent.y[bare.sample.numbers[place]]
+        return class_scores(labels + errors, labels)
+    return score(errors, bare.local_left_out(place, n_jobs), bare.overall)

@@ -304,12 +304,8 @@ class AnswerBuffer:
     def allocate(cls, panel: Panel, names: Iterable[str], M: int) -> "AnswerBuffer":
         """For M points."""
         K, Q = len(panel.names), panel.outputs or 1
-        shapes: dict[str, tuple[int, ...]] = {
-            "value": (M, Q), "standard_error": (M, Q), "weights": (M, K), "beliefs": (M, K, Q),
-            "trust": (M, K, panel.n_scored), "influence": (M, K, Q),
-        }  # fmt: skip
         codes = np.zeros((M, K), np.uint8) if panel.guarded else None
-        return cls({name: np.empty(shapes[name]) for name in names}, codes)
+        return cls({name: np.empty(field_shape(name, M, K, Q, panel.n_scored)) for name in names}, codes)
 
     def part(self, points: slice) -> "AnswerBuffer":
         """The same arrays, for some of the points."""
@@ -367,6 +363,20 @@ def compute_fields(names: Iterable[str], rule: Rule, evidence: Evidence, beliefs
     if "standard_error" in names or "influence" in names:
         known["standard_error"], known["influence"] = jackknife_agents(rule, evidence, weights, beliefs)
     return {name: known[name] for name in names}
+
+
+def field_shape(name: str, M: int, K: int, Q: int, scored: int | None = None) -> tuple[int, ...]:
+    """The shape of a field for M points, with an axis of outputs; `scored`: models that each agent has scored, or all.
+
+    Examples
+    --------
+    >>> field_shape("value", 5, 3, 1), field_shape("weights", 5, 3, 1), field_shape("beliefs", 5, 3, 1)
+    ((5, 1), (5, 3), (5, 3, 1))
+    """
+    of_agents = {
+        "weights": (M, K), "beliefs": (M, K, Q), "influence": (M, K, Q), "trust": (M, K, scored or K),
+    }  # fmt: skip
+    return of_agents.get(name, (M, Q))
 
 
 def drop_output_axis(known: dict[str, Any]) -> dict[str, Any]:

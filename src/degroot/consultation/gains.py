@@ -14,7 +14,7 @@ from degroot.answers.gains import Gains
 from degroot.asker.mixture import clustered_standard_error
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
-from degroot.consultation.asker import AskerView, as_distribution
+from degroot.consultation.asker import AskerView
 from degroot.consultation.shapley import list_coalitions, measure_contributions
 
 SCORED_BY_PEERS = "its peers score its model, whose errors on its own rows are not known"
@@ -68,13 +68,10 @@ def _reason(agent: Agent) -> str:
 
 
 def _left_out(view: AskerView, correct: bool) -> RowLosses:
-    rows = view.sample
-    errors = [view.own_errors, view.control_left_out, view.corrected_left_out if correct else view.left_out]
-    errors.append(view.residuals[rows].mean(axis=-1))
-    if view.agent.classes is not None:  # what is answered are probabilities
-        labels = view.agent.y[rows]
-        errors = [as_distribution(labels + each) - labels for each in errors]
-    return RowLosses(view.units[rows], *((each**2).sum(axis=1) for each in errors))
+    rows, answered = view.sample, view.corrected_left_out if correct else view.left_out
+    errors = (view.own_errors, view.control_left_out, answered, view.residuals[view.sample].mean(axis=-1))
+    losses = ((view.as_answered(each, rows) ** 2).sum(axis=1) for each in errors)
+    return RowLosses(view.units[rows], *losses)
 
 
 def compare_losses(

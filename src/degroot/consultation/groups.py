@@ -58,16 +58,16 @@ def match_groups(labels: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[An
     for row, (label, missing) in enumerate(zip(labels, is_missing(labels, empty=True), strict=True)):
         text = "" if missing else str(label)
         if text not in found:
-            forms = () if missing else _written(text)
-            found[text] = next((form for form in forms if form in known), None)
+            spellings = () if missing else _list_spellings(text)
+            found[text] = next((each for each in spellings if each in known), None)
         askers[row] = found[text]
         if found[text] is None and len(strange) <= SHOWN:
             strange["missing" if missing else repr(text)] = None
     return askers, Unmatched(sum(asker is None for asker in askers), tuple(strange))
 
 
-def _written(text: str) -> tuple[str, ...]:
-    """How an agent of this label may be called."""
+def _list_spellings(text: str) -> tuple[str, ...]:
+    """The ways in which the name of an agent may be written where a label is `text`."""
     bare = text.strip()
     whole = bare.removesuffix(".0")
     return (text, bare, whole, f"{whole}.0") if whole.removeprefix("-").isdigit() else (text, bare)

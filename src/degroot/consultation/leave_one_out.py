@@ -26,7 +26,7 @@ Heard: TypeAlias = Callable[[slice, Evidence, Array], None]  # points, what was 
 
 
 def sample_rows(agent: Agent, most: int = ROWS) -> NDArray[np.intp]:
-    """The numbers of the rows that an agent rehearses with."""
+    """The numbers of the rows that an agent puts to the collective: all, or a random sample of them."""
     if agent.n_rows <= most:
         return np.arange(agent.n_rows)
     chosen: NDArray[np.intp] = np.random.default_rng(SEED).choice(agent.n_rows, most, replace=False)

@@ -56,7 +56,7 @@ def choose(
 def _squared_errors(
     agents: Sequence[Agent], scorers: Sequence[Scorer], place: int, options: Sequence[RuleSettings], n_jobs: int | None
 ) -> Array:
-    """The squared error of every option on the rehearsed rows of one agent, (options, m)."""
+    """The squared error of every option on the rows that one agent puts to the collective, (options, m)."""
     squares = np.empty((len(options), len(sample_rows(agents[place]))))
     for reach in dict.fromkeys(option.reach for option in options):
         tried = [k for k, option in enumerate(options) if option.reach == reach]

@@ -44,7 +44,7 @@ def check_choice(name: str, value: object, known: Iterable[str]) -> None:
 
 
 def check_degree(degree: Any, rule: str, guard: Any) -> None:
-    """Refuse what is no degree, or does not go with one."""
+    """Raise unless `degree` is None, or a whole number that goes with the rule and the guard."""
     if degree is None:
         return
     if isinstance(degree, bool) or not isinstance(degree, Integral):
@@ -56,7 +56,7 @@ def check_degree(degree: Any, rule: str, guard: Any) -> None:
 
 
 def check_ridge(ridge: Any) -> None:
-    """Refuse what is no ridge."""
+    """Raise unless `ridge` is None, or finite and not negative."""
     if ridge is not None and (
         isinstance(ridge, bool) or not isinstance(ridge, Real) or not 0.0 <= float(ridge) < np.inf
     ):
@@ -64,12 +64,12 @@ def check_ridge(ridge: Any) -> None:
 
 
 def check_guard(guard: Any) -> None:
-    """Refuse what is neither a truth value nor None."""
+    """Raise unless `guard` is True, False or None."""
     if guard is not None and not isinstance(guard, bool | np.bool_):
         raise InvalidInput(f"`guard` must be True, False or None; got {guard!r}.")
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Refuse a value of the setting `name` that is no truth value."""
+    """Raise unless the setting `name` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidInput(f"`{name}` must be True or False; got {value!r}.")

@@ -25,11 +25,11 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.asker.candidates import Moments, OwnRows, places_among
+from degroot.asker.candidates import places_among
 from degroot.asker.mixture import clustered_standard_error
 from degroot.compute.compiled import Array, in_blocks
 from degroot.compute.progress import Advance
-from degroot.consultation.asker import AskerView, as_distribution
+from degroot.consultation.asker import AskerView, Fold
 
 EXACT = 11  # other members up to whom all sets of them are tried
 PAIRS = 50  # of orderings and their reverses, beyond
@@ -125,7 +125,7 @@ def measure_contributions(view: AskerView, advance: Advance) -> tuple[Array, Arr
 
 def measure_losses(view: AskerView, sets: Sets, advance: Advance) -> Array:
     """Losses (S, m) on the asker's scored rows of the mixture among its own model and those of each set of others."""
-    folds = [_measure_fold(view, fold) for fold in np.unique(view.folds[view.sample])]
+    folds = [view.measure_fold(fold) for fold in np.unique(view.folds[view.sample])]
     others = np.delete(np.arange(view.K), view.place)
     losses = np.empty((len(sets), len(view.sample)))
 
@@ -139,37 +139,12 @@ def measure_losses(view: AskerView, sets: Sets, advance: Advance) -> Array:
     return losses
 
 
-@dataclass(frozen=True, slots=True)
-class _Fold:
-    """Rows of one fold, and what is found near them on the rows of the others, of all models."""
-
-    at: Places  # among the scored rows
-    points: Array
-    residuals: Array  # (f, Q, K)
-    evidence: OwnRows
-    found: dict[object, Moments]
-
-
-def _measure_fold(view: AskerView, fold: int) -> _Fold:
-    at, kept = np.flatnonzero(view.folds[view.sample] == fold), np.flatnonzero(view.folds != fold)
-    rows = view.sample[at]
-    evidence = OwnRows(view.scorer.rows[kept], view.residuals[kept], view.place, view.scorer.metric)
-    points = view.scorer.rows[rows]
-    specs = {candidate.spec for candidate in view.candidates if candidate.spec is not None}
-    found: dict[object, Moments] = {spec: evidence.measure(spec, points) for spec in specs}
-    return _Fold(at, points, view.residuals[rows], evidence, found)
-
-
-def _leave_out(view: AskerView, folds: list[_Fold], members: Places) -> Array:
+def _leave_out(view: AskerView, folds: list[Fold], members: Places) -> Array:
     """Errors (m, Q) of the mixture among some models on the scored rows, folds of whole units left out."""
     errors = np.empty((len(view.sample), len(view.candidates), view.Q))
     places = places_among(members, view.K, view.Q)
     for fold in folds:
         found = {spec: near.take(places) for spec, near in fold.found.items()}
-        weights, shifts = fold.evidence.among(members).weigh(view.candidates, fold.points, found)
-        off = np.einsum("cmk,mqk->mcq", weights, fold.residuals[:, :, members]) - shifts.transpose(1, 0, 2)
-        if view.agent.classes is not None:
-            labels = view.agent.y[view.sample[fold.at]][:, None]
-            off = as_distribution(off + labels) - labels
-        errors[fold.at] = off
+        weighed = fold.evidence.among(members).weigh(view.candidates, fold.points, found)
+        errors[fold.at] = view.errors_at(fold, *weighed, members)
     return view.cross_mix(errors)

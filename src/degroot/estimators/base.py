@@ -4,7 +4,7 @@ import reprlib
 import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from degroot import partitions
 from degroot.agents.agent import Agent
-from degroot.agents.units import as_units, check_units_apart, code_units
+from degroot.agents.units import LABEL_APART, as_units, check_units_apart, code_units
 from degroot.answers.answer import FIELDS, Consensus
 from degroot.answers.display.words import output_names
 from degroot.answers.explanation import Explanation
@@ -31,10 +31,8 @@ from degroot.files.source import PEERS
 if TYPE_CHECKING:
     from degroot.audit import Audit
 
-Self = TypeVar("Self", bound="Dealing")
 
-
-class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class CollectiveEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator that deals rows to agents, trains a model for each, and lets them pool."""
 
     __metadata_request__score: ClassVar = {"groups": False}  # unless somebody asks for it: splitters take `groups` too
@@ -79,7 +77,7 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
 
     @classmethod
-    def from_agents(cls: type[Self], agents: Iterable[Agent], **settings: Any) -> Self:
+    def from_agents(cls, agents: Iterable[Agent], **settings: Any) -> Self:
         """A fitted estimator from agents that have trained models; `settings` are those of `Collective`.
 
         Examples
@@ -91,7 +89,7 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         array([4.13])
         """
         model = cls(agents=agents, **settings)
-        model._pooled(agents)
+        model._pool(agents)
         model.n_features_in_ = model.agents_[0].n_features
         if model.collective_.feature_names is not None:
             model.feature_names_in_ = np.array(model.collective_.feature_names, dtype=object)
@@ -149,8 +147,8 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         array(['south', 'north'], dtype=object)
         """
         check_is_fitted(self, "collective_")
-        points = self._asked(X)
-        askers = None if groups is None else self._match(groups, points.shape[0])
+        points = self._check_points(X)
+        askers = None if groups is None else self._match_groups(groups, points.shape[0])
         self._calibrate_for(coverage, askers)
         return self.collective_.consult(points, fields, coverage=coverage, asker=askers)
 
@@ -191,8 +189,8 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         2 agents, 40 points. On average an answer rests on 1.99 agents
         """
         check_is_fitted(self, "collective_")
-        points = self._asked(X)
-        askers = {None} if groups is None else set(self._match(groups, points.shape[0]))
+        points = self._check_points(X)
+        askers = {None} if groups is None else set(self._match_groups(groups, points.shape[0]))
         if len(askers) > 1:
             raise InvalidInput(f"`groups` of an audit must be one agent for all rows; got {len(askers)}.")
         return self.collective_.audit(points, asker=askers.pop())
@@ -242,7 +240,7 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Deal checked rows to agents, train a model for each and let them pool."""
         check_choice("self_scoring", self.self_scoring, SELF_SCORING)
         if self.agents is not None:
-            self._pooled(self.agents)
+            self._pool(self.agents)
             return
         labels = None if units is None else as_units(units, len(y))
         names, parts = self._parts(X, y, groups, labels)
@@ -257,7 +255,7 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for model, part, name, seed, own in zip(models, parts, names, seeds, held, strict=True)
         )
         alone = len(parts) == 1
-        self._pooled(
+        self._pool(
             Agent(
                 done.model, take(X, part), y[part], name,
                 space=self.space,
@@ -268,14 +266,14 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for done, part, name, own in zip(results, parts, names, held, strict=True)
         )  # fmt: skip
 
-    def _pooled(self, agents: Iterable[Agent]) -> None:
+    def _pool(self, agents: Iterable[Agent]) -> None:
         self.collective_ = Collective(
             agents, self.neighbours, self.rule,
             metric=self.metric, kernel=self.kernel, space=self.space, ridge=self.ridge, guard=self.guard,
             evidence=self.evidence, correct=self.correct, n_jobs=self.n_jobs,
         )  # fmt: skip
 
-    def _match(self, groups: ArrayLike, M: int) -> NDArray[Any]:
+    def _match_groups(self, groups: ArrayLike, M: int) -> NDArray[Any]:
         """The agent of each row's group, (M,), None where there is none, which is told in one warning."""
         labels = as_array(groups, lambda why: InvalidInput(f"`groups` must hold one label for each row; {why}."))
         if labels.ndim == 0:
@@ -300,7 +298,7 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = self.space is not None and all(tag.input_tags.allow_nan for tag in inner)
         return tags
 
-    def _asked(self, X: Any) -> Any:
+    def _check_points(self, X: Any) -> Any:
         """Checked points to predict."""
         checks = {"skip_check_array": True} if is_frame(X) else self._checks()
         return validate_data(self, X, reset=False, **checks)
@@ -346,24 +344,22 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 raise InvalidInput(
                     f"`groups` must have one label for each of {len(y)} rows; it has {sum(map(len, parts))}."
                 )
-            names = [str(label) for label in labels]
-            if units is not None:
-                check_units_apart((name, np.unique(units[part])) for name, part in zip(names, parts, strict=True))
-            return names, parts
-        parts = self._dealt(X, y, units)
-        names = [f"agent {k}" for k in range(1, len(parts) + 1)]
+            names, hint = [str(label) for label in labels], LABEL_APART
+        else:
+            parts = self._deal_rows(X, y, units)
+            names, hint = [f"agent {k}" for k in range(1, len(parts) + 1)], "`partition` 'random' deals whole units."
         if units is not None:
             held = ((name, np.unique(units[part])) for name, part in zip(names, parts, strict=True))
-            check_units_apart(held, hint="`partition` 'random' deals whole units.")
+            check_units_apart(held, hint=hint)
         return names, parts
 
-    def _dealt(self, X: Any, y: NDArray[Any], units: NDArray[Any] | None) -> list[partitions.Rows]:
+    def _deal_rows(self, X: Any, y: NDArray[Any], units: NDArray[Any] | None) -> list[partitions.Rows]:
         if callable(self.partition):
             return _row_numbers(self.partition(X, y), len(y))
         random = check_random_state(self.random_state)
         if isinstance(self.partition, str) and self.partition == "random":
             if units is not None:
-                return self._dealt_units(units, random)
+                return self._deal_units(units, random)
             return partitions.random(len(y), self.n_agents, random)
         if isinstance(self.partition, str) and self.partition == "label":
             values: Any = _ranks(y if y.ndim == 1 else y[:, 0])
@@ -371,7 +367,7 @@ class Dealing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             values = self._feature(X)
         return partitions.by_order(values, self.n_agents, self.fraction, random)
 
-    def _dealt_units(self, units: NDArray[Any], random: np.random.RandomState) -> list[partitions.Rows]:
+    def _deal_units(self, units: NDArray[Any], random: np.random.RandomState) -> list[partitions.Rows]:
         """Whole units dealt at random, equally many to every agent up to one."""
         labels, codes = code_units(units)
         if isinstance(self.n_agents, Integral) and len(labels) < self.n_agents:

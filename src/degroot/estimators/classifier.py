@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from degroot.agents.agent import Agent
 from degroot.compute.compiled import Array
 from degroot.compute.tables import is_frame, to_numbers
-from degroot.estimators.base import Dealing
+from degroot.estimators.base import CollectiveEstimator
 from degroot.exceptions import InvalidInput, describe_error
 
 
-class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
+class DeGrootClassifier(ClassifierMixin, CollectiveEstimator):  # type: ignore[misc]
     """A collective of classifiers, each trained on its own share of the rows.
 
     Agents trust models by the Brier score of their probabilities near the point. A model that gives labels only counts
@@ -65,7 +65,7 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
         >>> model.classes_, model.collective_.names
         (array(['high', 'low'], dtype='<U4'), ('north', 'south'))
         """
-        X, labels = self._training(X, y)
+        X, labels = self._check_training(X, y)
         self.classes_: NDArray[Any] = np.unique(labels)
         self._deal(X, labels, groups, units, self.classes_)
         return self
@@ -135,15 +135,15 @@ class DeGrootClassifier(ClassifierMixin, Dealing):  # type: ignore[misc]
     def _default(self) -> Any:
         return LogisticRegression(max_iter=1000)
 
-    def _pooled(self, agents: Any) -> None:
+    def _pool(self, agents: Any) -> None:
         agents = tuple(agents)
         for agent in agents:
             if isinstance(agent, Agent) and agent.classes is None:
                 raise agent.error("it must have `classes` to be part of a classifier; it has none.")
-        super()._pooled(agents)
+        super()._pool(agents)
         self.classes_ = np.asarray(self.agents_[0].classes)
 
-    def _training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Checked rows and labels. Frames stay frames: the agents' models may want their columns by name."""
         if not is_frame(X):
             X, y = validate_data(self, X, y, **self._checks())

@@ -11,11 +11,11 @@ from sklearn.utils.validation import validate_data
 
 from degroot.compute.compiled import Array
 from degroot.compute.tables import is_frame, to_numbers, to_outputs
-from degroot.estimators.base import Dealing
+from degroot.estimators.base import CollectiveEstimator
 from degroot.exceptions import InvalidInput
 
 
-class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
+class DeGrootRegressor(RegressorMixin, CollectiveEstimator):  # type: ignore[misc]
     """A collective of regressors, each trained on its own share of the rows.
 
     Parameters
@@ -74,7 +74,7 @@ class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
         >>> DeGrootRegressor().fit(X, X[:, 0], groups=["north", "south"] * 10).agents_
         (Agent('north', Ridge, 10 rows x 1 features), Agent('south', Ridge, 10 rows x 1 features))
         """
-        X, labels = self._training(X, y)
+        X, labels = self._check_training(X, y)
         self._deal(X, labels, groups, units)
         return self
 
@@ -135,7 +135,7 @@ class DeGrootRegressor(RegressorMixin, Dealing):  # type: ignore[misc]
     def _default(self) -> Any:
         return Ridge()
 
-    def _training(self, X: Any, y: Any) -> tuple[Any, Array]:
+    def _check_training(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Checked rows and labels. Frames stay frames: the agents' models may want their columns by name."""
         if not is_frame(X):
             X, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **self._checks())

@@ -35,7 +35,7 @@ class StoredCalibration:
     """A calibration without the agents' rows; see `Calibration`."""
 
     option: RuleSettings
-    rows: tuple[NDArray[np.intp], ...]  # (m,) numbers of each agent's rehearsed rows
+    rows: tuple[NDArray[np.intp], ...]  # (m,) numbers of the rows that each agent put to the collective
     squares: tuple[Array, ...]
     overall: Array
     summaries: tuple[Summary, ...]
@@ -51,7 +51,7 @@ def keep_calibration(
     }
     parts = []
     for name, rows, squares, each in zip(
-        folders, calibration.rehearsed.numbers, calibration.squares, calibration.summaries, strict=True
+        folders, calibration.sample.numbers, calibration.squares, calibration.summaries, strict=True
     ):
         arrays = dict(zip(PART, (rows.astype(np.int64), squares, each.ranks, each.scores), strict=True))
         parts.append({key: kept.array(f"{name}/{CALIBRATION}-{key}.npy", array) for key, array in arrays.items()})
@@ -104,7 +104,7 @@ def digest_files(digests: Mapping[str, str], folders: Sequence[str], *about: str
 
 
 def _read_part(entry: Table, outputs: int) -> tuple[NDArray[np.intp], Array, Summary]:
-    """One agent's rehearsed rows, the squared errors on them, and the summary of its scores."""
+    """The rows that one agent put to the collective, the squared errors on them, and the summary of its scores."""
     table = entry.table(CALIBRATION, PART)
     files = {key: table.file(key) for key in PART}
     rows, squares, ranks, scores = (mapped(files[key]) for key in PART)

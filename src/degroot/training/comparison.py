@@ -16,7 +16,7 @@ from degroot.compute.compiled import Array
 from degroot.compute.progress import Advance
 from degroot.consultation.gains import RowLosses, compare_losses
 from degroot.exceptions import InvalidInput
-from degroot.training.organisations import Organisation
+from degroot.training.organisations import Organisation, mark_owner
 
 HELD_OUT = 0.2  # of each organisation's rows
 
@@ -78,5 +78,5 @@ def _losses(collective: Collective, name: str, held: Organisation, pooled: Agent
         np.arange(n) if held.units is None else code_units(held.units)[1],
         own=losses(own), control=losses(view.control_at(held.X, own)), collective=losses(answer.value),
         average=losses(beliefs.mean(axis=1)), neutral=losses(collective.predict(held.X)),
-        pooled=losses(pooled.predict(held.X)),
+        pooled=losses(pooled.predict(mark_owner(held.X, view.place, len(collective.names)))),
     )  # fmt: skip

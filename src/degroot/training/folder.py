@@ -108,7 +108,7 @@ def _own_columns(gathered: Gathered) -> list[str]:
 def _folders(names: Sequence[str]) -> list[str]:
     """A folder for each name: as it is where that can be, and numbered where it cannot."""
     plain = [re.sub(r"[^\w.-]+", "-", name).strip(".-") for name in names]
-    distinct = {name.casefold() for name in (*plain, FILE, GAINS, PICTURE, CONTRIBUTIONS)}
-    if all(plain) and len(distinct) == len(plain) + 4:
+    taken = (*plain, FILE, GAINS, PICTURE, CONTRIBUTIONS)
+    if all(plain) and len({name.casefold() for name in taken}) == len(taken):
         return plain
     return [f"agent-{number}" for number in range(1, len(names) + 1)]

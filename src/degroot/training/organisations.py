@@ -39,11 +39,17 @@ class Organisation:
         return len(self.y) if self.units is None else len(np.unique(self.units))
 
 
+def mark_owner(X: Array, place: int, count: int) -> Array:
+    """Rows with a further column for each of `count` organisations: 1 for the one at `place`, 0 for the others."""
+    return np.hstack([X, np.tile(np.eye(count)[place], (len(X), 1))])
+
+
 def pool(organisations: Sequence[Organisation], name: str) -> Organisation:
-    """The rows of all organisations as those of one."""
+    """The rows of all organisations as those of one, each with whose it is."""
     labels = [each.units for each in organisations if each.units is not None]
+    marked = [mark_owner(each.X, place, len(organisations)) for place, each in enumerate(organisations)]
     return Organisation(
-        name, np.concatenate([each.X for each in organisations]), np.concatenate([each.y for each in organisations]),
+        name, np.concatenate(marked), np.concatenate([each.y for each in organisations]),
         np.concatenate(labels) if labels else None,
     )  # fmt: skip
 

@@ -4,9 +4,20 @@ from typing import Any
 
 from degroot.answers.display import Digits, counted, joined, one_line
 from degroot.answers.flags import kind
-from degroot.asker.candidates import AVERAGE, CENTRED, EQUAL, GLOBAL, INVERSE, LOCAL, LOCALLY_CENTRED, OWN, TRUST
+from degroot.asker.candidates import (
+    AVERAGE,
+    CENTRED,
+    EQUAL,
+    GLOBAL,
+    INVERSE,
+    LOCAL,
+    LOCALLY_CENTRED,
+    MIXTURE_CORRECTED,
+    OWN,
+    OWN_CORRECTED,
+    TRUST,
+)
 
-CORRECTED = "corrected"  # how the names of corrected candidates end
 WORDS = {
     OWN: "its own model",
     LOCAL: "weights of least error near the point",
@@ -17,8 +28,8 @@ WORDS = {
     GLOBAL: "weights of least error on all its rows",
     INVERSE: "weights by the errors on all its rows",
     AVERAGE: "the plain average",
-    f"{OWN}, {CORRECTED}": "its own model with a learned correction",
-    f"mixture, {CORRECTED}": "the mixture of all others with a learned correction",
+    OWN_CORRECTED: "its own model with a learned correction",
+    MIXTURE_CORRECTED: "the mixture of all others with a learned correction",
 }
 SHOWN = 0.005  # share from which a candidate is named
 
@@ -74,8 +85,8 @@ def _errors(facts: dict[str, Any], mixture: dict[str, Any]) -> str:
 def _sources(facts: dict[str, Any]) -> list[str]:
     """What takes an answer away from the weighted mean."""
     shares = {each["name"]: each["share"] or 0.0 for each in (facts["mixture"] or {"candidates": []})["candidates"]}
-    centring = any(share > 0.0 for name, share in shares.items() if name in (CENTRED, *LOCALLY_CENTRED.values()))
-    learned = any(share > 0.0 for name, share in shares.items() if name.endswith(CORRECTED))
+    centring = any(shares.get(name, 0.0) > 0.0 for name in (CENTRED, *LOCALLY_CENTRED.values()))
+    learned = any(shares.get(name, 0.0) > 0.0 for name in (OWN_CORRECTED, MIXTURE_CORRECTED))
     guarded = any(kind(reason) in ("inconsistent", "alone") for each in facts["agents"] for reason in each["flags"])
     told = ["models' mean errors are taken off (centring)"] * centring
     told += ["a correction learned on its own rows is added"] * learned

@@ -115,7 +115,8 @@ def _change(difference: float, error: float, base: float) -> str:
     if base <= 0.0:
         return f"{abs(difference):.3g} ± {error:.2g} {'below' if difference < 0.0 else 'above'}"
     share, spread = 100.0 * abs(difference) / base, 100.0 * error / base
-    return f"{share:.3g} ± {spread:.2g} % {'below' if difference < 0.0 else 'above'}"
+    digits = 1 if share < 100.0 else 0
+    return f"{share:.{digits}f} ± {spread:.{digits}f} % {'below' if difference < 0.0 else 'above'}"
 
 
 def _contributions(view: AskerView) -> list[dict[str, Any]] | None:
