@@ -392,9 +392,10 @@ HEAD = """\
 {splits} splits of each set of `benchmarks/natural.py` ({half} where models are strong or rows few, and of sets kept
 aside), a quarter of the units held out; the owner of a test row asks. Changes of the mean squared error in percent, of
 means over splits; "all" is the geometric mean over pairs of set and model. `own`: the owner's model; `control`: with a
-correction learned on its own rows, without peers; `pooled`: one model on everybody's rows; `view`: the asker's view
-with the defaults of `Collective` and the estimators, `trained` with those of `degroot train`; `corrected`: with the
-learned correction."""
+correction learned on its own rows, without peers; `pooled`: one model on everybody's rows, not told whose they are;
+`view`: the asker's view with the defaults of `Collective` and the estimators, `trained` with those of `degroot train`;
+`corrected`: with the learned correction. Candidates, mixture and correction were chosen on the ten sets alone; the
+bounds of the guard with a look at both."""
 
 
 if __name__ == "__main__":

@@ -473,10 +473,11 @@ class Collective(Viewed):
         >>> float((view.own_errors**2).mean().round(3)), float((view.left_out**2).mean().round(3))  # on left-out rows
         (0.084, 0.0)
         """
-        if self.degree is not None:
+        scored, K = self.panel.n_scored, len(self.names)
+        if scored < K:
             raise InvalidInput(
                 f"An asker must have scored every model on its own rows; with degree={self.degree} the scores of "
-                f"{len(self.names) - min(self.degree, len(self.names))} of {len(self.names)} models are missing."
+                f"{K - scored} of {K} models are missing."
             )
         place, option = int(check_asker(name, self.names, 1)[0]), self._asker_option
         return self._views.get(
@@ -558,7 +559,7 @@ class Collective(Viewed):
         >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
         >>> gains = Collective(agents).gains(shapley=True)
         >>> print(gains.sentence)
-        2 of 2 organisations gain, 0 lose beyond chance (Holm-corrected)
+        2 of 2 organisations gain, 0 lose beyond chance (Holm-corrected); 2 gain beyond chance
         >>> gains.contributions.round(2)  # row: who gains; column: by whom; diagonal: by its own rows
         array([[0.08, 0.01],
                [0.01, 0.08]])

@@ -313,7 +313,7 @@ def test_what_the_own_model_says_and_how_far_it_is_moved():
 def test_what_was_mixed_is_told_with_its_shares_and_why():
     text = asked([2.0, 4.0], [0.5, 0.5], 3.0, choice=mixed("a", 0.251, 0.748, 0.001)).explain(0).text
     lines = text.split("\n\n")[1].split("\n")
-    told = "on 60 rows of a, left out in 10 folds (mean squared error 1, of its own model 3)"
+    told = "on 60 rows of a, left out in 10 folds (mean squared error of the best of them 1, of its own model 3)"
     assert lines[0] == f"It mixes what does best {told}:"
     assert lines[1:] == ["  75 % local stacking: weights of least error near the point", "  25 % own: its own model"]
     alone = asked([2.0, 4.0], [1.0, 0.0], 2.0, choice=mixed("a", 1.0)).explain(0).text

@@ -136,13 +136,19 @@ def test_rows_of_nobody_are_counted_over_all_parts_and_told_once(home, collectiv
     monkeypatch.setattr("degroot.batch.plan.ROWS", 7)
     done = predict_files(collective, ["in.csv", "in.parquet"], "out.csv", fields="value", asker_column="who", jobs=2)
     assert (done.unmatched.rows, done.asker_column) == (32, "who")
-    told = "32 of 80 rows have a 'who' that is no agent ('east', missing): they get the neutral consensus"
+    told = (
+        "32 of 80 rows have a 'who' that is no agent with a view of its own ('east', missing): "
+        "they get the neutral consensus"
+    )
     assert str(done).count(told) == 1
     rows().assign(who="north").to_csv("known.csv", index=False)
     assert "agent" not in str(predict_files(collective, "known.csv", "out.csv", fields="value", asker_column="who"))
     rows(4).assign(who=["east", "north", "north", "north"], x1=[1.0, 1.0, None, 1.0]).to_csv("bad.csv", index=False)
     done = predict_files(collective, "bad.csv", "out.csv", fields="value", asker_column="who", on_bad_row="null")
-    assert "1 bad; 1 of 4 rows has a 'who' that is no agent ('east'): it gets the neutral consensus" in str(done)
+    assert (
+        "1 bad; 1 of 4 rows has a 'who' that is no agent with a view of its own ('east'): it gets the neutral consensus"
+        in str(done)
+    )
     assert pd.read_csv("out.csv", skip_blank_lines=False)["value"].isna().tolist() == [False, False, True, False]
 
 

@@ -273,7 +273,10 @@ def test_rows_are_answered_for_the_asker_that_a_column_names(predict, saved):
     rows(30).assign(who=who).to_csv("in.csv", index=False)
     code, out, err = predict(input="in.csv", output="out.csv", asker_column="who", keep="who", coverage=0.8)
     assert (code, err) == (0, "")
-    told = "12 of 30 rows have a 'who' that is no agent ('nobody', missing): they get the neutral consensus"
+    told = (
+        "12 of 30 rows have a 'who' that is no agent with a view of its own ('nobody', missing): "
+        "they get the neutral consensus"
+    )
     assert out.count(told) == out.count("\n") == 1
     found = pd.read_csv("out.csv", keep_default_na=False)
     assert found["who"].tolist() == who

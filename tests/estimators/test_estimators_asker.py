@@ -78,11 +78,23 @@ def test_classes_too(classifier):
 @pytest.mark.parametrize(
     ("groups", "told"),
     [
-        (["north", "x", "y", None], "3 of 4 rows have a group that is no agent ('x', 'y', missing): they get"),
-        (["north", "x", "south", "south"], "1 of 4 rows has a group that is no agent ('x'): it gets"),
-        ([np.nan] * 4, "4 of 4 rows have a group that is no agent (missing): they get"),
-        (pd.Series(["west", "", pd.NA, "north"], dtype=object), "2 of 4 rows have a group that is no agent (missing)"),
-        (list("abcd"), "4 of 4 rows have a group that is no agent ('a', 'b', 'c', 'd'): they get"),
+        (
+            ["north", "x", "y", None],
+            "3 of 4 rows have a group that is no agent with a view of its own ('x', 'y', missing): they get",
+        ),
+        (
+            ["north", "x", "south", "south"],
+            "1 of 4 rows has a group that is no agent with a view of its own ('x'): it gets",
+        ),
+        ([np.nan] * 4, "4 of 4 rows have a group that is no agent with a view of its own (missing): they get"),
+        (
+            pd.Series(["west", "", pd.NA, "north"], dtype=object),
+            "2 of 4 rows have a group that is no agent with a view of its own (missing)",
+        ),
+        (
+            list("abcd"),
+            "4 of 4 rows have a group that is no agent with a view of its own ('a', 'b', 'c', 'd'): they get",
+        ),
     ],
 )
 def test_a_group_that_is_no_agent_gets_the_consensus_and_one_warning(model, groups, told):
@@ -99,7 +111,7 @@ def test_a_group_that_is_no_agent_gets_the_consensus_and_one_warning(model, grou
 def test_many_strange_groups_are_told_in_a_few_words(model):
     X, _ = problem()
     _, message = warning(lambda: model.predict(X[:9], groups=list("abcdefghi")))
-    assert "9 of 9 rows have a group that is no agent ('a', 'b', 'c', 'd', 'e' ...)" in message
+    assert "9 of 9 rows have a group that is no agent with a view of its own ('a', 'b', 'c', 'd', 'e' ...)" in message
 
 
 def test_numbers_are_the_names_that_fitting_gave_them():
@@ -117,7 +129,10 @@ def test_numbers_are_the_names_that_fitting_gave_them():
             assert_array_equal(model.predict(X, groups=other), expected)
     model = DeGrootRegressor(Ridge(), neighbours=20).fit(X, y, groups=whole)
     gaps = pd.Series(whole).where(np.arange(180) > 0)  # which makes them floats
-    assert "1 of 180 rows has a group that is no agent (missing)" in warning(lambda: model.predict(X, groups=gaps))[1]
+    assert (
+        "1 of 180 rows has a group that is no agent with a view of its own (missing)"
+        in warning(lambda: model.predict(X, groups=gaps))[1]
+    )
 
 
 def test_groups_of_another_length_are_refused(model):
@@ -156,7 +171,7 @@ def test_intervals_are_those_of_the_collective(kind):
     assert_array_equal(lower, expected.lower)
     assert_array_equal(upper, expected.upper)
     (lower, upper), message = warning(lambda: model.predict_interval(X[:2], groups=["north", "east"]))
-    assert message.startswith("1 of 2 rows has a group that is no agent ('east')")
+    assert message.startswith("1 of 2 rows has a group that is no agent with a view of its own ('east')")
     expected = model.collective_.consult(X[:2], coverage=0.9, asker=["north", None])
     assert_array_equal(lower, expected.lower)
     neutral = model.predict_interval(X)
@@ -209,7 +224,7 @@ def test_an_audit_is_at_hand(model):
         "`groups` of an audit must be one agent for all rows; got 3."
     )
     told, message = warning(lambda: model.audit(X[:20], groups="east"))
-    assert message.startswith("20 of 20 rows have a group that is no agent ('east')")
+    assert message.startswith("20 of 20 rows have a group that is no agent with a view of its own ('east')")
     assert str(told) == str(model.audit(X[:20]))
 
 

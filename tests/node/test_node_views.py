@@ -19,7 +19,7 @@ from degroot.node.protocol.codec import PROTOCOL, PeerOpinion, decode_prediction
 from degroot.node.protocol.v1 import collective_pb2 as v1
 from degroot.node.records.ledger import IN, OUT, summary
 from degroot.node.scoring import views
-from degroot.node.scoring.views import Views
+from degroot.node.scoring.views import OwnViews
 from degroot.rules.evidence import Evidence
 from degroot.rules.rules import RULES, RuleSettings
 
@@ -313,7 +313,9 @@ def made_views(monkeypatch, made):
         return kind(scorer, names, place, settings)
 
     monkeypatch.setattr(views, "AskerView", make)
-    return Views(agents[1], collective.scorers[1], "abc", RuleSettings("degroot", RULES["degroot"].reach)), collective
+    return OwnViews(
+        agents[1], collective.scorers[1], "abc", RuleSettings("degroot", RULES["degroot"].reach)
+    ), collective
 
 
 def test_a_view_is_made_once_for_all_who_wait_again_after_a_failure_and_few_are_kept(monkeypatch):

@@ -39,7 +39,7 @@ class Gains(Viewed):
     >>> agents = [Agent(lambda X, k=k: k * X[:, 0], rows, 1.5 * rows[:, 0], f"times {k}") for k in (1, 2)]
     >>> gains = Collective(agents).gains()
     >>> gains.sentence
-    '2 of 2 organisations gain, 0 lose beyond chance (Holm-corrected)'
+    '2 of 2 organisations gain, 0 lose beyond chance (Holm-corrected); 2 gain beyond chance'
     >>> gains.change.round(1)  # in percent of the own model's error
     array([-100., -100.])
     """

@@ -50,8 +50,9 @@ def train(
     typer.echo(f"{_models(done)}\n")
     place = shlex.quote(str(out))
     typer.echo(f"{out} has the collective, trained on all rows; gains.csv in it has all organisations{_also(done)}.")
-    typer.echo(f"Ask it about rows without {target!r}:")
-    typer.echo(f"  degroot predict --collective {place} --input new.csv --output answers.csv")
+    asker = f"--asker-column {shlex.quote(group)}" if group else f"--asker {shlex.quote(done.gains.names[0])}"
+    typer.echo(f"Ask it about rows without {target!r}, for the organisation whose rows they are:")
+    typer.echo(f"  degroot predict --collective {place} --input new.csv --output answers.csv {asker}")
     typer.echo("Where rows may not come together, every organisation runs a node: degroot node --help")
 
 

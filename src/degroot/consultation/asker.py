@@ -45,6 +45,7 @@ NEAR = 0.01  # of the rows' variance: distances that are usual in any case
 FAR_FROM_OWN = "far: the point is far outside its own rows"
 REPLACED = "inconsistent: its answer is far from what the asker's rows lead to expect of its model, and was replaced"
 ALONE = "alone: at least half of the others' answers were not believed, and its own model answers"
+NOT_CORRECTED = f"uncorrected: it has fewer than the {LEAST_ROWS} rows that a correction takes"
 FEW_SCORES = "pooled: it has too few rows of its own for this coverage, and the interval is calibrated on all members'"
 
 
@@ -97,15 +98,16 @@ class AskerView:
             )
         self.agent, self.names, self.place, self.settings, self.n_jobs = agent, tuple(names), place, settings, n_jobs
         self.scorer = scorer
-        self.residuals = _join_copies(scorer, place)  # (n, Q, K)
+        self.residuals = scorer.residuals  # (n, Q, K)
         self.Q, self.K = self.residuals.shape[1:]
+        self.distinct = np.delete(np.arange(self.K), find_copies(scorer, place))  # copies of its model count as that
         self.sample = np.sort(sample_rows(agent))  # the rows that are scored
         self.units = agent.unit_codes
         self.folds = assign_folds(self.units)
         self.n_folds = int(self.folds.max()) + 1
-        models, classes = self.K if self.n_folds > 1 else 1, agent.classes is not None
+        models, classes = len(self.distinct) if self.n_folds > 1 else 1, agent.classes is not None
         self.candidates = list_candidates(settings, len(self.units), models, classes=classes)
-        self.own_rows = OwnRows(scorer.rows, self.residuals, place, scorer.metric, scorer.kept)
+        self.own_rows = self._evidence(slice(None), scorer.kept)
         shape = len(self.sample), len(self.candidates), self.Q
         if known is not None and known.errors.shape == shape and known.spread.shape == shape[:1]:
             self.errors, self.spread = known
@@ -180,6 +182,23 @@ class AskerView:
             clustered_standard_error(behind, self.units[self.sample]), len(self.sample) if known else 0, self.n_folds,
         )  # fmt: skip
 
+    def _evidence(self, rows: NDArray[np.intp] | slice, kept: dict[str, Any] | None = None) -> OwnRows:
+        """What some of its rows tell of the distinct models."""
+        own = int(np.searchsorted(self.distinct, self.place))
+        residuals = self.residuals[rows][:, :, self.distinct]
+        return OwnRows(self.scorer.rows[rows], residuals, own, self.scorer.metric, kept)
+
+    def _weigh(
+        self, evidence: OwnRows, candidates: Sequence[Candidate], points: Any, found: dict[Any, Moments], without: int
+    ) -> tuple[Array, Array]:
+        """Weights (C, m, K) and shifts (C, m, Q) of candidates: copies of the own model have no weight."""
+        left = np.flatnonzero(self.distinct == without)
+        place = int(left[0]) if len(left) and len(self.distinct) > 1 else EVERYBODY  # a copy is as good as the model
+        weights, shifts = evidence.weigh(candidates, points, found, place)
+        wide = np.zeros((*weights.shape[:2], self.K))
+        wide[..., self.distinct] = weights
+        return wide, shifts
+
     # ---- the answer -------------------------------------------------------------------------------------------------
 
     def answer(
@@ -229,10 +248,14 @@ class AskerView:
         out["correction"] = out["value"] - np.einsum("mk,mkq->mq", out["weights"], beliefs)
         known: dict[str, Any] = {name: out[name] for name in wanted}
         known["flags"] = tuple(self._list_flags(far, replaced, alone))
+        if correct and shares.whole_correction is None and M:
+            known["flags"] += (Flag(self.agent.name, NOT_CORRECTED, np.arange(M)),)
         if coverage is not None:
-            calibration = self.corrected_calibration if correct else self.calibration
-            known |= calibration.intervals(points, out["value"], far, coverage, pooled)
-            if calibration.rows < rows_needed(coverage):
+            known |= self.calibration.intervals(points, out["value"], far, coverage, pooled)
+            if alone.any():  # there its own model answers, with its own errors
+                for name, array in self.own_calibration.intervals(points, out["value"], far, coverage, pooled).items():
+                    known[name][alone] = array[alone]
+            if self.calibration.rows < rows_needed(coverage):
                 known["flags"] += (Flag(self.agent.name, FEW_SCORES, np.arange(M)),)
         return known
 
@@ -253,7 +276,7 @@ class AskerView:
     ) -> tuple[Array, Array]:  # fmt: skip
         """Values (m, Q) and weights (m, K) of a mixture at points where models say `said` (m, K, Q)."""
         candidates = [shares.candidates[c] for c in shares.used]
-        weighed = self.own_rows.weigh(candidates, points, found, without)
+        weighed = self._weigh(self.own_rows, candidates, points, found, without)
         value, weights = shares.combine(*weighed, points, said, self.place)
         if self.agent.classes is not None:
             value = as_distribution(value)
@@ -274,7 +297,7 @@ class AskerView:
 
     def _bound(self, beliefs: Array, expected: Array, near: Moments) -> Bounded:
         """Others' predictions as the guard lets them pass."""
-        error = np.sqrt(near.errors(self.K)[:, self.place])
+        error = np.sqrt(near.errors(self.own_rows.K)[:, self.own_rows.own])
         return bound_beliefs(beliefs, expected, self.peers.spread, error, self.place)
 
     def _jackknife(
@@ -317,7 +340,7 @@ class AskerView:
                         left = self.measure_fold(fold)
                         self.spread[left.at] = left.found[STACKING_NEIGHBOURHOOD].spread
                         for without, candidates, into in zip(withouts, remaining, errors, strict=True):
-                            found = left.evidence.weigh(candidates, left.points, left.found, without)
+                            found = self._weigh(left.evidence, candidates, left.points, left.found, without)
                             into[left.at] = self.errors_at(left, *found)
                     advance()
 
@@ -328,7 +351,7 @@ class AskerView:
         """The scored rows of a fold, and what the other folds tell of them."""
         at, kept = np.flatnonzero(self.folds[self.sample] == fold), np.flatnonzero(self.folds != fold)
         rows = self.sample[at]
-        evidence = OwnRows(self.scorer.rows[kept], self.residuals[kept], self.place, self.scorer.metric)
+        evidence = self._evidence(kept)
         points = self.scorer.rows[rows]
         found = {spec: evidence.measure(spec, points) for spec in self._specs}
         return Fold(at, rows, points, self.residuals[rows], evidence, found)
@@ -429,13 +452,16 @@ class AskerView:
 
     @cached_property
     def calibration(self) -> OwnCalibration:
-        """How far off its answers are on its own rows: what its intervals are made of."""
+        """How far off its answers are on its own rows: what its intervals are made of, also with a correction.
+
+        What is left of errors after a correction that was chosen on the same rows is less than on new ones.
+        """
         return OwnCalibration(self.scorer, self.sample, self.folds[self.sample], self.left_out)
 
     @cached_property
-    def corrected_calibration(self) -> OwnCalibration:
-        """The same with the correction."""
-        return OwnCalibration(self.scorer, self.sample, self.folds[self.sample], self.corrected_left_out)
+    def own_calibration(self) -> OwnCalibration:
+        """The same of its own model alone."""
+        return OwnCalibration(self.scorer, self.sample, self.folds[self.sample], self.own_errors)
 
 
 def as_distribution(values: Array) -> Array:
@@ -447,23 +473,21 @@ def as_distribution(values: Array) -> Array:
     return probabilities
 
 
-def _join_copies(scorer: Scorer, place: int) -> Array:
-    """Residuals (n, Q, K) in which a peer that says what the asker's model says counts as that.
+def find_copies(scorer: Scorer, place: int) -> NDArray[np.intp]:
+    """The places of peers that say of the asker's rows what its own model, the one at `place`, says of them.
 
-    A copy of the own model has been trained on the asker's rows: what it says of them is no evidence. Where the own
-    model is scored by out-of-fold predictions, so is a copy of it.
+    Such a copy is the own model by another name. It may have been trained on the asker's rows, and then what it says of
+    them is no evidence.
     """
     agent, residuals = scorer.agent, scorer.residuals
-    if agent.own_predictions is None or residuals.shape[2] == 1:
-        return residuals
+    if residuals.shape[2] == 1:
+        return np.empty(0, np.intp)
     some = sample_rows(agent, ROWS)
-    said = agent.predict(take(agent.X, some)).reshape(len(some), -1)
     labels = agent.y.reshape(agent.n_rows, -1)[some]
+    if agent.own_predictions is None:
+        said = residuals[some][:, :, place] + labels
+    else:
+        said = agent.predict(take(agent.X, some)).reshape(len(some), -1)
     gap = np.abs(residuals[some] + labels[..., None] - said[..., None]).max(axis=(0, 1))
     unit = float(np.ptp(said)) or float(np.abs(said).max()) or 1.0
-    copies = np.flatnonzero((gap <= SAME * unit) & (np.arange(residuals.shape[2]) != place))
-    if not len(copies):
-        return residuals
-    joined = np.array(residuals)
-    joined[:, :, copies] = residuals[:, :, [place]]
-    return joined
+    return np.flatnonzero((gap <= SAME * unit) & (np.arange(residuals.shape[2]) != place))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from degroot.answers.answer import Consensus
 from degroot.answers.flags import Flag
-from degroot.compute.tables import take
+from degroot.compute.tables import is_missing, take
 from degroot.consultation.asker import AskerView, LeftOut
 from degroot.consultation.consult import field_shape
 from degroot.exceptions import InvalidInput
@@ -104,7 +104,10 @@ def check_asker(asker: Any, names: Sequence[str], M: int) -> NDArray[np.intp]:
     if given is None or len(given) != M:
         what = repr(asker) if given is None else f"{len(given)} names"
         raise InvalidInput(f"`asker` must be one of the agents' names, or one for each of {M} rows; got {what}.")
-    return np.array([NOBODY if name is None else _find_place(name, known) for name in given], np.intp)
+    column = np.empty(M, object)
+    column[:] = given
+    nobody = is_missing(column)  # None, or what tables make of it
+    return np.array([NOBODY if none else _find_place(name, known) for name, none in zip(given, nobody, strict=True)])
 
 
 def _find_place(name: Any, known: Mapping[str, int]) -> int:

@@ -32,12 +32,12 @@ class Unmatched:
         Examples
         --------
         >>> Unmatched(3, ("'x'", "'y'")).describe(10, "a group")
-        "3 of 10 rows have a group that is no agent ('x', 'y'): they get the neutral consensus"
+        "3 of 10 rows have a group that is no agent with a view of its own ('x', 'y'): they get the neutral consensus"
         """
         shown = ", ".join(self.labels[:SHOWN]) + (" ..." if len(self.labels) > SHOWN else "")
         have, they_get = ("has", "it gets") if self.rows == 1 else ("have", "they get")
         rows = f"{self.rows:,} of {of:,} {'row' if of == 1 else 'rows'} {have} {label}"
-        return f"{rows} that is no agent ({shown}): {they_get} the neutral consensus"
+        return f"{rows} that is no agent with a view of its own ({shown}): {they_get} the neutral consensus"
 
 
 def match_groups(labels: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], Unmatched]:

@@ -142,9 +142,11 @@ def measure_losses(view: AskerView, sets: Sets, advance: Advance) -> Array:
 def _leave_out(view: AskerView, folds: list[Fold], members: Places) -> Array:
     """Errors (m, Q) of the mixture among some models on the scored rows, folds of whole units left out."""
     errors = np.empty((len(view.sample), len(view.candidates), view.Q))
-    places = places_among(members, view.K, view.Q)
+    members = np.intersect1d(members, view.distinct)
+    among = np.searchsorted(view.distinct, members)
+    places = places_among(among, len(view.distinct), view.Q)
     for fold in folds:
         found = {spec: near.take(places) for spec, near in fold.found.items()}
-        weighed = fold.evidence.among(members).weigh(view.candidates, fold.points, found)
+        weighed = fold.evidence.among(among).weigh(view.candidates, fold.points, found)
         errors[fold.at] = view.errors_at(fold, *weighed, members)
     return view.cross_mix(errors)

@@ -280,7 +280,8 @@ class CollectiveEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc
             labels = np.repeat(labels, M)
         if labels.shape != (M,):
             raise InvalidInput(f"`groups` must hold one label for each of {M} rows; its shape is {labels.shape}.")
-        askers, strange = match_groups(labels, self.collective_.names)
+        names = [agent.name for agent in self.agents_ if not agent.scored_by_peers]
+        askers, strange = match_groups(labels, names)
         if strange.rows:
             warnings.warn(strange.describe(M, "a group") + ".", stacklevel=4)
         return askers

@@ -79,7 +79,7 @@ def _errors(facts: dict[str, Any], mixture: dict[str, Any]) -> str:
     if least is None or errors.get(OWN) in (None, least):
         return ""
     score = "Brier score" if facts["classes"] else "mean squared error"
-    return f" ({score} {least:.4g}, of its own model {errors[OWN]:.4g})"
+    return f" ({score} of the best of them {least:.4g}, of its own model {errors[OWN]:.4g})"
 
 
 def _sources(facts: dict[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, Opinion, Question, give_opinion, give_whole_opinion
 from degroot.node.protocol.codec import Model, PeerOpinion
-from degroot.node.scoring.views import Views
+from degroot.node.scoring.views import OwnViews
 from degroot.rules.evidence import MOMENTS, NOTHING, Evidence
 from degroot.rules.rules import RuleSettings
 
@@ -49,9 +49,9 @@ class ScoredAgent:
         return self.agent.outputs or 1
 
     @cached_property
-    def views(self) -> Views:
+    def views(self) -> OwnViews:
         """Its views on the models that it has scored."""
-        return Views(self.agent, self.scorer, [model.name for model in self.scored], self.option)
+        return OwnViews(self.agent, self.scorer, [model.name for model in self.scored], self.option)
 
     def quick(self, points: int) -> bool:
         """Whether so many points are answered sooner than a thread is found for them."""

@@ -12,7 +12,7 @@ from degroot.rules.rules import RuleSettings
 KEPT = 4  # views: on all models, and where some are missing, on the others
 
 
-class Views:
+class OwnViews:
     """The views of one agent: on all models that it has scored, or on those of some members only."""
 
     def __init__(self, agent: Agent, scorer: Scorer, names: Sequence[str], option: RuleSettings) -> None:
