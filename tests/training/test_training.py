@@ -368,8 +368,8 @@ def test_from_files_to_answers_by_the_commands_that_are_printed(degroot, place):
     assert (code, err) == (0, "")
     collective, X = Collective.load("collective"), frame("west").iloc[:, :3]
     answers, expected = pd.read_csv("answers.csv"), collective.consult(X, asker=line.split()[-1])
-    assert_array_equal(answers["value"], expected.value)
-    assert_array_equal(answers[[f"weight_{name}" for name in NAMES]], expected.weights)
+    assert_allclose(answers["value"], expected.value, rtol=1e-9)
+    assert_allclose(answers[[f"weight_{name}" for name in NAMES]], expected.weights, atol=1e-9)
     code, out, err = degroot("explain", "--collective", "collective", "--input", "new.csv", "--row", "3")
     assert (code, err) == (0, "")
     assert out == collective.consult(X).explain(2).text.replace("point 2", "row 3") + "\n"
