@@ -224,7 +224,10 @@ class Collective(Viewed):
         names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree", "evidence", "correct")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
         scorers = prepare_neighbourhoods(self.scorers, self.option.reach)
-        calibration, views = self._calibration if self.is_calibrated else None, self._views.known(self._asker_option)
+        calibration, views = (
+            self._calibration if self.is_calibrated else None,
+            self._views.list_known(self._asker_option),
+        )
         return saved.save(Path(folder), self.agents, scorers, settings, self.peers, calibration, views)
 
     def __repr__(self) -> str:
@@ -486,7 +489,7 @@ class Collective(Viewed):
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_coverage": None, "_views": AskerViews(self._views.known(self._asker_option))}
+        return vars(self) | {"_coverage": None, "_views": AskerViews(self._views.list_known(self._asker_option))}
 
     def _check_correct(self, correct: bool | None, asker: Any) -> bool:
         """Whether answers are corrected, by default as the collective is set; refused where there is no asker."""

@@ -327,10 +327,10 @@ def test_a_view_is_made_once_for_all_who_wait_again_after_a_failure_and_few_are_
             await found.among("abc")
         first, second = await asyncio.gather(found.among("abc"), found.among("abc"))
         assert first is second
-        assert_array_equal(first.losses, collective.view_of("b").losses)
+        assert_array_equal(first.errors, collective.view_of("b").errors)
         part = await found.among("bc")
         assert (part.names, part.place) == (("b", "c"), 0)
-        assert_array_equal(part.losses, collective.leave("a").view_of("b").losses)
+        assert_array_equal(part.errors, collective.leave("a").view_of("b").errors)
         assert await found.among("abc") is first
         for members in ("ab", "b", "bc", "cb", "ba"):
             await found.among(members)

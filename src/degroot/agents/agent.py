@@ -181,13 +181,10 @@ def _squared(residuals: Array) -> Array:
 
 
 def neighbourhood_size(reach: NeighbourhoodSpec, n_rows: int, complaint: ErrorFactory) -> int:
-    """How many of n rows are a neighbourhood: an integer as it is; a fraction rounded down, in bounds."""
-    neighbours = reach.neighbours
-    if isinstance(neighbours, Integral):
-        if neighbours > n_rows:
-            raise complaint(f"`neighbours` must be at most the number of rows, {n_rows}; got {neighbours}.")
-        return int(neighbours)
-    return min(n_rows, max(reach.least, int(neighbours * n_rows * (1 + 1e-12))), reach.most or n_rows)
+    """How many of n rows are a neighbourhood; a number that is larger is refused."""
+    if isinstance(reach.neighbours, Integral) and reach.neighbours > n_rows:
+        raise complaint(f"`neighbours` must be at most the number of rows, {n_rows}; got {reach.neighbours}.")
+    return reach.size(n_rows)
 
 
 def _fitted_space(space: Any, agent: "Agent") -> Any:
@@ -361,6 +358,11 @@ class Agent(Viewed):
     def outputs(self) -> int | None:
         """How many numbers it predicts for each row; None: one, as (n,)."""
         return int(self.y.shape[1]) if self.y.ndim == 2 else None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes as Python writes them; none where there are no classes."""
+        return () if self.classes is None else tuple(repr(each) for each in self.classes.tolist())
 
     @property
     def feature_names(self) -> list[str] | None:

@@ -29,7 +29,7 @@ def as_units(units: Any, n_rows: int, complaint: ErrorFactory = InvalidInput) ->
     missing = np.flatnonzero(is_missing(labels, empty=True))
     if len(missing):
         row = int(missing[0])
-        raise complaint(f"`units` must hold no missing labels; row {row} is {_shown(labels[row])}.")
+        raise complaint(f"`units` must hold no missing labels; row {row} is {_describe_label(labels[row])}.")
     if labels.dtype.kind == "O":
         try:
             np.unique(labels)
@@ -75,5 +75,5 @@ different units, label them apart.
                 )
 
 
-def _shown(label: Any) -> str:
+def _describe_label(label: Any) -> str:
     return "empty" if isinstance(label, str | bytes) else str(label)

@@ -45,7 +45,7 @@ def make_frame(told: dict[str, Any], library: str, index: Any = None) -> Any:
 def columns(answer: "Consensus", fields: Sequence[str] | str | None = None) -> dict[str, Any]:
     """The columns of the fields that were asked for; by default of all that there are, without trust."""
     told: dict[str, Any] = {}
-    for field in _asked(answer, fields):
+    for field in _list_fields(answer, fields):
         if field in (MISSING, FLAGS):
             told[field] = notes(answer, missing=field == MISSING)
             continue
@@ -62,7 +62,7 @@ def columns(answer: "Consensus", fields: Sequence[str] | str | None = None) -> d
     return told
 
 
-def _asked(answer: "Consensus", fields: Sequence[str] | str | None) -> list[str]:
+def _list_fields(answer: "Consensus", fields: Sequence[str] | str | None) -> list[str]:
     there = [name for name in ALL[:-2] if getattr(answer, name) is not None]
     if fields is None:
         unasked = ("trust", ASKER) if isinstance(answer.asker, str) else ("trust",)

@@ -257,7 +257,7 @@ class Gains(Viewed):
 
     # ---- the table --------------------------------------------------------------------------------------------------
 
-    def _shown(self) -> list[int]:
+    def _select_rows(self) -> list[int]:
         """The organisations in the table, in order; of many, those with the least gain."""
         if len(self.names) <= SHOWN:
             return list(range(len(self.names)))
@@ -274,7 +274,7 @@ class Gains(Viewed):
         head += ["against control"] if self.pooled is None else []
         head += ["most from"] if self.contributions is not None else []
         table = [tuple(head)]
-        for k in self._shown():
+        for k in self._select_rows():
             cells = [digits.write(self._size(values[k])) for values in errors.values()]
             table.append((one_line(self.names[k]), f"{self.rows[k]:,}", *cells, *self._changes(k)))
         if len(self.names) > SHOWN:

@@ -23,7 +23,6 @@ Means near x are weighted by the tricube kernel, and :math:`n_x = (\sum k)^2 / \
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -129,7 +128,7 @@ class OwnRows:
             if spec in PULL and self.n > SAMPLED_ROWS:
                 some = np.sort(np.random.default_rng(0).choice(self.n, SAMPLED_ROWS, replace=False))
                 rows, residuals, kept = rows[some], as_kernel_array(residuals[some]), None
-            size = neighbourhood_size(spec, len(residuals))
+            size = spec.size(len(residuals))
             self._near[spec] = Neighbourhoods(rows, size, self.metric, spec.kernel, kept=kept), residuals
         return self._near[spec]
 
@@ -198,13 +197,6 @@ def centre(residuals: Array) -> tuple[Array, Array]:
     centred[np.abs(centred) <= rounding] = 0.0
     gram = np.einsum("nqj,nql->jl", centred, centred) / n + np.diag((rounding**2).sum(axis=0))
     return bias.T.copy(), gram
-
-
-def neighbourhood_size(spec: NeighbourhoodSpec, n: int) -> int:
-    """How many of n rows are a neighbourhood, or all where there are not so many."""
-    if isinstance(spec.neighbours, Integral):
-        return min(int(spec.neighbours), n)
-    return min(n, max(spec.least, int(spec.neighbours * n * (1 + 1e-12))), spec.most or n)
 
 
 def _take_own(rows: OwnRows, _found: Moments | None, M: int, _without: int) -> tuple[Array, Array]:

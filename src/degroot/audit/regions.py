@@ -82,7 +82,9 @@ def find_regions(X: Any, weights: Array, names: Sequence[str], features: Sequenc
     tree = _grown(numbers, np.where(alone, weights.argmax(axis=1), weights.shape[1]))
     labels = features or [f"feature {k}" for k in range(numbers.shape[1])]
     found = [
-        Region(_told(piece.bounds, labels), names[piece.agent], len(piece.rows), _mean_weight(weights, piece))
+        Region(
+            _describe_bounds(piece.bounds, labels), names[piece.agent], len(piece.rows), _mean_weight(weights, piece)
+        )
         for piece in _pieces(tree, numbers, weights, np.arange(len(weights)), {})
     ]
     return tuple(sorted(found, key=lambda region: (-region.points, region.where)))
@@ -119,7 +121,7 @@ def _pieces(tree: _Split | None, numbers: Any, weights: Array, rows: Places, bou
         mean = weights[rows].mean(axis=0)
         return [_Piece(int(mean.argmax()), rows, bounds)] if mean.max() >= NEARLY_ALL else []
     column = _column(numbers, tree.feature)[rows]
-    threshold = _rounded(tree.threshold, column)
+    threshold = _round_threshold(tree.threshold, column)
     low, (above, up_to) = column <= threshold, bounds.get(tree.feature, (-np.inf, np.inf))
     found = [
         *_pieces(tree.low, numbers, weights, rows[low], bounds | {tree.feature: (above, threshold)}),
@@ -135,7 +137,7 @@ def _column(numbers: Any, feature: int) -> Array:
     return np.asarray(column, np.float64)
 
 
-def _rounded(threshold: float, column: Array) -> float:
+def _round_threshold(threshold: float, column: Array) -> float:
     """The threshold in as few digits as tell the same values apart."""
     low = column[column <= threshold].max(initial=-np.inf)
     high = column[column > threshold].min(initial=np.inf)
@@ -147,7 +149,7 @@ def _mean_weight(weights: Array, piece: _Piece) -> float:
     return float(weights[piece.rows, piece.agent].mean())
 
 
-def _told(bounds: Bounds, labels: Sequence[str]) -> str:
+def _describe_bounds(bounds: Bounds, labels: Sequence[str]) -> str:
     return " and ".join(_condition(labels[k], *bounds[k]) for k in bounds) or "everywhere"
 
 

@@ -125,7 +125,7 @@ class Audit(Viewed):
         return View(title, tuple(above), tuple(map(tuple, _cells(self))), tuple(_tell_regions(self)))
 
     def __str__(self) -> str:
-        return "\n".join([*_tell_whole(self), "", *_aligned(_cells(self)), "", *_tell_regions(self)])
+        return "\n".join([*_tell_whole(self), "", *_align_columns(_cells(self)), "", *_tell_regions(self)])
 
 
 def audit(collective: "Collective", X: Any, asker: str | None = None) -> Audit:
@@ -218,9 +218,9 @@ def _tell_whole(audit: Audit) -> list[str]:
         asked, whose = f", asked by {name}", f"of {name}, left out in folds of whole units"
         own = f"; of its own model {audit.own_error:.4g}"
     return [
-        f"{_counted(K, 'agent')}, {_counted(audit.points, 'point')}{asked}. "
-        f"On average an answer rests on {_counted(audit.carriers, 'agent', '.2f')}{stable if K > 1 else ''}.",
-        f"Mean squared error on {_counted(audit.rehearsed, 'row')} {whose}: {audit.error:.4g}{own}.",
+        f"{_format_count(K, 'agent')}, {_format_count(audit.points, 'point')}{asked}. "
+        f"On average an answer rests on {_format_count(audit.carriers, 'agent', '.2f')}{stable if K > 1 else ''}.",
+        f"Mean squared error on {_format_count(audit.rehearsed, 'row')} {whose}: {audit.error:.4g}{own}.",
     ]
 
 
@@ -237,9 +237,9 @@ def _agent_cells(audit: Audit) -> list[list[str]]:
             " ".join(row["agent"].split()),
             f"{row['weight']:.3f}",
             f"{row['leads']:.0%}",
-            _told(row["influence"], ".3g"),
-            _told(row["relative_influence"], ".1%"),
-            _told(row["trusted"], ".3f"),
+            _format_number(row["influence"], ".3g"),
+            _format_number(row["relative_influence"], ".1%"),
+            _format_number(row["trusted"], ".3f"),
             f"{row['alone']}",
             "-" if np.isnan(row["loss"]) else loss,
             "-" if np.isnan(row["loss"]) else "yes" if row["droppable"] else "no",
@@ -258,20 +258,20 @@ def _tell_losses(audit: Audit) -> list[str]:
 def _with_chance(value: float, chance: float) -> str:
     """A value and its standard error, of which two digits are told."""
     if not chance > 0.0:
-        return f"{value:.3g} ± {_told(chance, '.2g')}"
+        return f"{value:.3g} ± {_format_number(chance, '.2g')}"
     digits = min(max(1 - int(np.floor(np.log10(chance))), 0), 9)
     return f"{value:z.{digits}f} ± {chance:.{digits}f}"
 
 
-def _counted(count: float, noun: str, form: str = "") -> str:
+def _format_count(count: float, noun: str, form: str = "") -> str:
     return f"{count:{form}} {noun}{'' if count == 1 else 's'}"
 
 
-def _told(value: float, form: str) -> str:
+def _format_number(value: float, form: str) -> str:
     return "-" if np.isnan(value) else format(value, form)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of cells as lines: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

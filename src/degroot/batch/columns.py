@@ -26,7 +26,7 @@ class Columns:
     peers: tuple[tuple[int, ...], ...] | None = None  # whose models each agent scores; None: everybody's
 
     @property
-    def asked(self) -> list[str]:
+    def computed_fields(self) -> list[str]:
         """The fields of `Consensus` that have to be computed."""
         return [field for field in self.fields if field in (*FIELDS, *ASKER_FIELDS)] or ["value"]
 

@@ -83,7 +83,7 @@ def _first_alone(consult: Callable[..., Consensus]) -> Consult:
     """The same, but all wait until one row has been answered: what the first question makes is made once."""
     turn, ready = Lock(), False
 
-    def asked(X: Array, fields: list[str], /, **about: Any) -> Consensus:
+    def consult_in_turn(X: Array, fields: list[str], /, **about: Any) -> Consensus:
         nonlocal ready
         with turn:
             if not ready:
@@ -91,7 +91,7 @@ def _first_alone(consult: Callable[..., Consensus]) -> Consult:
                 ready = True
         return consult(X, fields, **about)
 
-    return asked
+    return consult_in_turn
 
 
 def _alone() -> None:

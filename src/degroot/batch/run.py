@@ -166,8 +166,8 @@ def predict_files(
     >>> done.rows, done.bad
     (2, 0)
     """
-    given, place = [os.fspath(each) for each in _listed("inputs", inputs)], Path(_path("output", output))
-    wanted = None if fields is None else [str(name) for name in _listed("fields", fields)]
+    given, place = [os.fspath(each) for each in _as_list("inputs", inputs)], Path(_path("output", output))
+    wanted = None if fields is None else [str(name) for name in _as_list("fields", fields)]
     _check_options(engine, address, coverage, jobs)
     _check_asker_options(asker, asker_column, correct)
     check(given, place, FIELDS if wanted is None else wanted, on_bad_row)
@@ -183,7 +183,7 @@ def predict_files(
         None if peers is None else tuple(map(tuple, peers.tolist())),
     )  # fmt: skip
     plan = make_plan(
-        given, place, _feature_names(found), columns, keep=[str(name) for name in _listed("keep", keep)],
+        given, place, _feature_names(found), columns, keep=[str(name) for name in _as_list("keep", keep)],
         asker_column=asker_column, gaps=not is_remote and found.takes_gaps, on_bad_row=on_bad_row,
         identity=identity | whose | {"coverage": coverage},
     )  # fmt: skip
@@ -201,7 +201,7 @@ def _start_engine(
     if engine == RAY and not here:
         from degroot.batch.ray import on_ray
 
-        with on_ray(found, address, jobs, plan.task.columns.asked) as callers:
+        with on_ray(found, address, jobs, plan.task.columns.computed_fields) as callers:
             yield callers
         return
     ready = found if _is_remote(found) else _prepare(found, about["coverage"], about["asker"], jobs)
@@ -219,7 +219,7 @@ def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary
     """Answer all shards that are not finished yet, and write the output when all are: whole or not at all."""
     begun = time.monotonic()
     with (
-        _written(plan.output),
+        _explain_write_errors(plan.output),
         unfinished(plan.output, plan.identity, restart) as kept,
         Merging(kept, plan.output, plan.task.schema) as merging,
     ):
@@ -238,7 +238,7 @@ def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary
     return RunSummary(plan.rows, before, bad, seconds, plan.output, merging.unmatched, plan.task.asker_column)
 
 
-def _listed(name: str, given: Any) -> list[Any]:
+def _as_list(name: str, given: Any) -> list[Any]:
     """One name or path, or several, as a list."""
     if isinstance(given, (str, os.PathLike)):
         return [given]
@@ -390,7 +390,7 @@ def _bad(plan: Plan, answers: pa.RecordBatch) -> int:
 
 
 @contextmanager
-def _written(output: Path) -> Iterator[None]:
+def _explain_write_errors(output: Path) -> Iterator[None]:
     """Say in one line why the output cannot be written."""
     try:
         yield

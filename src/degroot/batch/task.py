@@ -116,7 +116,7 @@ class Task:
 
     def _consult(self, shard: Shard, X: Array, consult: Consult) -> Consensus:
         try:
-            return consult(X, self.columns.asked)
+            return consult(X, self.columns.computed_fields)
         except InvalidInput as error:
             raise InvalidInput(f"{shard}: {error}") from error
 

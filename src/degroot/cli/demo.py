@@ -41,7 +41,7 @@ def demo(
     with console.status("The first prediction after installation compiles the kernels ..."):
         in_process(agents).consult(points.listed)  # once, not in every process
     try:
-        situations = _shown(console, agents, points)
+        situations = _show_consortium(console, agents, points)
     except KeyboardInterrupt:
         raise typer.Exit(complain("stopped; nothing is left of the nodes", STOPPED)) from None
     console.print("", _asker_errors(agents[0].name, situations), "", _errors(situations))
@@ -55,14 +55,14 @@ def demo(
     console.print(f"All processes have ended, all their files are removed: {time.monotonic() - begun:.0f} seconds.")
 
 
-def _shown(console: Console, agents: Sequence["Agent"], points: "DemoPoints") -> dict[str, "Situation"]:
+def _show_consortium(console: Console, agents: Sequence["Agent"], points: "DemoPoints") -> dict[str, "Situation"]:
     """Start the nodes, ask them, kill one and ask the others again."""
     from degroot.demo.comparison import compare
     from degroot.demo.consortium import Consortium
 
-    with _interrupted_by(*ENDING), Consortium(agents) as consortium:
+    with _interrupt_by(*ENDING), Consortium(agents) as consortium:
         console.print("Five organisations, a node each: a process, a certificate, rows and a model of its own.")
-        _calibrated(console, consortium)
+        _show_calibration(console, consortium)
         asked, *_ = consortium.addresses
         ways = {way: consortium.connect(asked, view="consensus", way=way) for way in ("solve", "rounds")}
         asker = consortium.connect(asked)
@@ -78,7 +78,7 @@ def _shown(console: Console, agents: Sequence["Agent"], points: "DemoPoints") ->
 
 
 @contextmanager
-def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
+def _interrupt_by(*numbers: signal.Signals) -> Iterator[None]:
     """Let these signals interrupt as Ctrl-C does, also where a library's callback swallows the interruption."""
     told = []
 
@@ -96,7 +96,7 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _calibrated(console: Console, consortium: "Consortium") -> None:
+def _show_calibration(console: Console, consortium: "Consortium") -> None:
     """Show how every node puts its rows to its peers' models."""
     columns = (TextColumn("{task.description:>8}"), BarColumn(), MofNCompleteColumn(), TextColumn("models scored"))
     with Progress(*columns, console=console) as bars:

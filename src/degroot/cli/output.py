@@ -29,7 +29,7 @@ def columns(answer: Consensus, classes: Sequence[str] = ()) -> dict[str, list[An
 
 def summary(answer: Consensus) -> str:
     """How many rows and agents, who was missing and why, who was flagged, and how many rounds it took, if any."""
-    M, missing, others = len(np.asarray(answer.value)), *_told(answer.flags)
+    M, missing, others = len(np.asarray(answer.value)), *_split_flags(answer.flags)
     parts = [f"{M} rows, {len(answer.names)} agents"]
     for what, flags in ((MISSING, missing), ("flagged", others)):
         told = (f"{flag.agent} ({_reason(flag)}{_where(flag, M)})" for flag in flags)
@@ -38,7 +38,7 @@ def summary(answer: Consensus) -> str:
     return "; ".join(parts)
 
 
-def _told(flags: Iterable[Flag]) -> tuple[list[Flag], list[Flag]]:
+def _split_flags(flags: Iterable[Flag]) -> tuple[list[Flag], list[Flag]]:
     """Who was missing, and all other flags."""
     flags = list(flags)
     missing = [flag for flag in flags if flag.kind == MISSING]

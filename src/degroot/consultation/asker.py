@@ -130,12 +130,6 @@ class AskerView:
         """What making the same view again takes."""
         return LeftOut(self.errors, self.spread)
 
-    @property
-    def losses(self) -> Array:
-        """Squared errors of every candidate on the scored rows, (m, C)."""
-        squares: Array = (self.errors**2).sum(axis=-1)
-        return squares
-
     @cached_property
     def left_out(self) -> Array:
         """Errors of the mixture on the scored rows, (m, Q), with shares from the other folds: what it is worth."""

@@ -46,11 +46,11 @@ class AskerViews:
         with self._lock:
             made = self._made.get(place)
             if made is None or made[0] != settings:
-                _, known = self.known(option).get(place, (option, None))
+                _, known = self.list_known(option).get(place, (option, None))
                 made = self._made[place] = settings, make(known)
             return made[1]
 
-    def known(self, option: RuleSettings) -> KnownViews:
+    def list_known(self, option: RuleSettings) -> KnownViews:
         """What making views again takes, of all that were made or known before for this rule."""
         with self._lock:
             made = {place: (view.settings, view.left_out_errors) for place, (_, view) in self._made.items()}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.agent import Agent, Scorer, neighbourhood_size
+from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import Array, in_blocks
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
@@ -32,7 +32,7 @@ class CalibrationRows:
         """Neighbourhoods of each agent's."""
         found = []
         for scorer, numbers in zip(self.scorers, self.numbers, strict=True):
-            size = neighbourhood_size(STACKING_NEIGHBOURHOOD, len(numbers), scorer.agent.error)
+            size = STACKING_NEIGHBOURHOOD.size(len(numbers))
             found.append(Neighbourhoods(scorer.rows[numbers], size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel))
         return tuple(found)
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.agents.agent import Scorer
-from degroot.asker.candidates import neighbourhood_size
 from degroot.compute.compiled import Array, as_kernel_array, in_blocks
 from degroot.exceptions import InvalidInput
 from degroot.intervals import Summary, class_scores, half_width, prediction_sets, rows_needed, score, summary, threshold
@@ -134,7 +133,7 @@ class LocalMeans:
     """Means of values (n, columns) over the rows near any point."""
 
     def __init__(self, rows: Any, values: Array, metric: str) -> None:
-        size = neighbourhood_size(STACKING_NEIGHBOURHOOD, len(values))
+        size = STACKING_NEIGHBOURHOOD.size(len(values))
         self._near = Neighbourhoods(rows, size, metric, STACKING_NEIGHBOURHOOD.kernel)
         self._values = as_kernel_array(values)
 

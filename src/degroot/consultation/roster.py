@@ -32,9 +32,9 @@ class Roster:
         check_peers(agents)
         self.agents, self.names, self.degree = agents, tuple(agent.name for agent in agents), degree
         self.peers = None if drawn is None else sample_peers(len(agents), drawn)
-        self.feature_names, classes = feature_names(agents), agents[0].classes
+        self.feature_names = feature_names(agents)
         self.n_features, self.outputs = agents[0].n_features, agents[0].outputs
-        self.classes = () if classes is None else tuple(repr(each) for each in classes.tolist())
+        self.classes = agents[0].class_names
         self._scoring = replace(scoring, peers=self.peers)
 
     @classmethod
@@ -110,18 +110,17 @@ def check_compatible(agents: Iterable[Agent]) -> tuple[Agent, ...]:
 
 def _check_outputs(agent: Agent, first: Agent) -> None:
     """Refuse agents that do not predict the same thing."""
-    if _listed(agent) != _listed(first):
-        raise agent.error(
-            f"it must have the classes of {first.name!r}, in the same order, {_listed(first)}; it has {_listed(agent)}."
-        )
+    expected, found = _list_classes(first), _list_classes(agent)
+    if found != expected:
+        raise agent.error(f"it must have the classes of {first.name!r}, in the same order, {expected}; it has {found}.")
     if agent.outputs != first.outputs:
         raise agent.error(
             f"its outputs must be {first.outputs or 1} as those of {first.name!r} are; got {agent.outputs or 1}."
         )
 
 
-def _listed(agent: Agent) -> str:
-    return "none" if agent.classes is None else ", ".join(map(repr, agent.classes.tolist()))
+def _list_classes(agent: Agent) -> str:
+    return ", ".join(agent.class_names) or "none"
 
 
 def an_agent(candidate: Any) -> Agent:

@@ -333,7 +333,7 @@ class CollectiveEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc
         else:
             templates = [templates[0]] * n_agents
         random = check_random_state(self.random_state)
-        return [_seeded(clone(template), random) for template in templates]
+        return [_set_seeds(clone(template), random) for template in templates]
 
     def _parts(
         self, X: Any, y: NDArray[Any], groups: ArrayLike | None, units: NDArray[Any] | None
@@ -409,7 +409,7 @@ def _ranks(labels: NDArray[Any]) -> NDArray[Any]:
     return labels if labels.dtype.kind in "fiub" else np.unique(labels, return_inverse=True)[1]
 
 
-def _seeded(model: Any, random: np.random.RandomState) -> Any:
+def _set_seeds(model: Any, random: np.random.RandomState) -> Any:
     """`model`, with a seed of its own wherever it has an open one."""
     for name, value in sorted(model.get_params(deep=True).items()):
         if name.split("__")[-1] == "random_state" and value is None:

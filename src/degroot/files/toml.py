@@ -151,12 +151,16 @@ class Table:
     def choice(self, key: str, known: Iterable[str]) -> str:
         """One of the known strings."""
         allowed = list(known)
-        return str(self.take(key, lambda value: _is_text(value) and value in allowed, f"be one of {_listed(allowed)}"))
+        return str(
+            self.take(key, lambda value: _is_text(value) and value in allowed, f"be one of {_list_values(allowed)}")
+        )
 
     def texts(self, key: str, known: Iterable[str] | None = None) -> tuple[str, ...]:
         """Distinct strings, at least one unless they are from known ones; a single string counts as a list."""
         allowed = None if known is None else list(known)
-        which = "distinct strings that are not empty" if allowed is None else f"distinct ones of {_listed(allowed)}"
+        which = (
+            "distinct strings that are not empty" if allowed is None else f"distinct ones of {_list_values(allowed)}"
+        )
 
         def fits(value: Any) -> bool:
             values = value if isinstance(value, list) else [value]
@@ -211,5 +215,5 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _listed(values: Iterable[str]) -> str:
+def _list_values(values: Iterable[str]) -> str:
     return ", ".join(map(repr, values))

@@ -69,7 +69,7 @@ def clip_to_peer_bounds(errors: Array, local: Array, stretch: Array, kept: Mask 
 def bounds(local: Array, stretch: Array, kept: Mask | None = None) -> Bounds:
     """What the peers measured of every model, for `clip_to_peer_bounds`: the part that needs what all agents say."""
     local, stretch = as_kernel_array(local), as_kernel_array(stretch)
-    f, asked = tolerated_liars(local.shape[1]), _asked(stretch, kept)
+    f, asked = tolerated_liars(local.shape[1]), _select_nearest(stretch, kept)
     found = Bounds(*(np.empty(stretch.shape) for _ in range(3)))
 
     def kernel(local: Array, stretch: Array, asked: Mask, low: Array, high: Array, own: Array) -> None:
@@ -120,7 +120,7 @@ def capped(spread: Array, stretch: Array, kept: Mask | None = None) -> Array:
     return out
 
 
-def _asked(stretch: Array, kept: Mask | None) -> Mask:
+def _select_nearest(stretch: Array, kept: Mask | None) -> Mask:
     """Who is near, or among the nearest 2 f + 1 (three at least), of whom at most f lie."""
     distance = np.where(True if kept is None else kept, stretch, np.inf)
     f = tolerated_liars(stretch.shape[1])

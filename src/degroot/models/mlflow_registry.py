@@ -47,7 +47,7 @@ def version_of(uri: str, tracking: str | None = None) -> tuple[str, str]:
         return uri.split("/")[1], uri
     name, version, alias = found.groups()
     if alias is not None or version == LATEST:
-        version = _asked(uri, name, alias, tracking)
+        version = _find_version(uri, name, alias, tracking)
     if not version.isdigit():
         raise InvalidInput(f"A model in MLflow must have a number, an alias or be the latest; got {uri!r}.")
     return version, f"models:/{name}/{version}"
@@ -67,7 +67,7 @@ def from_folder(
     whose, flavours = uri or str(folder), _flavours(folder)
     known = [flavour for flavour in FLAVOURS if flavour in flavours]
     if known:
-        return _opened(folder, flavours[known[0]].get(FLAVOURS[known[0]]), known[0], classes, unsafe_pickle)
+        return _open_model(folder, flavours[known[0]].get(FLAVOURS[known[0]]), known[0], classes, unsafe_pickle)
     if not unsafe_pickle:
         raise InvalidInput(
             f"A model in MLflow must have one of the flavours {', '.join(FLAVOURS)}; {whose} has "
@@ -92,7 +92,7 @@ def _flavours(folder: Path) -> dict[str, Any]:
         raise InvalidInput(f"{folder / FILE} must list the flavours of a model; it does not.") from error
 
 
-def _opened(
+def _open_model(
     folder: Path, name: Any, flavour: str, classes: Sequence[Any] | None, unsafe_pickle: bool
 ) -> tuple[Any, str]:
     file = (folder / str(name)).resolve()
@@ -138,7 +138,7 @@ def _any(uri: str, tracking: str | None) -> Any:
     return predicting(model)
 
 
-def _asked(uri: str, name: str, alias: str | None, tracking: str | None) -> str:
+def _find_version(uri: str, name: str, alias: str | None, tracking: str | None) -> str:
     """The number of the version that has this alias now, or of the latest."""
     try:
         from mlflow import MlflowClient

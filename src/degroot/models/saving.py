@@ -30,7 +30,7 @@ def model_file(model: Any, rows: Any) -> tuple[bytes, str]:
     """The file of a model, and how its name ends. Opened again, it says the same of `rows`, bit by bit."""
     if isinstance(model, OnnxModel | LightGBMModel | XGBoostModel):
         return model.content, model.suffix
-    content = _written(model, MODELS)
+    content = _dump(model, MODELS)
     again = from_skops(content)
     for name in ("predict_proba", "predict"):
         if hasattr(model, name):
@@ -48,7 +48,7 @@ def transformer_file(space: Any, rows: Any) -> bytes:
     """The skops file of a transformer. Opened again, it takes `rows` to the same place, if it has been fitted."""
     from sklearn.exceptions import NotFittedError
 
-    content = _written(space, SPACES)
+    content = _dump(space, SPACES)
     with suppress(NotFittedError):  # it will be, on its agent's rows
         _check_same(space.transform, transformer_from_skops(content).transform, rows, SPACES)
     return content
@@ -105,7 +105,7 @@ def _without_gaps(content: bytes, name: str) -> bytes:
     return content[:header] + np.where(covered, records, np.uint8(0)).tobytes()
 
 
-def _written(thing: Any, requirement: str) -> bytes:
+def _dump(thing: Any, requirement: str) -> bytes:
     from sklearn.base import BaseEstimator
     from skops.io import dumps
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +24,12 @@ class NeighbourhoodSpec:
     kernel: str
     least: int = 2  # rows, where `neighbours` is a fraction, and
     most: int | None = None
+
+    def size(self, n: int) -> int:
+        """How many of n rows are a neighbourhood: a fraction rounded down, in bounds; all where there are fewer."""
+        if isinstance(self.neighbours, Integral):
+            return min(int(self.neighbours), n)
+        return min(n, max(self.least, int(self.neighbours * n * (1 + 1e-12))), self.most or n)
 
 
 NOTHING, ERRORS, MOMENTS = "nothing", "errors", "moments"  # what a rule uses of the evidence

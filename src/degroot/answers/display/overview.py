@@ -67,7 +67,7 @@ def _numbers(answer: "Consensus", asked: Sequence[str | None]) -> list[tuple[str
         several = field[:count].reshape(count, -1)
         digits = Digits.of(several.ravel().tolist()) if name == "correction" else _digits(several)
         for q in range(min(several.shape[1], OUTPUTS)):
-            head = name.replace("_", " ") + ("" if answer.outputs is None else f" {_called(answer, q)}")
+            head = name.replace("_", " ") + ("" if answer.outputs is None else f" {_name_output(answer, q)}")
             columns.append((head, [digits.write(value) for value in several[:, q].tolist()]))
     return columns
 
@@ -85,7 +85,7 @@ def _digits(values: Array) -> Digits:
     return Digits.of(finite.tolist(), [float(np.ptp(finite))] if finite.size else [])
 
 
-def _called(answer: "Consensus", q: int) -> str:
+def _name_output(answer: "Consensus", q: int) -> str:
     return one_line(label(answer.classes[q])) if answer.classes else str(q)
 
 
@@ -100,7 +100,7 @@ def _words(answer: "Consensus", count: int) -> list[tuple[str, list[str]]]:
 
 
 def _set(answer: "Consensus", i: int) -> str:
-    return some([_called(answer, q) for q in np.flatnonzero(np.asarray(answer.sets)[i]).tolist()])
+    return some([_name_output(answer, q) for q in np.flatnonzero(np.asarray(answer.sets)[i]).tolist()])
 
 
 def _leader(answer: "Consensus", i: int) -> str:

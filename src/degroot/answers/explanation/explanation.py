@@ -18,7 +18,7 @@ def cells(facts: dict[str, Any], digits: Digits) -> list[list[str]]:
     There is no table of names alone.
     """
     here = {each["name"] for each in present(facts)}
-    rows = [_cells(each, here, digits) for each in _shown(facts["agents"])]
+    rows = [_cells(each, here, digits) for each in _select_agents(facts["agents"])]
     told = [k for k in range(len(HEADER)) if k == 0 or any(row[k] not in ("-", "") for row in rows)]
     return [[row[k] for k in told] for row in [HEADER, *rows]] if len(told) > 1 else []
 
@@ -29,7 +29,7 @@ def rest(facts: dict[str, Any]) -> list[str]:
     return [f"and {left} more"] if left > 0 else []
 
 
-def _shown(agents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _select_agents(agents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(agents) <= LINES:
         return agents
     return sorted(agents, key=lambda each: -(each["weight"] or 0.0))[:LINES]

@@ -43,9 +43,10 @@ def tell_mixture(facts: dict[str, Any]) -> list[str]:
     if len(mixture["candidates"]) == 1:
         return [_why_alone(mixture, name, len(facts["agents"]))]
     tried = f"on {counted(mixture['rows'], 'row')} of {name}, left out in {counted(mixture['folds'], 'fold')}"
+    by_share = sorted(used, key=lambda each: -each["share"])
     return [
         f"It {'mixes' if len(used) > 1 else 'takes'} what does best {tried}{_errors(facts, mixture)}:",
-        *(f"  {100 * each['share']:.0f} % {_called(each['name'])}" for each in sorted(used, key=lambda x: -x["share"])),
+        *(f"  {100 * each['share']:.0f} % {_describe_candidate(each['name'])}" for each in by_share),
     ]
 
 
@@ -65,10 +66,11 @@ def tell_correction(facts: dict[str, Any], digits: Digits) -> list[str]:
 def _why_alone(mixture: dict[str, Any], name: str, agents: int) -> str:
     if agents > 1 and mixture["folds"] < 2:
         return f"All rows of {name} are of one unit, so that none can be left out to try others: its own model answers."
-    return f"There is nothing to choose from but the own model of {name}."
+    others = " All others say the same of its rows." if agents > 1 else ""
+    return f"There is nothing to choose from but the own model of {name}.{others}"
 
 
-def _called(name: str) -> str:
+def _describe_candidate(name: str) -> str:
     return one_line(name) if WORDS.get(name, name) == name else f"{one_line(name)}: {WORDS[name]}"
 
 

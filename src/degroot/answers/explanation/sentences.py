@@ -95,13 +95,13 @@ def _notes_of_asker(facts: dict[str, Any], digits: Digits) -> list[str]:
             if what in told and each["name"] == facts["asker"]:
                 known.append(told[what])
             elif what == "inconsistent":
-                known.append(_replaced(each, asker, digits))
+                known.append(_tell_replaced(each, asker, digits))
             else:
                 others.append(f"{one_line(each['name'])} is flagged as {one_line(reason, 200)}.")
     return known + others
 
 
-def _replaced(agent: dict[str, Any], asker: str, digits: Digits) -> str:
+def _tell_replaced(agent: dict[str, Any], asker: str, digits: Digits) -> str:
     name, belief = one_line(agent["name"]), "" if agent["belief"] is None else f", {digits.write(agent['belief'])},"
     expected = f"what the rows of {asker} lead to expect of its model"
     return f"What {name} says{belief} is far from {expected}, and was replaced by that."
@@ -212,7 +212,7 @@ def sentences(facts: dict[str, Any], digits: Digits) -> list[str]:
 
 def _value(facts: dict[str, Any], digits: Digits) -> list[str]:
     if facts["value"] is None:
-        unknown = f"The collective's value for point {facts['point']}{_asked(facts)} is not known here."
+        unknown = f"The collective's value for point {facts['point']}{_tell_asker(facts)} is not known here."
         return [unknown, *_interval(facts, digits)]
     told = _class(facts) if facts["classes"] else _number(facts, digits)
     return [*told, *_own(facts, digits), *_interval(facts, digits), *_way(facts)]
@@ -221,12 +221,12 @@ def _value(facts: dict[str, Any], digits: Digits) -> list[str]:
 def _number(facts: dict[str, Any], digits: Digits) -> list[str]:
     value, outputs = digits.write(facts["value"]), facts["outputs"]
     if outputs is None:
-        return [f"The collective says {value} for point {facts['point']}{_asked(facts)}."]
+        return [f"The collective says {value} for point {facts['point']}{_tell_asker(facts)}."]
     which = f"output {facts['output']} of {len(outputs)} at point {facts['point']}"
-    return [f"The collective says {value} for {which}{_asked(facts)}."]
+    return [f"The collective says {value} for {which}{_tell_asker(facts)}."]
 
 
-def _asked(facts: dict[str, Any]) -> str:
+def _tell_asker(facts: dict[str, Any]) -> str:
     return "" if facts["asker"] is None else f", asked by {one_line(facts['asker'])}"
 
 
@@ -252,11 +252,12 @@ def _class(facts: dict[str, Any]) -> list[str]:
     if facts["output"] != first["name"]:
         return [
             f"The collective gives the class {name} a probability of {share(facts['value'])} at point "
-            f"{facts['point']}{_asked(facts)}; the most likely is {quoted(first['name'])}, {share(first['value'])}."
+            f"{facts['point']}{_tell_asker(facts)}; the most likely is {quoted(first['name'])}, "
+            f"{share(first['value'])}."
         ]
     then = f"; next is {quoted(others[0]['name'])}, {share(others[0]['value'])}" if others else ""
     likely = f"{name}, with a probability of {share(first['value'])}"
-    asked = f"{_asked(facts)}," if facts["asker"] is not None else ""
+    asked = f"{_tell_asker(facts)}," if facts["asker"] is not None else ""
     return [f"The most likely class at point {facts['point']}{asked} is {likely}{then}."]
 
 

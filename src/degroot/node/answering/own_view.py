@@ -13,6 +13,7 @@ from degroot.answers.answer import interval_fields
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array
 from degroot.consultation.asker import AskerView
+from degroot.consultation.consult import field_shape
 from degroot.exceptions import InvalidInput
 from degroot.node.answering.answer import STALE, NodeQuestion, expand_to_roster, flag_missing_members
 from degroot.node.answering.gathering import gather_predictions
@@ -56,10 +57,8 @@ def _answer(view: AskerView, asked: NodeQuestion, beliefs: Sequence[Array]) -> N
 
 def _empty_fields(view: AskerView, asked: NodeQuestion) -> dict[str, Array]:
     """The asked fields of no points."""
-    classes = [] if view.agent.classes is None else view.agent.classes.tolist()
-    shapes = {"weights": (0, view.K), "beliefs": (0, view.K, view.Q), "influence": (0, view.K, view.Q)}
-    names = [*asked.fields, *interval_fields(asked.coverage, classes)]
-    return {name: np.empty(shapes.get(name, (0, view.Q))) for name in names}
+    names = [*asked.fields, *interval_fields(asked.coverage, view.agent.class_names)]
+    return {name: np.empty(field_shape(name, 0, view.K, view.Q)) for name in names}
 
 
 def _flag_stale(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.agent import neighbourhood_size
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import Question, give_opinion
 from degroot.consultation.leave_one_out import gather_left_out, sample_rows
@@ -35,7 +34,7 @@ class Rehearsed:
     def of(cls, seat: ScoredAgent, models: tuple[Model, ...], errors: Array) -> "Rehearsed":
         """The sampled rows with what the collective, made of these models, was off by."""
         rows, scorer = sample_rows(seat.agent), seat.scorer
-        size = neighbourhood_size(STACKING_NEIGHBOURHOOD, len(rows), seat.agent.error)
+        size = STACKING_NEIGHBOURHOOD.size(len(rows))
         near = Neighbourhoods(scorer.rows[rows], size, scorer.metric, STACKING_NEIGHBOURHOOD.kernel)
         return cls(seat, models, rows, errors, np.ascontiguousarray(errors**2), near)
 

@@ -157,10 +157,10 @@ class Rehearsals:
         names = [name for name in names if name != seat.agent.name]
         for part in _shuffled(len(rows)):
             points = seat.agent.X[rows[part]]
-            replies = await asyncio.gather(*(self._asked(name, points, interval=interval) for name in names))
+            replies = await asyncio.gather(*(self._ask_node(name, points, interval=interval) for name in names))
             await run_in_thread(learn, part, dict(zip(names, replies, strict=True)))
 
-    async def _asked(self, name: str, points: Array, *, interval: bool) -> PeerOpinion:
+    async def _ask_node(self, name: str, points: Array, *, interval: bool) -> PeerOpinion:
         """What one node says of points; where that is over a limit, a little later."""
         circle, seat = self._circle, self._circle.scores.seat
         question = make_question(points, spread=circle.spread, interval=interval, rehearsal=True)

@@ -77,8 +77,8 @@ class Answer:
             "seconds": round(self.seconds, 3), "rounds": None if self.consensus is None else self.consensus.rounds,
             "asker": front.asker, "lacking": self.lacking,
             "mixed": None if self.view is None else describe_mixture(self.view.choice),
-            "missing": [_told(flag) for flag in front.flags if flag.kind == MISSING],
-            "flags": [_told(flag) for flag in front.flags if flag.kind != MISSING],
+            "missing": [_describe_flag(flag) for flag in front.flags if flag.kind == MISSING],
+            "flags": [_describe_flag(flag) for flag in front.flags if flag.kind != MISSING],
         }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def entry(id_: str, at: float, source: str, rows: int, way: str, status: str) ->
     return {"id": id_, "at": moment(at), "source": source, "rows": rows, "way": way, "status": status}
 
 
-def _told(flag: Flag) -> dict[str, Any]:
+def _describe_flag(flag: Flag) -> dict[str, Any]:
     points = len(np.unique(flag.points))
     return {"agent": flag.agent, "kind": flag.kind, "reason": flag.about, "points": points}
 
@@ -130,7 +130,7 @@ class Archive:
     def save(self, answer: Answer) -> None:
         """Keep an answer: all of it or, if that fails, nothing."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        save(self._path(answer.id), _packed(answer))
+        save(self._path(answer.id), _pack_answer(answer))
         with self._lock:
             self._hold(answer)
             for path in self._newest()[self._kept :]:
@@ -177,10 +177,10 @@ class Archive:
         return [path for _, path in sorted(found, reverse=True)]
 
 
-def _packed(answer: Answer) -> bytes:
+def _pack_answer(answer: Answer) -> bytes:
     about = {name: getattr(answer, name) for name in PLAIN} | {
-        "rows": len(answer.points), "terms": asdict(answer.terms), **_described(answer.front),
-        "lacking": answer.lacking, "beside": None if answer.beside is None else _described(answer.beside),
+        "rows": len(answer.points), "terms": asdict(answer.terms), **_describe_consensus(answer.front),
+        "lacking": answer.lacking, "beside": None if answer.beside is None else _describe_consensus(answer.beside),
     }  # fmt: skip
     arrays: dict[str, Any] = {ABOUT: np.frombuffer(json.dumps(about).encode(), np.uint8), POINTS: answer.points}
     arrays |= _arrays(answer.front)
@@ -191,17 +191,17 @@ def _packed(answer: Answer) -> bytes:
     return content.getvalue()
 
 
-def _described(consensus: Consensus) -> dict[str, Any]:
+def _describe_consensus(consensus: Consensus) -> dict[str, Any]:
     """What is kept of an answer beside its arrays."""
     return {
         "names": consensus.names, "rounds": consensus.rounds, "classes": consensus.classes,
         "coverage": consensus.coverage, "flags": [[flag.agent, flag.reason] for flag in consensus.flags],
         "asker": consensus.asker,
-        "choice": _written(consensus.choice) if isinstance(consensus.choice, Mixture) else None,
+        "choice": _write_mixture(consensus.choice) if isinstance(consensus.choice, Mixture) else None,
     }  # fmt: skip
 
 
-def _written(mixed: Mixture) -> dict[str, Any]:
+def _write_mixture(mixed: Mixture) -> dict[str, Any]:
     known = {each.name: getattr(mixed, each.name) for each in fields(mixed)}
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in known.items()}
 
@@ -222,25 +222,25 @@ def _unpacked(path: Path) -> Answer:
         arrays = {name: archive[name] for name in archive.files}
     about = json.loads(arrays[ABOUT].tobytes())
     terms = AskTerms(**({"view": CONSENSUS} | about["terms"]))  # earlier versions knew no other view
-    front, told = _restored({"coverage": terms.coverage} | about, arrays, ""), about.get("beside")
+    front, told = _restore_answer({"coverage": terms.coverage} | about, arrays, ""), about.get("beside")
     return Answer(
         about["id"], about["at"], about["seconds"], about["source"], terms, about["rule"], tuple(about["features"]),
-        tuple(about["ignored"]), arrays[POINTS], front, None if told is None else _restored(told, arrays, BESIDE),
+        tuple(about["ignored"]), arrays[POINTS], front, None if told is None else _restore_answer(told, arrays, BESIDE),
         about.get("lacking", ""),
     )  # fmt: skip
 
 
-def _restored(about: dict[str, Any], arrays: dict[str, Any], prefix: str) -> Consensus:
+def _restore_answer(about: dict[str, Any], arrays: dict[str, Any], prefix: str) -> Consensus:
     """An answer whose arrays have names that begin so."""
     flags = tuple(Flag(agent, why, arrays[f"{prefix}flag{k}"]) for k, (agent, why) in enumerate(about["flags"]))
     known = {name: arrays[f"{prefix}{name}"] for name in FIELDS if f"{prefix}{name}" in arrays}
     return Consensus(
         tuple(about["names"]), **known, flags=flags, rounds=about["rounds"], coverage=about["coverage"],
-        classes=tuple(about["classes"]), asker=about.get("asker"), choice=_read(about.get("choice")),
+        classes=tuple(about["classes"]), asker=about.get("asker"), choice=_read_mixture(about.get("choice")),
     )  # fmt: skip
 
 
-def _read(written: dict[str, Any] | None) -> Mixture | None:
+def _read_mixture(written: dict[str, Any] | None) -> Mixture | None:
     if written is None:
         return None
     known: dict[str, Any] = {

@@ -44,7 +44,7 @@ def lines(answer: Answer) -> Iterator[bytes]:
     """The content of a JSON file, a list with an object for each row, piece by piece."""
     before = b"[\n"
     for batch in table(answer).to_batches(max_chunksize=TOGETHER):
-        rows = ({name: _told(value) for name, value in row.items()} for row in batch.to_pylist())
+        rows = ({name: _as_json_number(value) for name, value in row.items()} for row in batch.to_pylist())
         yield before + b",\n".join(map(encoded, rows))
         before = b",\n"
     yield b"\n]\n"
@@ -56,5 +56,5 @@ def check_kind(kind: str) -> None:
         raise InvalidInput(f"`format` must be one of {', '.join(KINDS)}; got {kind[:100]!r}.")
 
 
-def _told(value: Any) -> Any:
+def _as_json_number(value: Any) -> Any:
     return number(value) if isinstance(value, float) else value

@@ -8,7 +8,7 @@ import numpy as np
 from degroot.answers.gains import LEVEL, Gains
 from degroot.asker.mixture import clustered_standard_error
 from degroot.compute.compiled import Array
-from degroot.consultation.asker import AskerView, as_distribution
+from degroot.consultation.asker import AskerView
 from degroot.consultation.gains import measure_gains
 from degroot.consultation.shapley import list_coalitions, measure_contributions
 from degroot.exceptions import DeGrootError
@@ -75,10 +75,7 @@ def _measure(gains: Gains) -> str:
 
 def _error(view: AskerView, errors: Array) -> dict[str, float | None]:
     """The root mean squared error, for classes the Brier score, of errors (m, Q) on the scored rows; standard error."""
-    if view.agent.classes is not None:
-        labels = view.agent.y[view.sample]
-        errors = as_distribution(labels + errors) - labels
-    losses = (errors**2).sum(axis=1)
+    losses = (view.as_answered(errors, view.sample) ** 2).sum(axis=1)
     mean, error = float(losses.mean()), float(clustered_standard_error(losses, view.units[view.sample]))
     if view.agent.classes is not None:
         return {"value": number(mean), "standard_error": number(error)}

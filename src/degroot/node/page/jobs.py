@@ -163,8 +163,8 @@ class JobQueue:
             await self._answer_beside(batch, inquiry, beside)
             self._record(batch, [front.answers[-1], *beside.answers[-1:]])
             work.done = start + len(batch)
-        told = await run_in_thread(self._merged, front)
-        return told, await run_in_thread(self._merged, beside) if beside.answers else None, beside.lacking
+        told = await run_in_thread(self._merge_parts, front)
+        return told, await run_in_thread(self._merge_parts, beside) if beside.answers else None, beside.lacking
 
     def _front(self, inquiry: Inquiry) -> str:
         """Whose view is in front."""
@@ -197,10 +197,10 @@ class JobQueue:
         me = self._circle.configuration.name
         self._circle.wiring.ledger.record(me, "consult", IN, len(batch), shown, batch.nbytes)
 
-    def _merged(self, side: "Side") -> Consensus:
+    def _merge_parts(self, side: "Side") -> Consensus:
         agent = self._circle.scores.seat.agent
-        classes = () if agent.classes is None else tuple(repr(each) for each in agent.classes.tolist())
-        return merge_batches(side.answers, agent.outputs, self._circle.names, coverage=side.coverage, classes=classes)
+        about = {"coverage": side.coverage, "classes": agent.class_names}
+        return merge_batches(side.answers, agent.outputs, self._circle.names, **about)
 
     def _fields(self, inquiry: Inquiry) -> list[str]:
         """All of the consensus that can be shown: trust only by solving, and where it is not too much."""

@@ -110,7 +110,10 @@ def describe_row(answer: Answer, i: int) -> dict[str, Any]:
     return _row(answer, i, flags) | {
         "point": dict(zip(answer.features, numbers(answer.points[i]), strict=True)),
         "coverage": answer.terms.coverage,
-        "views": {"own": _told(answer, answer.view, i), "consensus": _told(answer, answer.consensus, i)},
+        "views": {
+            "own": _describe_row(answer, answer.view, i),
+            "consensus": _describe_row(answer, answer.consensus, i),
+        },
         "agents": [_agent(answer.front, i, k, told, flags) for k, told in enumerate(explained.facts["agents"])],
         **_pooling(answer, i),
         "text": explained.text,
@@ -126,7 +129,7 @@ def _pooling(answer: Answer, i: int) -> dict[str, Any]:
     return {"trust": numbers(consensus.trust[i]), "rounds": rounds_of(answer, i, here)}
 
 
-def _told(answer: Answer, consensus: Consensus | None, i: int) -> dict[str, Any] | None:
+def _describe_row(answer: Answer, consensus: Consensus | None, i: int) -> dict[str, Any] | None:
     """What one answer says of a row."""
     if consensus is None:
         return None
@@ -138,7 +141,7 @@ def _told(answer: Answer, consensus: Consensus | None, i: int) -> dict[str, Any]
 
 def _row(answer: Answer, i: int, flags: list[Flag]) -> dict[str, Any]:
     return {
-        "i": i, **(_told(answer, answer.front, i) or {}),
+        "i": i, **(_describe_row(answer, answer.front, i) or {}),
         "missing": sorted({flag.agent for flag in flags if flag.kind == MISSING}),
         "flags": [{"agent": flag.agent, "kind": flag.kind} for flag in flags if flag.kind != MISSING],
     }  # fmt: skip

@@ -240,11 +240,11 @@ class Link:
         free = self._spare()
         if free is not None:
             with suppress(grpc.RpcError):
-                return await self._asked(free, question)
+                return await self._ask_stream(free, question)
             self._record(kind_of(question), question.points.shape[0], question.ByteSize())  # it is sent again
         if self._closed:
             raise PeerUnreachable(self.name, LEFT)
-        return await self._asked(OpinionStream(self._collective.Opinion(metadata=self._metadata())), question)
+        return await self._ask_stream(OpinionStream(self._collective.Opinion(metadata=self._metadata())), question)
 
     def _spare(self) -> OpinionStream | None:
         """A stream that is still open, if there is one; those that are not are forgotten."""
@@ -254,7 +254,7 @@ class Link:
                 return stream
         return None
 
-    async def _asked(self, stream: OpinionStream, question: v1.Question) -> v1.OpinionReply:
+    async def _ask_stream(self, stream: OpinionStream, question: v1.Question) -> v1.OpinionReply:
         try:
             reply = await stream.ask(question)
             if reply.id != question.id:

@@ -60,12 +60,12 @@ def array(message: v1.Tensor, shape: Sequence[int | None], name: str, *, finite:
     """
     told = tuple(message.shape)
     if told != shape and not _fits(told, shape):
-        raise Malformed(f"`{name}` must have the shape {_written(shape)}; got {_written(told[:8])}.")
+        raise Malformed(f"`{name}` must have the shape {_format_shape(shape)}; got {_format_shape(told[:8])}.")
     size = math.prod(told)  # Python's numbers, which do not overflow
     if size * LITTLE.itemsize != len(message.data):
         raise Malformed(f"`{name}` must hold {size} numbers of 8 bytes; it holds {len(message.data)} bytes.")
     if size == 0 and math.prod(filter(None, told)) > LARGEST_EMPTY:  # which not even an array without numbers can have
-        raise Malformed(f"`{name}` must hold numbers; it holds none, and has the shape {_written(told[:8])}.")
+        raise Malformed(f"`{name}` must hold numbers; it holds none, and has the shape {_format_shape(told[:8])}.")
     values = np.frombuffer(message.data, LITTLE).astype(np.float64).reshape(told)
     if finite and not np.isfinite(values).all():
         raise Malformed(f"`{name}` must be finite; some of it is not.")
@@ -85,7 +85,7 @@ def check_protocol(protocol: int) -> None:
         raise UnknownVersion(f"The protocol must be version {PROTOCOL} of degroot; got version {protocol}.")
 
 
-def _written(shape: Sequence[int | None]) -> str:
+def _format_shape(shape: Sequence[int | None]) -> str:
     sizes = ["any" if size is None else str(size) for size in shape]
     return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 

@@ -13,9 +13,9 @@ LONGEST, MOST = 200, 10_000  # characters of a version; models that are scored, 
 def describe_node(configuration: Configuration, agent: Agent, feature_names: Sequence[str]) -> v1.Description:
     """What a node says of itself, before it has scored any model."""
     return v1.Description(
-        protocol=PROTOCOL, name=configuration.name, settings=_told(configuration.collective),
+        protocol=PROTOCOL, name=configuration.name, settings=_encode_settings(configuration.collective),
         n_features=agent.n_features, feature_names=feature_names, outputs=agent.outputs or 0,
-        classes=[] if agent.classes is None else [repr(each) for each in agent.classes.tolist()],
+        classes=agent.class_names,
         scored_by_peers=agent.scored_by_peers,
     )  # fmt: skip
 
@@ -38,11 +38,11 @@ def find_difference(mine: v1.Description, theirs: v1.Description, name: str) -> 
     for field in ("rule", "neighbours", "metric", "kernel", "ridge", "guard"):
         here, there = getattr(mine.settings, field), getattr(theirs.settings, field)
         if here != there:
-            return f"its setting {field!r} must be {_shown(here)}, as here; it is {_shown(there)}"
+            return f"its setting {field!r} must be {_format_setting(here)}, as here; it is {_format_setting(there)}"
     return None
 
 
-def _shown(setting: object) -> str:
+def _format_setting(setting: object) -> str:
     return "left out" if setting == "" else repr(setting)[:100]
 
 
@@ -66,7 +66,7 @@ def _misnamed(mine: Sequence[str], theirs: Sequence[str]) -> str | None:
     return None
 
 
-def _told(settings: NodeSettings) -> v1.Settings:
+def _encode_settings(settings: NodeSettings) -> v1.Settings:
     def written(value: object) -> str:
         return "" if value is None else str(value)
 
