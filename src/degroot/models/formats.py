@@ -34,7 +34,12 @@ def open_content(file: Path, content: bytes, classes: Sequence[Any] | None = Non
     if suffix not in NUMBERED:
         refuse_labels(classes)
     opener = partial(NUMBERED[suffix], classes=classes) if suffix in NUMBERED else (SAFE | UNSAFE)[suffix]
-    return open_content_with(file, content, opener), sha256(content).hexdigest()[:VERSION_DIGITS]
+    return open_content_with(file, content, opener), version_of(content)
+
+
+def version_of(content: bytes) -> str:
+    """The version of a model in a file: 16 hex digits of the file's SHA-256."""
+    return sha256(content).hexdigest()[:VERSION_DIGITS]
 
 
 def check_kind(file: Path, unsafe_pickle: bool = False) -> None:

@@ -1,64 +1,14 @@
 """Models from ONNX files."""
 
+import os
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
-
-ATTRIBUTES = ("classlabels_strings", "classlabels_int64s", "classlabels_ints")
-ZIP_MAP = "ZipMap"
-FIELDS = {  # message: field, number, type
-    "Attribute": [("name", 1, "string"), ("ints", 8, "int64s"), ("strings", 9, "bytes")],
-    "Node": [("op_type", 4, "string"), ("attribute", 5, "Attribute")],
-    "Graph": [("node", 1, "Node")],
-    "Model": [("graph", 7, "Graph")],
-}
-
-
-def find_labels(content: bytes, kind: type, width: int | None) -> list[str] | list[int] | None:
-    """The labels of this kind of the last step that has any: ZipMap's, or else as many as there are probabilities."""
-    model = _messages()()
-    model.ParseFromString(content)
-    steps = [(node.op_type, _labels(node)) for graph in model.graph for node in graph.node]
-    found = [(step, labels) for step, labels in steps if labels and isinstance(labels[0], kind)]
-    zipped = [labels for step, labels in found if step == ZIP_MAP]
-    fitting = zipped or [labels for _, labels in found if width is None or len(labels) == width]
-    return fitting[-1] if fitting else None
-
-
-def _labels(node: Any) -> list[str] | list[int]:
-    for attribute in node.attribute:
-        if attribute.name in ATTRIBUTES:
-            texts: list[str] = [text.decode() for text in attribute.strings]
-            numbers: list[int] = list(attribute.ints)
-            if texts or numbers:
-                return texts or numbers
-    return []
-
-
-@cache
-def _messages() -> Any:
-    """The class of the message that is the file."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    Field = descriptor_pb2.FieldDescriptorProto
-    kinds = {"string": Field.TYPE_STRING, "bytes": Field.TYPE_BYTES, "int64s": Field.TYPE_INT64}
-    file = descriptor_pb2.FileDescriptorProto(name="degroot/onnx.proto", package="degroot.onnx")
-    for message, described in FIELDS.items():
-        made = file.message_type.add(name=message)
-        for name, number, kind in described:
-            label = Field.LABEL_OPTIONAL if kind == "string" else Field.LABEL_REPEATED
-            field = made.field.add(name=name, number=number, label=label, type=kinds.get(kind, Field.TYPE_MESSAGE))
-            if kind not in kinds:
-                field.type_name = f".degroot.onnx.{kind}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("degroot.onnx.Model"))
-
+from degroot.models.onnx_graph import check_no_external_data, find_labels
 
 INPUTS = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
@@ -135,14 +85,9 @@ class OnnxClassifier(OnnxModel):
 
 
 def from_onnx(content: bytes) -> OnnxModel:
-    """The model in an ONNX file; no code of its own runs."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = QUIET
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # threads that wait leave the cores alone
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    _check_inputs(session.get_inputs())
+    """The model in an ONNX file; no code of its own runs, and no other file is read."""
+    check_no_external_data(content)
+    session = open_session(content)
     kinds = [output.type for output in session.get_outputs()]
     if kinds[0].startswith(MAPS):
         raise InvalidInput("the model must give numbers or labels first; its first output holds maps.")
@@ -150,6 +95,19 @@ def from_onnx(content: bytes) -> OnnxModel:
         return OnnxModel(session, content)
     labels = str if kinds[0] == "tensor(string)" else int
     return OnnxClassifier(session, content, _classes(content, session.get_outputs()[1:], labels))
+
+
+def open_session(content: bytes) -> Any:
+    """A session of onnxruntime with this file, which takes numbers."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # from 1.29 on it would tell its maker of models
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = QUIET
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # threads that wait leave the cores alone
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    _check_inputs(session.get_inputs())
+    return session
 
 
 def _check_inputs(inputs: list[Any]) -> None:
