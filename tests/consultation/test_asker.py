@@ -14,11 +14,13 @@ from support import asker_oracle as oracle
 from support.refusals import complaint
 
 from degroot import Agent, Collective, InvalidInput
+from degroot.agents.agent import Scorer
 from degroot.answers.choice import Mixture
+from degroot.consultation.asker import AskerView
 from degroot.exceptions import AgentError
 from degroot.intervals import half_width, rows_needed, score
 from degroot.neighbourhoods import METRICS
-from degroot.rules.rules import RULES
+from degroot.rules.rules import RULES, RuleSettings
 
 RULE_NAMES = [*RULES, "auto"]
 FIELDS = ("value", "standard_error", "weights", "beliefs", "influence", "correction")
@@ -702,3 +704,18 @@ def test_settings_that_do_not_go_with_an_asker():
             collective.consult(X, asker="agent 0", coverage=coverage)
     with pytest.raises(InvalidInput, match="must have 2 features"):
         collective.predict(np.zeros((3, 5)), "agent 0")
+
+
+@pytest.mark.parametrize("correct", [False, True])
+@pytest.mark.parametrize("Q", [None, 2])
+def test_what_is_found_near_points_before_others_are_asked_changes_nothing(Q, correct):
+    agents, X = members(K=3, Q=Q), points(4)
+    scorer = Scorer.build(agents[0], agents, "euclidean")
+    view = AskerView(scorer, [each.name for each in agents], 0, RuleSettings("stacking", RULES["stacking"].reach))
+    beliefs = np.stack([each.predict(X).reshape(4, -1) for each in agents], axis=1)
+    about = {"guard": True, "correct": correct}
+    whole = view.answer(X, beliefs, FIELDS, coverage=0.8, **about)
+    near = view.look_near(X, beliefs[:, 0], **about)
+    ahead = view.answer(X, beliefs, FIELDS, coverage=0.8, near=near, **about)
+    for name in (*FIELDS, "lower", "upper"):
+        assert_allclose(ahead[name], whole[name], rtol=1e-7, atol=1e-8)  # blocks are rounded by themselves

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, Ridge
 from support import asker_oracle as oracle
 
@@ -307,3 +308,12 @@ def test_sparse_agents_can_be_corrected():
     answer = Collective(agents, guard=True).consult(X[:9], asker="1.0", coverage=0.9, correct=True)
     for name in ("value", "standard_error", "influence", "weights", "lower", "upper"):
         assert np.isfinite(getattr(answer, name)).all(), name
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_kernel_features_are_those_of_scikit_learn(kind):
+    source = np.random.default_rng(0)
+    table, points = (kind(source.normal(size=(n, 4)) * (source.random((n, 4)) < 0.7)) for n in (90, 7))
+    theirs = Nystroem(gamma=0.2, n_components=30, random_state=0).fit(table)
+    ours = kernel_ridge.KernelFeatures.fit(table, 0.2, 30)
+    assert_allclose(ours.transform(points), theirs.transform(points), rtol=1e-6, atol=1e-9)

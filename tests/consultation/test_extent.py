@@ -289,7 +289,9 @@ def test_outputs_are_widened_each_by_its_own_labels():
     for asker in (None, "agent 1"):
         answer = collective.consult([[1e4, 1e4]], coverage=0.9, asker=asker)
         labels = np.vstack([agent.y for agent in collective.agents if asker in (None, agent.name)])
-        assert_allclose(answer.lower[0], labels.min(axis=0))
+        beyond = labels.min(axis=0) - answer.lower[0]  # an asker's in round numbers, which are up to a tenth wider
+        assert (beyond >= 0.0).all()
+        assert (beyond <= (0.0 if asker is None else 0.1 * np.ptp(labels, axis=0))).all()
         assert (answer.upper[0] >= answer.value[0]).all()
 
 

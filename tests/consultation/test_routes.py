@@ -15,7 +15,7 @@ from degroot.consultation.consult import MalformedOpinions, Opinion, Panel, cons
 from degroot.node.answering.answer import solve
 from degroot.node.peers.peers import Membership
 from degroot.node.protocol.codec import Model, decode_opinion, encode_opinion
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.rules.rules import RULES
 
@@ -87,9 +87,9 @@ def ask_nodes(collective, X, *, guard):
     scored = tuple(Model(name, "1") for name in names)
     opinions = {}
     for agent, scorer in zip(collective.agents, collective.scorers, strict=True):
-        node = ScoredAgent(agent, "1", collective.option, scored, scorer, guard)
+        node = ScoredAgent(agent, "1", collective.option, collective.option, scored, scorer, guard)
         told = encode_opinion(node.give_opinion(X, distances=True, guard=guard), 1).SerializeToString()
-        opinions[agent.name] = decode_opinion(v1.OpinionReply.FromString(told), len(X), 1)
+        opinions[agent.name] = decode_opinion(wire.OpinionReply.FromString(told), len(X), 1)
     aside = [agent.name for agent in collective.agents if agent.scored_by_peers]
     return solve(names, Membership(names, {}), opinions, collective.option, FIELDS, guard=guard, aside=aside)
 

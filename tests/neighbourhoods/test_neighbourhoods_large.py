@@ -13,7 +13,6 @@ from scipy.sparse import csr_array
 from support.neighbourhoods import (
     METRICS_AND_KINDS,
     assert_means,
-    assert_rows_near,
     assert_told,
     normal,
     rows_and_strangers,
@@ -234,7 +233,6 @@ def test_rows_in_a_file_are_not_copied(tmp_path, mode, path):
     assert np.shares_memory(neighbourhoods._index.rows, mapped)
     del mapped
     assert_means(neighbourhoods, rows, queries)
-    assert_rows_near(neighbourhoods, rows, queries)
     again = pickle.loads(pickle.dumps(neighbourhoods))
     np.testing.assert_array_equal(again.means(queries, rows), neighbourhoods.means(queries, rows))
 

@@ -56,13 +56,6 @@ def assert_means(neighbourhoods, rows, queries, seed=0, **tolerance):
     np.testing.assert_allclose(found, expected.astype(float), **{"rtol": 1e-9, **tolerance})
 
 
-def assert_rows_near(neighbourhoods, rows, queries):
-    asked = csr_array(queries) if neighbourhoods.sparse else queries
-    near = [np.argsort(gaps_to(rows, query, neighbourhoods.metric), kind="stable") for query in queries]
-    expected = np.unique([each[: neighbourhoods.size] for each in near])
-    np.testing.assert_array_equal(neighbourhoods.rows_near(asked), expected)
-
-
 def told_near(rows, query, residuals, size, metric, kernel, exclude_row=None):
     """Packed moments, spread and effective number of the nearest rows, by looking at all of them."""
     gaps, unit = gaps_to(rows, query, metric), unit_of(rows, query) if metric != "cosine" else 0

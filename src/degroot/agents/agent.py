@@ -53,6 +53,7 @@ class Scorer:
     near: dict[NeighbourhoodSpec, Neighbourhoods] = field(default_factory=dict)
     kept: dict[str, NDArray[Any]] = field(default_factory=dict)  # what neighbourhoods of any reach need not make anew
     source: Callable[[], Any] | None = None  # gives agent and scorer again, in another process, where they are in files
+    least_rows: int = 1  # behind each end of the range of labels that the guard is told
 
     @classmethod
     def build(cls, agent: "Agent", predictors: Sequence[Predictor], metric: str, space: Any = None) -> "Scorer":
@@ -120,12 +121,15 @@ class Scorer:
         return GuardStandards(self.forecaster.usual_distance, *self.label_range())
 
     def label_range(self) -> tuple[Array, Array]:
-        """Where its labels lie, for each output, in round numbers, so that as a rule no single label is told.
+        r"""Where its labels lie, for each output, in round numbers.
 
-        It is told where the least or the greatest label is a round number itself, and where all labels are the same.
+        Each end is extrapolated from its r = `least_rows` outermost labels, :math:`2 \bar y - y_{(r)}`: with equal
+        steps between them, the outermost one. With r = 1 that label is told where it is a round number itself, and
+        where all labels are the same.
         """
-        labels = self.agent.y.reshape(len(self.errors), -1)
-        return rounded(labels.min(axis=0), labels.max(axis=0))
+        labels, least = np.sort(self.agent.y.reshape(len(self.errors), -1), axis=0), self.least_rows
+        low, high = labels[:least], labels[-least:]
+        return round_range(2.0 * low.mean(axis=0) - low[-1], 2.0 * high.mean(axis=0) - high[0])
 
     def with_model(self, place: int, predictor: Predictor) -> "Scorer":
         """The same scorer, with `predictor` in the place of the model at `place`, or after the last."""
@@ -140,12 +144,12 @@ class Scorer:
         return self.with_residuals(np.concatenate(parts, axis=-1))
 
 
-def rounded(low: Array, high: Array) -> tuple[Array, Array]:
+def round_range(low: Array, high: Array) -> tuple[Array, Array]:
     """A range, each end at the next multiple outside of a power of ten that is 1 to 10 % of its width.
 
     Examples
     --------
-    >>> rounded(np.array([-0.123, 7.0]), np.array([3.21, 7.0]))
+    >>> round_range(np.array([-0.123, 7.0]), np.array([3.21, 7.0]))
     (array([-0.2,  7. ]), array([3.3, 7. ]))
     """
     width = high - low

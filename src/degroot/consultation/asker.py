@@ -68,6 +68,16 @@ class Fold:
     found: dict[NeighbourhoodSpec, Moments]  # near the points
 
 
+@dataclass(frozen=True, slots=True)
+class NearPoints:
+    """What an asker's own rows tell near points, whatever others say there: found while they are asked."""
+
+    points: Any  # where distances are taken
+    found: dict[NeighbourhoodSpec, Moments]
+    weighed: tuple[Array, Array]  # weights (C, M, K) and shifts (C, M, Q) of the mixture's candidates
+    expected: Array | None  # (M, K, Q) differences to the own prediction, for the guard
+
+
 class AskerView:
     """What one agent answers from its own point of view. Made once, it answers any number of questions.
 
@@ -166,7 +176,17 @@ class AskerView:
 
     def choice(self, correct: bool = False) -> Mixture:
         """What was mixed, and why."""
-        shares = self.corrected_shares if correct else self.shares
+        return self._corrected_choice if correct else self._choice
+
+    @cached_property
+    def _choice(self) -> Mixture:
+        return self._describe(self.shares)
+
+    @cached_property
+    def _corrected_choice(self) -> Mixture:
+        return self._describe(self.corrected_shares)
+
+    def _describe(self, shares: Shares) -> Mixture:
         losses = (shares.with_corrections(self.errors, self.own_errors) ** 2).sum(axis=-1)
         mean = losses.mean(axis=0)
         behind = losses - losses[:, [int(np.argmin(mean))]]
@@ -205,12 +225,14 @@ class AskerView:
         correct: bool = False,
         coverage: float | None = None,
         pooled: Sequence[Summary] = (),
+        near: NearPoints | None = None,
     ) -> dict[str, Any]:
         """The asked fields for the points `X`, from everybody's `beliefs` (M, K, Q), and flags.
 
-        `pooled`: other members' scores, for a coverage that takes more rows than the asker has.
+        `pooled`: other members' scores, for a coverage that takes more rows than the asker has. `near`: what
+        `look_near` found for the same points, guard and correction.
         """
-        points, M, wanted = self.scorer.transform(X), len(beliefs), set(names)
+        points, M, wanted = self.scorer.transform(X) if near is None else near.points, len(beliefs), set(names)
         shares = self.corrected_shares if correct else self.shares
         out = {"value": np.empty((M, self.Q)), "weights": np.empty((M, self.K))}
         deleted: Sequence[Shares] = ()
@@ -218,26 +240,30 @@ class AskerView:
             out |= {"standard_error": np.full((M, self.Q), np.nan), "influence": np.full((M, self.K, self.Q), np.nan)}
             deleted = self._corrected_deleted if correct else self._deleted  # made on this thread; empty for one model
         far, replaced, alone = np.zeros(M, np.bool_), np.zeros((M, self.K), np.bool_), np.zeros(M, np.bool_)
-        expected = self.peers.at(points, beliefs[:, self.place]) if guard and self.K > 1 else None
+        expected = self._expect(points, beliefs[:, self.place], guard) if near is None else near.expected
         self._make_neighbourhoods()
 
         def block(start: int, stop: int) -> None:
             part = slice(start, stop)
-            near = self.own_rows.measure(STACKING_NEIGHBOURHOOD, points[part])
-            found: dict[Any, Moments] = {STACKING_NEIGHBOURHOOD: near}
-            far[part] = near.spread > FAR**2 * self._usual_spread
-            bounded = None if expected is None else self._bound(beliefs[part], expected[part], near)
+            found = self._measure(points[part]) if near is None else dict(near.found)
+            around = found[STACKING_NEIGHBOURHOOD]
+            far[part] = around.spread > FAR**2 * self._usual_spread
+            bounded = None if expected is None else self._bound(beliefs[part], expected[part], around)
             said = beliefs[part] if bounded is None else bounded.beliefs
             if bounded is not None:
                 replaced[part], alone[part] = bounded.replaced, bounded.alone
-            value, weights = self._combine(shares, points[part], said, found, bounded)
+            weighed = self._weigh_mixture(shares, points[part], found) if near is None else near.weighed
+            value, weights = self._combine(shares, points[part], said, weighed, bounded)
             out["value"][part], out["weights"][part] = value, weights
             if deleted:
                 moves, errors = self._jackknife(deleted, value, points[part], said, found, bounded)
                 out["influence"][part], out["standard_error"][part] = moves, errors
 
-        floats = 4 * (self.K + self.Q) ** 2
-        in_blocks(block, M, block_size(max(M, 1), floats, self.n_jobs), self.n_jobs)
+        if near is not None:
+            block(0, M)
+        else:
+            floats = 4 * (self.K + self.Q) ** 2
+            in_blocks(block, M, block_size(max(M, 1), floats, self.n_jobs), self.n_jobs)
         out["beliefs"] = beliefs
         out["correction"] = out["value"] - np.einsum("mk,mkq->mq", out["weights"], beliefs)
         known: dict[str, Any] = {name: out[name] for name in wanted}
@@ -253,6 +279,20 @@ class AskerView:
                 known["flags"] += (Flag(self.agent.name, FEW_SCORES, np.arange(M)),)
         return known
 
+    def look_near(self, X: Any, own: Array, *, guard: bool = False, correct: bool = False) -> NearPoints:
+        """What its own rows tell near a few points `X`, where its own model says `own` (M, Q)."""
+        points, shares = self.scorer.transform(X), self.corrected_shares if correct else self.shares
+        self._make_neighbourhoods()
+        found = self._measure(points)
+        return NearPoints(points, found, self._weigh_mixture(shares, points, found), self._expect(points, own, guard))
+
+    def _measure(self, points: Any) -> dict[NeighbourhoodSpec, Moments]:
+        return {STACKING_NEIGHBOURHOOD: self.own_rows.measure(STACKING_NEIGHBOURHOOD, points)}
+
+    def _expect(self, points: Any, own: Array, guard: bool) -> Array | None:
+        """What the others are expected to say, over what the own model says, (M, K, Q); None: nobody is checked."""
+        return self.peers.at(points, own) if guard and self.K > 1 else None
+
     def _make_neighbourhoods(self) -> None:
         """Make them here, not on several threads at once."""
         for spec in self._specs:
@@ -264,13 +304,17 @@ class AskerView:
         used = [each.spec for each in self.candidates if each.spec is not None]
         return list(dict.fromkeys([STACKING_NEIGHBOURHOOD, *used]))
 
-    def _combine(
-        self, shares: Shares, points: Any, said: Array, found: dict[Any, Any], bounded: Bounded | None,
-        without: int = EVERYBODY,
-    ) -> tuple[Array, Array]:  # fmt: skip
-        """Values (m, Q) and weights (m, K) of a mixture at points where models say `said` (m, K, Q)."""
+    def _weigh_mixture(
+        self, shares: Shares, points: Any, found: dict[Any, Moments], without: int = EVERYBODY
+    ) -> tuple[Array, Array]:
+        """Weights (C, m, K) and shifts (C, m, Q) of those candidates that have a share."""
         candidates = [shares.candidates[c] for c in shares.used]
-        weighed = self._weigh(self.own_rows, candidates, points, found, without)
+        return self._weigh(self.own_rows, candidates, points, found, without)
+
+    def _combine(
+        self, shares: Shares, points: Any, said: Array, weighed: tuple[Array, Array], bounded: Bounded | None
+    ) -> tuple[Array, Array]:
+        """Values (m, Q) and weights (m, K) of a mixture at points where models say `said` (m, K, Q)."""
         value, weights = shares.combine(*weighed, points, said, self.place)
         if self.agent.classes is not None:
             value = as_distribution(value)
@@ -302,7 +346,8 @@ class AskerView:
         without = np.empty((len(value), self.K, self.Q))
         for j, shares in enumerate(deleted):
             among = bounded.without(j) if bounded is not None and j != self.place else bounded
-            without[:, j] = self._combine(shares, points, said, found, among, j)[0]
+            weighed = self._weigh_mixture(shares, points, found, j)
+            without[:, j] = self._combine(shares, points, said, weighed, among)[0]
         errors = [jackknife_error(np.ascontiguousarray(without[..., q])) for q in range(self.Q)]
         return value[:, None] - without, np.stack(errors, axis=-1)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from degroot.asker.mixture import clustered_standard_error
 from degroot.compute.compiled import Array
-from degroot.consultation.kernel_ridge import Inputs, try_bandwidths
+from degroot.consultation.kernel_ridge import Inputs, KernelFeatures, try_bandwidths
 
 BANDWIDTHS = (0.1, 0.3, 1.0)
 LEAST_ROWS = 50  # from which on the asker's view may learn a correction
@@ -26,7 +26,7 @@ class Correction:
     """A learned correction: what has to be added to predictions."""
 
     inputs: Inputs
-    features: Any  # fitted kernel features; None: there is nothing to correct
+    features: KernelFeatures | None  # None: there is nothing to correct
     coefficients: Array  # (features, Q)
     low: Array  # (Q,)
     high: Array  # (Q,)

@@ -24,7 +24,7 @@ PENALTIES = np.logspace(-4, 2, 13)
 class RidgeTrial:
     """One bandwidth, tried on all rows and, for every penalty, on folds that were left out."""
 
-    features: Any  # fitted Nyström features
+    features: "KernelFeatures"
     kernel: Array  # (n, features) of the rows
     targets: Array  # (n, T)
     left_out: Array  # (penalties, n, T) predictions for rows by what was learned without their folds
@@ -34,6 +34,42 @@ class RidgeTrial:
         ridge = self.kernel.T @ self.kernel + PENALTIES[penalty] * np.eye(self.kernel.shape[1])
         solved: Array = np.linalg.solve(ridge, self.kernel.T @ self.targets)
         return solved
+
+
+@dataclass(frozen=True)
+class KernelFeatures:
+    r"""Nyström features: :math:`k(x, C) N'` of a kernel :math:`k(x, c) = \exp(-\gamma |x - c|^2)`.
+
+    They are what a fitted `sklearn.kernel_approximation.Nystroem` gives, without its checks of every input, which take
+    twenty times as long as the numbers for a single point.
+    """
+
+    gamma: float
+    landmarks: Any  # (m, inputs) C, dense or sparse
+    squares: Array  # (m,) their squared norms
+    normalization: Array  # (m, m) N
+
+    @classmethod
+    def fit(cls, table: Any, gamma: float, count: int) -> "KernelFeatures":
+        """With so many rows of the table as landmarks."""
+        from sklearn.kernel_approximation import Nystroem
+
+        made = Nystroem(gamma=gamma, n_components=count, random_state=0).fit(table)
+        return cls(gamma, made.components_, _squared_norms(made.components_), made.normalization_)
+
+    def transform(self, table: Any) -> Array:
+        """Of points (M, inputs): (M, m)."""
+        products = table @ self.landmarks.T
+        gaps = -2.0 * (products.toarray() if issparse(products) else products)
+        gaps += _squared_norms(table)[:, None]
+        gaps += self.squares
+        kernel: Array = np.exp(np.maximum(gaps, 0.0) * -self.gamma) @ self.normalization.T
+        return kernel
+
+
+def _squared_norms(table: Any) -> Array:
+    norms = table.multiply(table).sum(axis=1) if issparse(table) else np.einsum("ij,ij->i", table, table)
+    return np.asarray(norms, np.float64)
 
 
 class Inputs:
@@ -61,7 +97,6 @@ def try_bandwidths(
 
     `targets` are (n, T).
     """
-    from sklearn.kernel_approximation import Nystroem
     from sklearn.metrics.pairwise import euclidean_distances
     from threadpoolctl import threadpool_limits
 
@@ -73,7 +108,7 @@ def try_bandwidths(
         return
     for bandwidth in bandwidths:
         with threadpool_limits(1):  # matrices are small: threads that wait for each other take many times as long
-            made = Nystroem(gamma=2.0 * bandwidth / median, n_components=len(some), random_state=0).fit(inputs.table)
+            made = KernelFeatures.fit(inputs.table, 2.0 * bandwidth / median, len(some))
             kernel = made.transform(inputs.table)
             trial = RidgeTrial(made, kernel, targets, _leave_folds_out(kernel, targets, folds))
         yield trial

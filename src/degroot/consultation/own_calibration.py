@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.agent import Scorer
+from degroot.agents.agent import Scorer, round_range
 from degroot.compute.compiled import Array, as_kernel_array, in_blocks
 from degroot.exceptions import InvalidInput
 from degroot.intervals import Summary, class_scores, half_width, prediction_sets, rows_needed, score, summary, threshold
@@ -70,16 +70,18 @@ class OwnCalibration:
     ) -> dict[str, Array | NDArray[np.bool_]]:
         """Bounds or sets at transformed points for answers (M, Q); `pooled`: others' scores, for want of own rows.
 
-        At points that are `far`, (M,), nothing is known: there they hold all of the asker's labels too.
+        At points that are `far`, (M,), nothing is known: there they hold all of the asker's labels too, up to round
+        numbers, so that whoever sees them is not told the least and the greatest label.
         """
         limit = self.threshold(coverage, pooled)
         if self.agent.classes is not None:
             return {"sets": prediction_sets(value, float(limit)) | far[:, None]}
         half, labels = half_width(limit, self.local(points), self.overall), self.agent.y.reshape(self.agent.n_rows, -1)
         lower, upper = value - half, value + half
+        least, greatest = round_range(labels.min(axis=0), labels.max(axis=0))
         return {
-            "lower": np.where(far[:, None], np.minimum(lower, labels.min(axis=0)), lower),
-            "upper": np.where(far[:, None], np.maximum(upper, labels.max(axis=0)), upper),
+            "lower": np.where(far[:, None], np.minimum(lower, least), lower),
+            "upper": np.where(far[:, None], np.maximum(upper, greatest), upper),
         }
 
     def threshold(self, coverage: float, pooled: Sequence[Summary] = ()) -> Array:

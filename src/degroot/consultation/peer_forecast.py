@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
-from degroot.consultation.kernel_ridge import Inputs, try_bandwidths
+from degroot.consultation.kernel_ridge import Inputs, KernelFeatures, try_bandwidths
 
 BANDWIDTHS = (0.03, 0.1, 0.3, 1.0)
 
@@ -17,7 +17,7 @@ class PeerForecast:
     """Differences of all models' predictions to the asker's own, learned on its rows."""
 
     inputs: Inputs
-    features: Any  # fitted kernel features; None: the mean is all there is
+    features: KernelFeatures | None  # None: the mean is all there is
     coefficients: Array  # (features, K * Q)
     mean: Array  # (K, Q)
     spread: Array  # (K, Q) root mean squared error of forecasts for rows that were left out

@@ -38,4 +38,3 @@ class Everything:
         asked.out[:, asked.place] = moments_of_all(asked) if asked.outputs else asked.values.mean(axis=0)
         if asked.effective.size:
             asked.effective[:, asked.place] = len(asked.values)
-        asked.near[:] = True

@@ -23,7 +23,6 @@ EXPONENT = 50  # of 2: rows beyond it are taken in other units, so that their sq
 BLOCK = 1024  # queries a thread takes at once
 
 Rows = NDArray[np.intp]  # numbers of rows
-NOT_MARKED = np.empty(0, np.bool_)
 
 
 class Neighbourhoods:
@@ -157,20 +156,6 @@ class Neighbourhoods:
         wanted = _wanted(exclude_row, spread, effective)
         self._summarise(queries, Summaries(residuals.reshape(n, outputs * models), outputs, moments, place, *wanted))
 
-    def rows_near(self, queries: Any) -> Rows:
-        """The numbers of all rows in the neighbourhood of any of `queries` (m, d), in ascending order.
-
-        Examples
-        --------
-        >>> rows = np.array([[0.0], [1.0], [2.0], [10.0]])
-        >>> Neighbourhoods(rows, size=2).rows_near(np.array([[0.2], [1.0], [0.6]]))
-        array([0, 1])
-        """
-        near, out = np.zeros(self.n_rows, np.bool_), np.empty((queries.shape[0], 1, 0))
-        asked = Summaries(np.empty((self.n_rows, 0)), 0, out, 0, *_wanted(None, None, None))
-        self._summarise(queries, asked._replace(near=near))
-        return np.flatnonzero(near)
-
     def _summarise(self, queries: Any, asked: Summaries) -> None:
         self._index.summarise(self._prepared(queries), asked)
         if self._shift and asked.spread.size and METRICS[self.metric] != COSINE:
@@ -238,14 +223,12 @@ def _leaves_met(index: TreeIndex) -> float:
     return met / len(asked)
 
 
-def _wanted(
-    exclude_row: Rows | None, spread: Array | None, effective: Array | None
-) -> tuple[Rows, Array, Array, NDArray[np.bool_]]:
+def _wanted(exclude_row: Rows | None, spread: Array | None, effective: Array | None) -> tuple[Rows, Array, Array]:
     """Empty arrays for what is not wanted, so that kernels are compiled for one kind of arguments."""
     rows = np.empty(0, np.intp) if exclude_row is None else np.require(exclude_row, np.intp, ["C", "A", "W"])
     nothing = np.empty((0, 0))
     spread, effective = nothing if spread is None else spread, nothing if effective is None else effective
-    return rows, spread, effective, NOT_MARKED
+    return rows, spread, effective
 
 
 def _shifted(values: Array, exponent: int) -> Array:

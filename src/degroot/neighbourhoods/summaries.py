@@ -26,7 +26,6 @@ class Summaries(NamedTuple):
     exclude_row: NDArray[np.intp]  # (m,) a row for each query that does not belong to its neighbourhood
     spread: Array  # (m, places) mean squared distance
     effective: Array  # (m, places) effective number of rows
-    near: NDArray[np.bool_]  # (n,) becomes true for every row in a neighbourhood
 
 
 class Index(Protocol):
@@ -125,9 +124,6 @@ def summarise(chosen: Any, m: int, metric: int, kernel: int, asked: Summaries, r
     if count == 0:
         _tell_nothing(m, asked)
         return
-    if asked.near.size:
-        for i in range(count):
-            asked.near[chosen[i]] = True
     if kernel != UNIFORM:
         weigh(room.gaps, count, metric, kernel, room.weights)
     if asked.outputs == 0:
