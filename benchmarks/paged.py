@@ -57,7 +57,7 @@ class Pages:
 
     def ask(self, rows: np.ndarray) -> str:
         """The address of an answer, once it is there."""
-        told = self._call("/api/ask", json.dumps({"rows": rows.tolist(), "way": "solve", "guard": True}).encode())
+        told = self._call("/api/ask", json.dumps({"rows": rows.tolist()}).encode())
         while self._call(f"/api/answers/{told['id']}")["status"] == "working":
             time.sleep(0.05)
         return str(told["url"])
@@ -80,14 +80,4 @@ def started(folder: Path, *, pages: bool) -> Iterator[Pages]:
             text = path.read_text().replace("probe_seconds = 0.2\n", "")
             path.write_text(text + (f"[page]\nport = {made.ports[name]}\n" if pages else ""))
         consortium.start(environment={"NUMBA_NUM_THREADS": "2"}).ready()
-        _rehearsed(consortium)
         yield made
-
-
-def _rehearsed(consortium: Consortium, patience: float = 60.0) -> None:
-    """Wait for the last thing that nodes do by themselves."""
-    until = time.monotonic() + patience
-    while not all("intervals calibrated" in consortium.log(name) for name in consortium.names):
-        if time.monotonic() > until:
-            raise SystemExit("The nodes have not calibrated their intervals in time.")
-        time.sleep(0.1)

@@ -26,6 +26,7 @@ from degroot.node.page.app import bound
 from degroot.node.page.auth import HEADERS
 from degroot.node.page.requests import FORM_BYTES
 from degroot.node.records import ledger
+from degroot.node.records.departures import describe_departures
 from degroot.node.records.recent import OF_ONE
 
 FEATURES = ["x0", "x1", "x2"]
@@ -139,27 +140,24 @@ def test_rounds_begin_with_the_beliefs_follow_the_trust_and_end_at_the_value(bro
     assert_allclose(by_rounds["value"], row["value"], rtol=1e-6)
 
 
-def test_an_interval_is_that_of_the_client(three, browser):
+def test_an_interval_is_that_of_the_client_and_the_consensus_beside_it_says_why_it_has_none(three, browser):
     point = [[0.3, -0.2, 0.5]]
-    with three.connect("node0", caller="node0") as node:
-        consensus = wait_for(lambda: _calibrated(node, point))
-        own = node.consult(point, coverage=0.8, asker="node0")
-    for view, expected in (("consensus", consensus), ("own", own)):
-        id_ = browser.ask(json={"rows": point, "coverage": 0.8, "view": view})
-        row = browser.told(id_, "/rows/0")
-        assert (row["lower"], row["upper"], row["coverage"]) == (expected.lower[0], expected.upper[0], 0.8)
-        for name, told in (("own", own), ("consensus", consensus)):
-            assert [row["views"][name][end] for end in ("lower", "upper")] == [told.lower[0], told.upper[0]]
+    with three.connect("node0", caller="node0", view="own") as node:
+        expected = node.consult(point, coverage=0.8)
+    id_ = browser.ask(json={"rows": point, "coverage": 0.8})
+    row, about = browser.told(id_, "/rows/0"), browser.told(id_)
+    assert (row["lower"], row["upper"], row["coverage"]) == (expected.lower[0], expected.upper[0], 0.8)
+    assert [row["views"]["own"][end] for end in ("lower", "upper")] == [expected.lower[0], expected.upper[0]]
+    assert [row["views"]["consensus"][end] for end in ("lower", "upper")] == [None, None]
+    assert_allclose(row["views"]["consensus"]["value"], three.collective().predict(point)[0], rtol=1e-9)
+    assert "must be asked for with a node's own view" in about["lacking"]
+    assert browser.told(browser.ask(json={"rows": point}))["lacking"] == ""
+    for sent in ({"view": "consensus"}, {"way": "rounds"}):
+        reply = browser.post("/api/ask", json={"rows": point, "coverage": 0.8, **sent})
+        assert (reply.status_code, reply.json()["error"]) == (400, about["lacking"])
     assert list(pd.DataFrame(browser.told(id_, "/download", format="json")).columns[:7]) == [
         *FEATURES, "value", "standard_error", "lower", "upper",
     ]  # fmt: skip
-
-
-def _calibrated(node, point):
-    try:
-        return node.consult(point, coverage=0.8)
-    except InvalidInput:  # not all have rehearsed yet
-        return None
 
 
 def test_gains_are_those_of_the_same_agents_in_process(three, browser):
@@ -219,14 +217,18 @@ def test_rows_are_shown_page_by_page_in_every_order(browser):
 
 def test_the_state_names_the_node_its_peers_and_what_has_left(three, browser):
     state = browser.get("/api/state").json()
-    assert set(state) == {"node", "peers", "questions", "leak"}
+    assert set(state) == {"node", "peers", "questions", "alerts", "leak", "departures"}
     node = state["node"]
     assert (node["name"], node["features"], node["rows"], node["answering"]) == ("node0", FEATURES, 120, True)
+    assert (node["consensus"], node["able"], node["needed"], node["no_consensus"]) == (True, 3, 2, "")
+    assert (node["evidence"], "members can recover each other's labels" in node["mode"]) == ("pooled", True)
+    assert node["witnesses"]["row"] == "This row will be seen by node1 and node2: their models are queried."
     assert [peer["name"] for peer in state["peers"]] == ["node1", "node2"]
     for peer in state["peers"]:
         assert (peer["state"], peer["progress"], peer["ready"]) == ("up", 1.0, True)
         assert peer["model_version"] == peer["scored_version"]
         assert peer["latency_ms"]["last"] == peer["latencies"][-1] > 0.0
+        assert (peer["use"]["as"], peer["use"]["hindrance"], peer["ours"]["copy"]) == ("query", None, False)
     before = state["questions"]["answered"]
     browser.ask(json={"rows": [[0, 0, 0]]})
     with three.connect("node0") as asked:
@@ -279,6 +281,105 @@ def test_events_begin_with_the_state_and_go_on(browser):
     first, second = (json.loads(told[k].removeprefix("data: ")) for k in (1, 3))
     assert first["node"] == second["node"]
     assert first["peers"][0]["seen"] != second["peers"][0]["seen"]
+
+
+# Where evidence stays at home
+
+
+@pytest.fixture(scope="module")
+def at_home(tmp_path_factory):
+    """Three nodes with their own evidence: node0 has a copy of node1's model, and queries that of node2."""
+    may = {"node0": ["query", "copy"], "node1": ["query", "copy"], "node2": ["query"]}
+    with Consortium(tmp_path_factory.mktemp("home"), 3, evidence="own", may=may) as made:
+        made.port = with_page(made, "node0")
+        made.write("node2", may=["query"])
+        yield made.fork().ready()
+
+
+@pytest.fixture(scope="module")
+def home(at_home):
+    with Browser(at_home, "node0", at_home.port) as made:
+        yield made
+
+
+def test_with_own_evidence_an_answer_is_that_in_one_process_and_says_what_a_consensus_would_need(at_home, home):
+    point = [[0.3, -0.2, 0.5]]
+    expected = at_home.collective().consult(point, asker="node0", coverage=0.8)
+    id_ = home.ask(json={"rows": point, "coverage": 0.8})
+    row, about = home.told(id_, "/rows/0"), home.told(id_)
+    assert_allclose([row["value"], row["lower"]], [expected.value[0], expected.lower[0]], rtol=1e-9)
+    assert row["views"]["consensus"] is row["trust"] is row["rounds"] is None
+    assert "evidence = 'pooled' in the file of every node" in about["lacking"]
+    assert (about["status"], about["asker"], about["missing"]) == ("done", "node0", [])
+    for sent in ({"view": "consensus"}, {"way": "rounds"}):
+        reply = home.post("/api/ask", json={"rows": point, **sent})
+        assert (reply.status_code, reply.json()["error"]) == (400, about["lacking"])
+    page = home.get("/ask").text
+    assert ("consensus of all" in page, "guard" in page) == (False, False)
+    assert re.search("evidence = &#39;pooled&#39; in the file", page)
+
+
+def test_with_own_evidence_trust_is_how_much_weight_this_nodes_answers_give(at_home, home):
+    home.ask(content=CSV, params={"filename": "points.csv"})
+    told = home.get("/api/trust").json()
+    assert (told["points"] >= 2 * OF_ONE, told["trust"], told["names"]) == (True, None, at_home.names)
+    assert_allclose(sum(told["weights"]), 1.0)
+    assert all(agent["influence"] > 0.0 for agent in told["agents"])
+    assert sum(cell["points"] for cell in told["regions"]["cells"]) == told["points"]
+    assert "Who is trusted where" in home.get("/trust").text
+    with at_home.connect("node0") as node:
+        answer = node.consult(POINTS[:10])
+        assert (answer.weights, answer.beliefs) == (None, None)  # what the sample takes is not told to others
+    assert home.get("/api/trust").json()["points"] == told["points"] + 10
+
+
+def test_with_own_evidence_the_state_says_how_models_are_used_and_what_has_left(at_home, home):
+    path = at_home.configuration("node0").ledger
+    home.ask(json={"rows": [[0, 0, 0]]})
+    state = home.get("/api/state").json()
+    assert (state["node"]["answering"], state["node"]["needed"]) == (True, None)
+    used = {peer["name"]: (peer["use"]["as"], peer["ours"]["copy"]) for peer in state["peers"]}
+    assert used == {"node1": ("copy", True), "node2": ("query", False)}
+    queried, copied = "seen by node2: its model is queried.", "model of node1 is here as a copy: node1 sees nothing."
+    assert state["node"]["witnesses"]["row"] == f"This row will be {queried} The {copied}"
+    held = {"node1": state["node"]["model_version"]}
+
+    def shown():
+        told = home.get("/api/state").json()["departures"]
+        return [f"{each['what']} {each['peer']}{each['why']}" for each in told]
+
+    assert wait_for(lambda: shown() == describe_departures(ledger.summary(path), "node0", held))
+    sentences = shown()
+    assert "features of 120 rows were sent to node2, for scoring its model" in sentences
+    assert f"our model was given as a copy to node1 (it holds version {held['node1']})" in sentences
+    assert not any(re.search("evidence|(features|points).*node1", each) for each in sentences)
+
+
+def test_gains_need_no_pooled_evidence(at_home, home):
+    told, expected = home.get("/api/gains").json(), at_home.collective().gains()
+    assert_allclose(told["errors"]["collective"]["value"], np.sqrt(expected.collective[0]), rtol=1e-9)
+
+
+def test_who_asks_about_many_own_rows_is_shown_and_answered_all_the_same(at_home, home):
+    assert home.get("/api/state").json()["alerts"] == []
+    with at_home.connect("node0") as node:
+        node.predict(at_home.agents[0].X[:20])
+    (alert,) = home.get("/api/state").json()["alerts"]
+    assert (alert["caller"], alert["rows"]) == ("analyst", 20)
+    assert alert["words"].startswith("analyst has asked about 20 of this node's own rows, exactly as they are (")
+
+
+def test_a_peer_that_is_gone_and_whose_copy_is_here_is_ready_and_takes_part(at_home, home):
+    before = home.told(home.ask(json={"rows": [[0.1, 0.2, 0.3]]}), "/rows/0")
+    at_home.kill("node1")
+    assert wait_for(lambda: home.peer("node1")["state"] == "ready")
+    assert "the copy of its model is here" in home.peer("node1")["reason"]
+    after = home.told(home.ask(json={"rows": [[0.1, 0.2, 0.3]]}), "/rows/0")
+    assert (after["value"], after["missing"]) == (before["value"], [])
+    at_home.kill("node2")
+    assert wait_for(lambda: home.peer("node2")["state"] == "down")
+    assert home.get("/api/state").json()["node"]["answering"] is True
+    assert home.told(home.ask(json={"rows": [[0.1, 0.2, 0.3]]}), "/rows/0")["missing"] == ["node2"]
 
 
 # Who may
@@ -369,14 +470,16 @@ AS_JSON = {"Content-Type": "application/json"}
         ({"json": {"rows": [{"x0": 1, "z": 2}]}}, 400, "features of the collective only; got 'z'."),
         ({"json": {"rows": []}}, 400, "at least one row"),
         ({"json": {"rows": [[1, 2, 3]], "way": "guess"}}, 400, "`way` must be 'solve' or 'rounds'; got 'guess'."),
-        ({"json": {"rows": [[1, 2, 3]], "guard": 1}}, 400, "`guard` true or false"),
+        ({"json": {"rows": [[1, 2, 3]], "way": 1}}, 400, "`way` must be a string; got '1'."),
+        ({"json": {"rows": [[1, 2, 3]], "guard": False}}, 400, "view, way, coverage only; got 'guard'."),
+        ({"content": CSV, "params": {"filename": "a.csv", "guard": "false"}}, 400, "coverage only; got 'guard'."),
         ({"json": {"rows": [[1, 2, 3]], "view": "mine"}}, 400, "`view` must be 'own' or 'consensus'; got 'mine'."),
         ({"json": {"rows": [[1, 2, 3]], "view": 1}}, 400, "`view` must be a string or null; got '1'."),
         ({"json": {"rows": [[1, 2, 3]], "view": "own", "way": "rounds"}}, 400, "must be asked for by solving"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": "0.9"}}, 400, "`coverage` must be a number"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": 1.5}}, 400, "got 1.5"),
-        ({"json": {"rows": [[1, 2, 3]], "coverage": 0.9, "way": "rounds"}}, 400, "asked for by solving"),
-        ({"json": {"rows": [[1, 2, 3]], "coverge": 0.9}}, 400, "guard, coverage only; got 'coverge'."),
+        ({"json": {"rows": [[1, 2, 3]], "coverage": 0.9, "way": "rounds"}}, 400, "a node's own view, on whose rows"),
+        ({"json": {"rows": [[1, 2, 3]], "coverge": 0.9}}, 400, "way, coverage only; got 'coverge'."),
         ({"json": [1]}, 400, "an object with a list `rows`"),
         ({"content": b'{"rows": [[1, NaN, 3]]}', "headers": AS_JSON}, 400, "finite number"),
         ({"content": b"[" * 100_000, "headers": AS_JSON}, 400, "must be JSON"),
@@ -515,11 +618,12 @@ def test_the_page_follows_peers_that_stop_change_refuse_and_die(tmp_path):
         assert row["missing"] == ["node2"]
         assert row["agents"][2]["belief"] is None
         assert [each[2] for each in row["rounds"]] == [None] * len(row["rounds"])
-        assert_allclose(row["rounds"][-1][0], row["value"], rtol=1e-5)
+        assert_allclose(row["rounds"][-1][0], row["views"]["consensus"]["value"], rtol=1e-5)
         three.kill("node1")
         assert wait_for(lambda: browser.peer("node1")["state"] == "down")
-        assert browser.get("/api/state").json()["node"]["answering"] is False
-        failed = browser.told(browser.ask(json={"rows": [[0, 0, 0]]}))
+        node = browser.get("/api/state").json()["node"]
+        assert (node["answering"], node["consensus"], node["able"]) == (True, False, 1)  # from its own rows
+        failed = browser.told(browser.ask(json={"rows": [[0, 0, 0]], "view": "consensus"}))
         assert failed["status"] == "failed"
         assert "quorum" in failed["error"]
         assert set(failed) == set(told)
@@ -553,20 +657,15 @@ def test_classes_are_shown_by_name(tmp_path):
     with running(tmp_path, agents=agents, data=f"classes = {json.dumps(classes)}") as (three, browser):
         assert browser.get("/api/state").json()["node"]["classes"] == classes
         point = [[0.3, 0.1, -0.2]]
-        told = wait_for(lambda: _done(browser, {"rows": point, "coverage": 0.8}))
-        row, expected = browser.told(told["id"], "/rows/0"), three.collective().consult(point)
+        told = browser.told(browser.ask(json={"rows": point, "coverage": 0.8}))
+        row, expected = browser.told(told["id"], "/rows/0"), three.collective().consult(point, asker="node0")
         assert_allclose(row["value"], expected.value[0], rtol=1e-6)
         assert_allclose([each["belief"] for each in row["agents"]], expected.beliefs[0], rtol=1e-6)
-        assert_allclose(row["rounds"][-1], [row["value"]] * 3, atol=1e-5)
+        assert_allclose(row["rounds"][-1], [row["views"]["consensus"]["value"]] * 3, atol=1e-5)
         assert set(row["set"]) <= set(classes)
         assert told["classes"] == classes
         names = pd.DataFrame(browser.told(told["id"], "/download", format="json")).columns
         assert [f"value_{each}" for each in classes] == list(names[3:6])
-
-
-def _done(browser, sent):
-    told = browser.told(browser.ask(json=sent))
-    return told if told["status"] == "done" else None
 
 
 @pytest.mark.slow

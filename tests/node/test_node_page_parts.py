@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import time
 import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
@@ -28,7 +29,7 @@ from degroot.node.page.answers import Answer, Archive, new_id
 from degroot.node.page.auth import HEADERS, AccessMiddleware
 from degroot.node.page.encoding import encoded, numbers
 from degroot.node.page.events import Live
-from degroot.node.page.ledger_totals import LedgerTotals
+from degroot.node.page.ledger_totals import LedgerTotals, describe_entry
 from degroot.node.page.overview import Overview
 from degroot.node.page.requests import ROWS, AskTerms, TooMuch, parse_rows, read_uploaded_file
 from degroot.node.page.rows import describe_row, order_rows, rounds_of
@@ -36,10 +37,11 @@ from degroot.node.page.trust import FEWEST, Agents, regions, summary
 from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.records import ledger
 from degroot.node.records.ledger_search import Wanted, search
+from degroot.node.records.own_rows import Alert
 from degroot.node.records.recent import KEPT, OF_ONE, AnswerSample, QuestionRecord, Recent, SampledAnswers
 
 PLAIN = st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text())
-KEYS = st.sampled_from(["rows", "view", "way", "guard", "coverage", "a", "b"])
+KEYS = st.sampled_from(["rows", "view", "way", "coverage", "a", "b"])
 TOLD = st.recursive(PLAIN, lambda some: st.lists(some) | st.dictionaries(KEYS, some))
 
 
@@ -125,7 +127,7 @@ def made_answer(points=3, at=0.0):
         rounds=7, coverage=0.9,
     )  # fmt: skip
     return Answer(
-        new_id(), at, 0.5, "<b>.csv", AskTerms("solve", True, 0.9), "degroot", ("f", "=g()"), ("h",),
+        new_id(), at, 0.5, "<b>.csv", AskTerms("solve", 0.9), "degroot", ("f", "=g()"), ("h",),
         rng.normal(size=(points, 2)), consensus,
     )  # fmt: skip
 
@@ -177,6 +179,21 @@ def test_an_answer_is_the_same_when_it_is_opened_again(tmp_path):
         ("a", "missing: it has gone", [0, 2]), ("b", "unverified: why", [1]),
     ]  # fmt: skip
     assert (tmp_path / "answers").stat().st_mode & 0o077 == 0
+
+
+def test_an_answer_with_terms_of_an_earlier_version_is_opened(tmp_path):
+    answer = made_answer()
+    Archive(tmp_path).save(answer)
+    (path,) = (tmp_path / "answers").iterdir()
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    about = json.loads(arrays["about"].tobytes())
+    about["terms"] = {"way": "solve", "guard": False, "coverage": 0.9}
+    np.savez(path, **arrays | {"about": np.frombuffer(json.dumps(about).encode(), np.uint8)})
+    again = Archive(tmp_path).find(answer.id)
+    assert again.terms == AskTerms("solve", 0.9, "consensus")
+    assert again.summary() == answer.summary()
+    assert len(Archive(tmp_path).entries()) == 1
 
 
 def test_an_answer_from_the_own_view_keeps_the_consensus_beside_it(tmp_path):
@@ -246,9 +263,9 @@ def test_the_leak_meter_adds_up_to_what_the_ledger_says_whenever_it_is_read(tmp_
             book.record(peer, kind, direction, rows, 2 * rows, 3 * rows)
             if k % 7 == 0:
                 leak.read()
-        told = [(line["peer"], line["kind"], line["asked_by"], line["exchanges"], line["sent"]) for line in leak.read()]
         lines = ledger.summary(path)
-        assert told == [(each.peer, each.kind, said[each.direction], each.exchanges, each.sent) for each in lines]
+        assert leak.read() == lines
+        assert [describe_entry(line)["asked_by"] for line in lines] == [said[line.direction] for line in lines]
         book.close()
 
 
@@ -367,49 +384,178 @@ def test_the_last_questions_are_counted_and_few_are_looked_at():
     assert recent.wants()
 
 
-def circle_of(state="ready", setback=None, fault=None):
-    """As much of a circle as the overview looks at."""
-    agent = SimpleNamespace(X=np.zeros((5, 1)), n_features=1, outputs=None, classes=None)
-    seat = SimpleNamespace(agent=agent, version="1", feature_names=(), guarded=True, scored=())
-    pace = SimpleNamespace(seconds=(0.001, 0.005, 0.003), seen=0.0)
-    peer = SimpleNamespace(address="127.0.0.1:1")
-    link = SimpleNamespace(name="b", peer=peer, pace=pace, fault=fault, setback=setback, version="2", progress=0.5)
-    rehearsed = SimpleNamespace(summary=None)
-    settings = SimpleNamespace(rule="degroot", neighbours=None)
-    told = SimpleNamespace(name="a", listen="127.0.0.1:2", collective=settings, queries="calibrate", needed=2)
+def link_of(name, fault=None, setback=None, held="", use=("copy", "query")):
+    """As much of a link as the overview looks at."""
     return SimpleNamespace(
-        links={"b": link}, configuration=told, scores=SimpleNamespace(seat=seat), no_view="",
-        state=lambda _: "absent" if fault else state, rehearsed=rehearsed,
+        name=name, peer=SimpleNamespace(address="127.0.0.1:1", use=frozenset(use)), fault=fault, setback=setback,
+        pace=SimpleNamespace(seconds=(0.001, 0.005, 0.003), seen=0.0), version="2", progress=0.5,
+        trouble=None if fault is None else fault.reason, description=SimpleNamespace(held_copy=held),
     )  # fmt: skip
 
 
+def circle_of(*links, state="ready", copies=(), hindrance=None, evidence="pooled", keep=(), may=("query",), no_view=""):
+    """As much of a circle as the overview looks at. `keep`: who keeps its evidence to itself."""
+    agent = SimpleNamespace(X=np.zeros((5, 1)), n_features=1, outputs=None, classes=None)
+    manifest = SimpleNamespace(version="7", issued=86_400.0)
+    held = {name: SimpleNamespace(bundle=SimpleNamespace(manifest=manifest)) for name in copies}
+    seat = SimpleNamespace(agent=agent, version="1", feature_names=(), guarded=True, scored=(), copies=held)
+    configuration = SimpleNamespace(
+        name="a", listen="127.0.0.1:2", collective=SimpleNamespace(rule="degroot", neighbours=None), evidence=evidence,
+        pooled=evidence == "pooled", needed=2, rights={link.name: frozenset(may) for link in links},
+    )  # fmt: skip
+
+    def standing(link):
+        return state if link.fault is None else "ready" if link.name in copies else "absent"
+
+    def hindered(link, _seat):
+        return None if link.name in copies else hindrance or link.trouble
+
+    return SimpleNamespace(
+        links={link.name: link for link in links}, configuration=configuration, scores=SimpleNamespace(seat=seat),
+        no_view=no_view, state=standing, find_hindrance=hindered, copies=SimpleNamespace(offer_lacking=""),
+        without_evidence=lambda: {link.name: "no" for link in links if link.fault or link.name in keep},
+    )  # fmt: skip
+
+
+def overview_of(circle, *alerts):
+    return Overview(circle, Recent(), SimpleNamespace(alerts={each.caller: each for each in alerts}))
+
+
+LATE, GONE = PeerLate("b", "no answer within 5 seconds"), PeerUnreachable("b", "Connection refused")
+NO_QUERY = PeerRefused("b", "may not query")
+
+
 @pytest.mark.parametrize(
-    ("circle", "state", "reason", "answering"),
+    ("circle", "state", "reason", "consensus"),
     [
-        (circle_of(), "up", None, True),
-        (circle_of(state="stale"), "stale", "its model has changed", True),
-        (circle_of(state="calibrating"), "calibrating", None, False),
-        (circle_of(state="calibrating", setback=PeerRefused("b", "may not query")), "refused", "may not query", False),
-        (circle_of(fault=PeerLate("b", "no answer within 5 seconds")), "late", "no answer within 5 seconds", False),
-        (circle_of(fault=PeerRefused("b", "not in the roster")), "refused", "not in the roster", False),
-        (circle_of(fault=BadReply("b", "makes no sense")), "refused", "makes no sense", False),
-        (circle_of(fault=PeerUnreachable("b", "Connection refused")), "down", "Connection refused", False),
+        (circle_of(link_of("b")), "up", None, True),
+        (circle_of(link_of("b"), state="stale"), "stale", "its model has changed", True),
+        (circle_of(link_of("b"), state="calibrating"), "calibrating", None, False),
+        (circle_of(link_of("b", setback=NO_QUERY), state="calibrating"), "refused", "may not query", False),
+        (circle_of(link_of("b", LATE)), "late", "no answer within 5 seconds", False),
+        (circle_of(link_of("b", PeerRefused("b", "not in the roster"))), "refused", "not in the roster", False),
+        (circle_of(link_of("b", BadReply("b", "makes no sense"))), "refused", "makes no sense", False),
+        (circle_of(link_of("b", GONE)), "down", "Connection refused", False),
+        (
+            circle_of(link_of("b", GONE), copies="b"),
+            "ready",
+            "Connection refused; the copy of its model is here",
+            False,
+        ),
+        (circle_of(link_of("b"), keep="b"), "up", None, False),
     ],
 )
-def test_how_it_stands_with_a_peer(circle, state, reason, answering):
-    told = Overview(circle, Recent()).state()
+def test_how_it_stands_with_a_peer_and_whether_there_is_a_consensus(circle, state, reason, consensus):
+    told = overview_of(circle).state()
     (peer,) = told["peers"]
     assert peer["state"] == state
     assert (peer["reason"] or "").startswith(reason or "")
-    assert told["node"]["answering"] is answering
+    assert (told["node"]["consensus"], told["node"]["answering"]) == (consensus, True)  # from its own rows at least
     assert peer["latency_ms"] == {"last": 3.0, "median": 3.0, "p95": 5.0}
     json.loads(encoded(told))
+
+
+def test_with_own_evidence_a_node_answers_whoever_is_there_and_says_what_a_consensus_would_need():
+    told = overview_of(circle_of(link_of("b", GONE), evidence="own")).state()["node"]
+    assert (told["answering"], told["consensus"], told["able"], told["needed"]) == (True, False, None, None)
+    assert "evidence = 'pooled' in the file of every node" in told["no_consensus"]
+    assert told["mode"].startswith("Labels and errors stay here")
+    without = overview_of(circle_of(link_of("b"), evidence="own", no_view="scored by its peers")).state()["node"]
+    assert without["answering"] is False
+    pooled = overview_of(circle_of(link_of("b"))).state()["node"]
+    assert (pooled["no_consensus"], "recover each other's labels" in pooled["mode"]) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("circle", "use", "words"),
+    [
+        (circle_of(link_of("b"), copies="b", evidence="own"), "copy", "no row and no asked point is sent to it"),
+        (circle_of(link_of("b", GONE), copies="b", evidence="own"), "copy", "no row and no asked point is sent to it"),
+        (circle_of(link_of("b"), copies="b"), "copy", "for the consensus it sees asked points"),
+        (circle_of(link_of("b"), copies="b", keep="b"), "copy", "no row and no asked point is sent to it"),
+        (circle_of(link_of("b"), evidence="own"), "query", "it sees the features of our rows, for scoring, and asked"),
+        (circle_of(link_of("b"), hindrance="bad signature", evidence="own"), None, "not used now: no row and no asked"),
+        (circle_of(link_of("b"), hindrance="bad signature"), None, "not used now; for the consensus it sees asked"),
+    ],
+)
+def test_how_a_peers_model_is_used_and_what_it_sees(circle, use, words):
+    (peer,) = overview_of(circle).state()["peers"]
+    told = peer["use"]
+    assert (told["as"], told["hindrance"]) == (use, circle.find_hindrance(circle.links["b"], None))
+    assert words in told["words"]
+    copied = ("7", "1970-01-02T00:00:00.000+00:00") if use == "copy" else (None, None)
+    assert (told["version"], told["issued"]) == copied
+
+
+@pytest.mark.parametrize(
+    ("may", "held", "copy", "words"),
+    [
+        (["query"], "", False, "it may query it"),
+        (["copy"], "", True, "it may copy it"),
+        (["copy"], "5", True, "it holds a copy"),
+        (["query"], "5", False, "it may query it; it holds an earlier copy"),
+        ([], "", False, "it may not use it"),
+    ],
+)
+def test_what_a_peer_may_do_with_our_model(may, held, copy, words):
+    (peer,) = overview_of(circle_of(link_of("b", held=held), may=may)).state()["peers"]
+    assert peer["ours"] == {"copy": copy, "query": "query" in may, "held": held or None, "words": words}
+
+
+A_COPY = "The model of d is here as a copy: d sees nothing."
+
+
+@pytest.mark.parametrize(
+    ("circle", "words"),
+    [
+        (circle_of(evidence="own"), "Nobody outside will see this row."),
+        (circle_of(link_of("b"), evidence="own"), "This row will be seen by b: its model is queried."),
+        (
+            circle_of(link_of("b"), link_of("c"), link_of("d"), copies="d", evidence="own"),
+            f"This row will be seen by b and c: their models are queried. {A_COPY}",
+        ),
+        (
+            circle_of(link_of("c", GONE), link_of("d", GONE), copies="cd", evidence="own"),
+            "Nobody outside will see this row. The models of c and d are here as copies: they see nothing.",
+        ),
+        (
+            circle_of(link_of("b", GONE), link_of("c", GONE, use=["copy"]), link_of("d"), copies="d", evidence="own"),
+            f"Nobody outside will see this row. {A_COPY} If b can be reached by then, it may see this row too.",
+        ),
+        (circle_of(link_of("b"), hindrance="not ready", evidence="own"), "Nobody outside will see this row."),
+        (
+            circle_of(link_of("b"), link_of("c"), link_of("d"), copies="cd", keep="d"),
+            "This row will be seen by b: its model is queried. For the consensus this row will be seen by c too. "
+            + A_COPY,
+        ),
+        (
+            circle_of(link_of("d", GONE), copies="d"),
+            f"Nobody outside will see this row. {A_COPY} If d can be reached by then, it may see this row too.",
+        ),
+        (circle_of(link_of("b"), no_view="none"), "For the consensus this row will be seen by b."),
+    ],
+)
+def test_who_will_see_a_row_is_told_before_it_is_asked_about(circle, words):
+    told = overview_of(circle).state()["node"]["witnesses"]
+    assert told == {"row": words, "rows": words.replace("his row", "hese rows")}
+
+
+def test_an_alert_says_who_asked_about_how_many_own_rows_and_when():
+    now = time.time()
+    today, before = Alert("dashboard", 40, 55, now), Alert("west", 12, 12, 86_400.0)
+    told = overview_of(circle_of(), today, before).state()["alerts"]
+    assert [each["words"] for each in told] == [
+        "dashboard has asked about 40 of this node's own rows, exactly as they are (55 points asked in all today).",
+        "west has asked about 12 of this node's own rows, exactly as they are (12 points asked in all on 1970-01-02).",
+    ]
+    assert (told[0]["caller"], told[0]["rows"], told[0]["asked"]) == ("dashboard", 40, 55)
+    assert "testing whether these rows are in the data" in told[0]["meaning"]
 
 
 def test_the_state_is_computed_once_for_all_who_look_and_never_when_nobody_does(monkeypatch):
     monkeypatch.setattr("degroot.node.page.events.PAUSE", 0.01)
     looks = []
-    overview = SimpleNamespace(state=lambda: looks.append(1) or {"look": len(looks)})
+    overview = SimpleNamespace(state=lambda: looks.append(1) or {"look": len(looks)}, departures=list)
     live = Live(overview, SimpleNamespace(read=list), None)
 
     async def watched():

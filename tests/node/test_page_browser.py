@@ -42,11 +42,11 @@ def browser():
 
 @pytest.fixture(scope="module")
 def nodes(browser, tmp_path_factory):
-    """Four nodes that answer, with intervals."""
+    """Four nodes that answer, with pooled evidence."""
     folder = tmp_path_factory.mktemp("consortium")
     with Paged(folder, 4).fork() as found:
         found.whole()
-        found.ask(written(folder / "first.csv", 3), folder / "first-answers.csv", "--coverage=0.9", "--consensus")
+        found.ask(written(folder / "first.csv", 3), folder / "first-answers.csv", "--consensus")
         yield found
 
 
@@ -138,12 +138,12 @@ def test_own_model_own_view_and_consensus_are_side_by_side(tab, nodes, tmp_path)
     type_row(tab)
     ask(tab)
     tab.locator(".sides").wait_for()
-    views = [told_by_ask(nodes, tmp_path, "--coverage=0.9", *view) for view in ([], ["--consensus"])]
+    views = [told_by_ask(nodes, tmp_path, option) for option in ("--coverage=0.9", "--consensus")]
     expected = [nodes.agents[0].predict(np.array([POINT]))[0], *(each["value"][0] for each in views)]
     shown = [float(each) for each in tab.locator(".says data").evaluate_all("all => all.map(each => each.value)")]
     assert shown == expected
-    for side in ("own", "consensus"):
-        assert "90 %: " in tab.locator(f"[data-side={side}]").inner_text()
+    assert "90 %: " in tab.locator("[data-side=own]").inner_text()
+    assert "Intervals between nodes must be asked for" in tab.locator("[data-side=consensus]").inner_text()
     tab.goto(nodes.address("/gains"))
     tab.locator("#members tr").first.wait_for()
     assert tab.locator("#members tr").count() == len(nodes.names)
@@ -160,6 +160,7 @@ def test_a_row_can_be_pasted_and_asked_about_in_rounds(tab, nodes, tmp_path):
     tab.get_by_label("x0", exact=True).evaluate(paste, "x2\tx0\tx1\n0.75\t0.5\t-1.25")
     assert [tab.get_by_label(name, exact=True).input_value() for name in FEATURES] == ["0.5", "-1.25", "0.75"]
     tab.locator("#view").select_option("rounds")
+    assert tab.locator("#coverage").is_disabled()
     ask(tab)
     shown = float(tab.locator("#value").get_attribute("value"))
     right = told_by_ask(nodes, tmp_path, "--way=rounds")
@@ -357,7 +358,6 @@ def test_every_state_of_a_peer_and_a_collective_that_cannot_answer(browser, tmp_
             look(page, "states", size, scheme)
         page.goto(five.address("/ask"))
         type_row(page)
-        page.locator("#coverage").select_option("")
         ask(page)
         page.locator("[data-side=consensus]").get_by_text("At least 3 agents must answer").wait_for()
         assert page.locator("#value").is_visible()  # from the node's own rows
@@ -371,6 +371,83 @@ def test_every_state_of_a_peer_and_a_collective_that_cannot_answer(browser, tmp_
         page.get_by_text("The question could not be answered.", exact=True).wait_for()
         look(page, "failed", WIDE, "light")
         watched.check(five.host())
+
+
+@pytest.fixture(scope="module")
+def at_home(browser, tmp_path_factory):
+    """Three nodes whose evidence stays at home: node0 has a copy of node1's model, and queries that of node2."""
+    may = {"node0": ["query", "copy"], "node1": ["query", "copy"], "node2": ["query"]}
+    with Paged(tmp_path_factory.mktemp("home"), 3, evidence="own", may=may) as found:
+        found.write("node2", may=["query"])
+        yield found.fork().whole()
+
+
+def test_with_own_evidence_it_is_told_who_will_see_a_row_and_there_is_no_consensus_to_choose(browser, at_home):
+    with Watched(browser) as watched:
+        page = watched.page
+        page.goto(at_home.address("/ask"))
+        page.get_by_text("This row will be seen by node2: its model is queried.").wait_for()
+        assert "node1 sees nothing" in page.locator("#witnesses").inner_text()
+        page.get_by_role("radio", name="Drop a file").check()
+        page.get_by_text("These rows will be seen by node2").wait_for()
+        page.get_by_role("radio", name="Type a row").check()
+        assert page.locator("#view, #guard").count() == 0
+        assert "evidence = 'pooled' in the file of every node" in page.locator("#no-consensus").inner_text()
+        type_row(page)
+        for size, scheme in looks():
+            look(page, "home-ask", size, scheme)
+        ask(page)
+        page.locator("[data-side=consensus]").get_by_text("The consensus needs pooled evidence").wait_for()
+        right = at_home.collective().consult([POINT], asker="node0")
+        assert float(page.locator("#value").get_attribute("value")) == pytest.approx(right.value[0], rel=1e-9)
+        assert page.locator("table.heat").count() == 0
+        for size, scheme in looks():
+            look(page, "home-row", size, scheme)
+        watched.check(at_home.host())
+
+
+def test_with_own_evidence_the_overview_says_how_models_are_used_what_left_and_who_asks_about_own_rows(
+    browser, at_home
+):
+    with at_home.connect("node0") as node:
+        node.predict(at_home.agents[0].X[:40])
+    with Watched(browser) as watched:
+        page = watched.page
+        page.goto(at_home.address())
+        page.get_by_text("3 of 3 models can be asked: our own, 1 copy and 1 queried.").wait_for()
+        assert page.get_by_text("Labels and errors stay here: answers weigh models").is_visible()
+        assert page.locator("tr[data-peer=node1] [data-use=copy]").inner_text() == "copy"
+        assert page.locator("tr[data-peer=node2] [data-use=query]").inner_text() == "queried"
+        page.get_by_role("alert").get_by_text("analyst has asked about 40 of this node's own rows").wait_for()
+        page.locator("#leak li", has_text="features of 120 rows were sent to node2, for scoring its model").wait_for()
+        assert page.locator("#leak li", has_text="node1").count() == 1  # our model, and nothing else
+        for size, scheme in looks():
+            look(page, "home-overview", size, scheme)
+        page.set_viewport_size(WIDE)
+        page.goto(at_home.address("/trust"))
+        page.get_by_role("heading", name="Who is trusted where").wait_for()
+        page.locator("#agents tr").first.wait_for()
+        assert page.get_by_text("how much weight this node's answers give to each model", exact=True).is_visible()
+        assert page.locator("#matrix").count() == 0
+        for size, scheme in looks():
+            look(page, "home-trust", size, scheme)
+        watched.check(at_home.host())
+
+
+def test_a_peer_that_is_gone_and_whose_copy_is_here_is_ready(browser, at_home):
+    with Watched(browser) as watched:
+        page = watched.page
+        at_home.kill("node1")
+        try:
+            page.goto(at_home.address())
+            page.locator("tr[data-peer=node1] .pill[data-state=ready]").wait_for()
+            page.get_by_text("3 of 3 models can be asked").wait_for()
+            assert "the copy of its model is here" in page.locator("tr[data-peer=node1] .reason").inner_text()
+            for size, scheme in looks():
+                look(page, "home-away", size, scheme)
+        finally:
+            at_home.fork("node1")
+        watched.check(at_home.host())
 
 
 def test_a_node_that_is_gone_is_said_to_be_and_comes_back(browser, tmp_path):
@@ -408,7 +485,8 @@ def test_questions_of_others_show_without_reload(tab, nodes, tmp_path):
     nodes.ask(written(tmp_path / "points.csv", 17), tmp_path / "out.csv")
     until(tab, f"Number(document.querySelector('#figures dd').textContent.replace(',', '')) > {before}")
     tab.locator("#questions tr", has_text="analyst").filter(has_text="17").first.wait_for()
-    assert "model query" in tab.locator("#leak").inner_text()
+    until(tab, "/answers about [0-9,]+ rows were given to analyst/i.test(document.querySelector('#leak').textContent)")
+    assert "rows were sent to node1, for scoring its model" in tab.locator("#leak").inner_text()
 
 
 MALFORMED = {

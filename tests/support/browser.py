@@ -98,7 +98,7 @@ class Paged(Consortium):
             return None
 
     def whole(self, name="node0", patience=PATIENCE):
-        """Wait until this node sees all the others as up, and gives intervals."""
+        """Wait until this node sees all the others as up."""
         end = time.monotonic() + patience
         while not ((state := self.state(name)) and all(peer["state"] == "up" for peer in state["peers"])):
             assert time.monotonic() < end, f"{state}\n{self.log(name)}"

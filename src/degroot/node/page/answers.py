@@ -71,7 +71,7 @@ class Answer:
         """What there is to say of all of it."""
         front, total = self.front, len(self.points)
         return entry(self.id, self.at, self.source, total, self.terms.way, DONE) | {
-            "done": total, "total": total, "error": None, "guard": self.terms.guard, "coverage": self.terms.coverage,
+            "done": total, "total": total, "error": None, "coverage": self.terms.coverage,
             "rule": self.rule, "ignored": list(self.ignored), "features": list(self.features),
             "names": list(front.names), "outputs": front.outputs, "classes": list(self.classes),
             "seconds": round(self.seconds, 3), "rounds": None if self.consensus is None else self.consensus.rounds,
@@ -221,13 +221,19 @@ def _unpacked(path: Path) -> Answer:
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     about = json.loads(arrays[ABOUT].tobytes())
-    terms = AskTerms(**({"view": CONSENSUS} | about["terms"]))  # earlier versions knew no other view
+    terms = _restore_terms(about["terms"])
     front, told = _restore_answer({"coverage": terms.coverage} | about, arrays, ""), about.get("beside")
     return Answer(
         about["id"], about["at"], about["seconds"], about["source"], terms, about["rule"], tuple(about["features"]),
         tuple(about["ignored"]), arrays[POINTS], front, None if told is None else _restore_answer(told, arrays, BESIDE),
         about.get("lacking", ""),
     )  # fmt: skip
+
+
+def _restore_terms(written: dict[str, Any]) -> AskTerms:
+    """How it was asked. Earlier versions knew no view but the consensus, and terms that there are no more."""
+    known = {each.name for each in fields(AskTerms)}
+    return AskTerms(**{"view": CONSENSUS} | {name: value for name, value in written.items() if name in known})
 
 
 def _restore_answer(about: dict[str, Any], arrays: dict[str, Any], prefix: str) -> Consensus:

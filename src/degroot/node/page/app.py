@@ -24,12 +24,13 @@ from degroot.node.page.events import Live
 from degroot.node.page.gains import OwnGains
 from degroot.node.page.jobs import JobQueue
 from degroot.node.page.ledger_totals import LedgerTotals
-from degroot.node.page.overview import Overview, features
+from degroot.node.page.overview import Overview, features, find_consensus_lacking
 from degroot.node.page.requests import TooMuch
 from degroot.node.page.routes.answers import NotThere, answer_routes, row_routes
 from degroot.node.page.routes.ask import ask_routes
 from degroot.node.page.routes.node import audit_routes, gains_routes, live_routes, trust_routes
 from degroot.node.page.routes.pages import Views, view_routes
+from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.records.recent import Recent
 
 DATA = ("/api/", "/events")  # how paths begin that people do not look at
@@ -106,13 +107,14 @@ class Serving:
         await self._task
 
 
-def serve(answering: Answering, recent: Recent, listening: socket.socket, log: Any) -> Serving:
+def serve(answering: Answering, recent: Recent, watch: OwnRowsWatch, listening: socket.socket, log: Any) -> Serving:
     """Begin to serve the page of a node."""
     circle, configuration = answering.circle, answering.circle.configuration
-    live = Live(Overview(circle, recent), LedgerTotals(configuration.ledger), log)
+    live = Live(Overview(circle, recent, watch), LedgerTotals(configuration.ledger), log)
     archive = Archive(configuration.state)
     desk, assets = JobQueue(answering, archive, log), Assets()
-    views, admitted = Views(configuration.name, assets), with_token(read_or_make_token(configuration.state))
+    views = Views(configuration.name, configuration.pooled, find_consensus_lacking(circle), assets)
+    admitted = with_token(read_or_make_token(configuration.state))
     routers = (
         view_routes(views, assets),
         live_routes(live),

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from degroot.node.page.encoding import encoded
-from degroot.node.page.ledger_totals import LedgerTotals
+from degroot.node.page.ledger_totals import LedgerTotals, describe_entry
 from degroot.node.page.overview import Overview
 from degroot.node.server.threads import run_in_thread
 
@@ -21,7 +21,7 @@ class Live:
     def __init__(self, overview: Overview, leak: LedgerTotals, log: Any) -> None:
         self._overview, self._leak, self._log = overview, leak, log
         self._lines: list[dict[str, Any]] = []
-        self._sums, self._summed = b"[]", -SUMS
+        self._sums, self._summed = b"", -SUMS
         self._summing = asyncio.Lock()
         self._listeners: set[asyncio.Event] = set()
         self._state = b""
@@ -31,15 +31,17 @@ class Live:
     async def state(self) -> bytes:
         """The state now."""
         await self.leak()
-        return encoded(self._overview.state())[:-1] + b',"leak":' + self._sums + b"}"
+        return encoded(self._overview.state())[:-1] + b"," + self._sums[1:]
 
     async def leak(self) -> list[dict[str, Any]]:
         """What the ledger comes to, as of not many seconds ago."""
         async with self._summing:
             now = asyncio.get_running_loop().time()
             if now - self._summed >= SUMS:
-                self._lines = await run_in_thread(self._leak.read)
-                self._sums, self._summed = encoded(self._lines), now
+                entries = await run_in_thread(self._leak.read)
+                self._lines = [describe_entry(each) for each in entries]
+                sums = {"leak": self._lines, "departures": self._overview.departures(entries)}
+                self._sums, self._summed = encoded(sums), now
         return self._lines
 
     async def news(self) -> AsyncIterator[bytes]:

@@ -14,8 +14,8 @@ from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus
 from degroot.answers.flags import MISSING
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, NodeQuestion, merge_batches
-from degroot.node.answering.answering import OWN_VIEW, Answering
+from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, NodeQuestion, check_coverage, merge_batches
+from degroot.node.answering.answering import OWN_VIEW, Answering, NotPooled, check_pooled
 from degroot.node.client import BATCH
 from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
 from degroot.node.page.overview import classes, features
@@ -46,7 +46,7 @@ class Work:
         """What there is to say of it."""
         terms, total = self.inquiry.terms, len(self.inquiry.points)
         return self.entry() | {
-            "done": self.done, "total": total, "error": self.error, "guard": terms.guard, "coverage": terms.coverage,
+            "done": self.done, "total": total, "error": self.error, "coverage": terms.coverage,
             "ignored": list(self.inquiry.ignored), "seconds": round((self.ended or time.time()) - self.at, 3),
             "rounds": None, "asker": None, "lacking": "", "mixed": None, "missing": [], "flags": [],
         }  # fmt: skip
@@ -89,6 +89,7 @@ class JobQueue:
         """Begin to answer."""
         if len(self._tasks) >= AT_WORK:
             raise TooMuch(f"The page works on at most {AT_WORK} questions at a time; this is one more.")
+        self._check_front(inquiry)
         self._check_size(inquiry)
         work = Work(new_id(), time.time(), inquiry)
         self._works[work.id] = work
@@ -154,9 +155,7 @@ class JobQueue:
         """The answer in front and the one beside it, of all batches; why that is not there, or has no interval."""
         inquiry, points = work.inquiry, work.inquiry.points
         front = Side(self._front(inquiry), inquiry.terms.coverage)
-        beside = Side(CONSENSUS if front.view == OWN else OWN, inquiry.terms.coverage)
-        if front.view == CONSENSUS and self._circle.no_view:
-            beside.give_up(f"This node has no view of its own: {self._circle.no_view}.")
+        beside = self._beside(front)
         for start in range(0, len(points), BATCH):
             batch = points[start : start + BATCH]
             front.answers.append(await self._answer_batch(batch, inquiry, front))
@@ -171,24 +170,43 @@ class JobQueue:
         able = inquiry.terms.way == SOLVE and not self._circle.no_view
         return inquiry.terms.view or (OWN if able else CONSENSUS)
 
-    async def _answer_beside(self, batch: Array, inquiry: Inquiry, beside: "Side") -> None:
-        """What else there is to say of a batch: without an interval where there is none, or nothing."""
-        while not beside.over:
-            try:
-                beside.answers.append(await self._answer_batch(batch, inquiry, beside))
-                return
-            except InvalidInput as error:
-                if beside.coverage is None or beside.answers:
-                    beside.give_up(str(error))
-                beside.coverage, beside.lacking = None, str(error)
-            except DeGrootError as error:
-                beside.give_up(str(error))
+    def _check_front(self, inquiry: Inquiry) -> None:
+        """Refuse a question whose answer in front cannot be had, whoever is there."""
+        front = self._front(inquiry)
+        check_coverage(inquiry.terms.coverage, front)
+        if front == CONSENSUS:
+            check_pooled(self._circle)
 
-    async def _answer_batch(self, batch: Array, inquiry: Inquiry, side: "Side") -> NodeAnswer:
+    def _beside(self, front: Side) -> Side:
+        """The other answer, before it is asked for; what it will lack, if that is known."""
+        beside = Side(CONSENSUS if front.view == OWN else OWN, None)
+        if beside.view == OWN:
+            if self._circle.no_view:
+                beside.give_up(f"This node has no view of its own: {self._circle.no_view}.")
+            return beside
+        try:
+            check_pooled(self._circle)
+            check_coverage(front.coverage, CONSENSUS)
+        except NotPooled as error:
+            beside.give_up(str(error))
+        except InvalidInput as error:
+            beside.lacking = str(error)
+        return beside
+
+    async def _answer_beside(self, batch: Array, inquiry: Inquiry, beside: Side) -> None:
+        """What else there is to say of a batch, if anything is."""
+        if beside.over:
+            return
+        try:
+            beside.answers.append(await self._answer_batch(batch, inquiry, beside))
+        except DeGrootError as error:
+            beside.give_up(str(error))
+
+    async def _answer_batch(self, batch: Array, inquiry: Inquiry, side: Side) -> NodeAnswer:
         """The answer to one batch."""
         seat, terms = self._circle.scores.seat, inquiry.terms
         fields = list(ASKER_FIELDS) if side.view == OWN else self._fields(inquiry)
-        question = NodeQuestion(batch, fields, seat.guarded and terms.guard, side.coverage, side.view)
+        question = NodeQuestion(batch, fields, seat.guarded, side.coverage, side.view)
         return await self._answering.part(question, None if side.view == OWN or terms.way == SOLVE else UNTIL)
 
     def _record(self, batch: Array, answers: Sequence[NodeAnswer]) -> None:
@@ -197,7 +215,7 @@ class JobQueue:
         me = self._circle.configuration.name
         self._circle.wiring.ledger.record(me, "consult", IN, len(batch), shown, batch.nbytes)
 
-    def _merge_parts(self, side: "Side") -> Consensus:
+    def _merge_parts(self, side: Side) -> Consensus:
         agent = self._circle.scores.seat.agent
         about = {"coverage": side.coverage, "classes": agent.class_names}
         return merge_batches(side.answers, agent.outputs, self._circle.names, **about)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from degroot.node.page.encoding import moment
-from degroot.node.records.ledger import ASKED_BY, SUMMARY, opened
+from degroot.node.records.ledger import ASKED_BY, SUMMARY, LedgerEntry, make_entry, opened
 
 SPAN = "SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM exchanges"
 NEW = """
@@ -26,8 +26,8 @@ class LedgerTotals:
         self._totals: Totals = {}
         self._until = -1  # the last exchange that is added up
 
-    def read(self) -> list[dict[str, Any]]:
-        """One line for each peer, kind and direction."""
+    def read(self) -> list[LedgerEntry]:
+        """One entry for each peer, kind and direction."""
         with opened(self._path) as connection:
             first, last = connection.execute(SPAN).fetchone()
             if self._until < 0 or last < self._until or first > self._until + 1:  # or some were folded unseen
@@ -38,7 +38,7 @@ class LedgerTotals:
             for peer, kind, direction, *numbers in found:
                 self._add((peer, kind, direction), numbers)
             self._until = last
-        return [_line(key, numbers) for key, numbers in sorted(self._totals.items())]
+        return [make_entry(*key, *numbers) for key, numbers in sorted(self._totals.items())]
 
     def _add(self, key: tuple[str, str, str], new: list[Any]) -> None:
         total = self._totals.get(key)
@@ -49,10 +49,10 @@ class LedgerTotals:
             self._totals[key] = [*map(sum, sums), min(first), max(last)]
 
 
-def _line(key: tuple[str, str, str], numbers: list[Any]) -> dict[str, Any]:
-    peer, kind, direction = key
-    exchanges, rows, sent, received, first, last = numbers
+def describe_entry(entry: LedgerEntry) -> dict[str, Any]:
+    """One entry, ready to be encoded."""
     return {
-        "peer": peer, "kind": kind, "asked_by": ASKED_BY[direction], "exchanges": exchanges,
-        "rows": rows, "sent": sent, "received": received, "first": moment(first), "last": moment(last),
+        "peer": entry.peer, "kind": entry.kind, "asked_by": ASKED_BY[entry.direction], "exchanges": entry.exchanges,
+        "rows": entry.rows, "sent": entry.sent, "received": entry.received,
+        "first": moment(entry.first.timestamp()), "last": moment(entry.last.timestamp()),
     }  # fmt: skip

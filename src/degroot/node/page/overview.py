@@ -1,28 +1,43 @@
-"""The overview: this node, its peers and the last questions, as they are now."""
+"""The overview: this node, its peers, how their models are used, and the last questions, as they are now."""
 
 import math
 import time
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
 import degroot
+from degroot.node.answering.answering import NotPooled, check_pooled
+from degroot.node.config import OWN, POOLED
 from degroot.node.errors import BadReply, PeerError, PeerLate, PeerRefused
 from degroot.node.page.encoding import moment
+from degroot.node.page.uses import describe_own_model, describe_use, describe_witnesses, find_held_version
 from degroot.node.peers.link import Link
 from degroot.node.peers.peers import CALIBRATING, READY, STALE, Peers
+from degroot.node.records.departures import find_departures
+from degroot.node.records.ledger import LedgerEntry
+from degroot.node.records.own_rows import DAY, Alert, OwnRowsWatch
 from degroot.node.records.recent import QuestionRecord, Recent
 
 UP, LATE, REFUSED, DOWN = "up", "late", "refused", "down"
 ANOTHER = "its model has changed; what was found of the earlier one serves until it is scored anew"
 ANSWERING = (READY, STALE)  # how it stands with peers that can take part in an answer
+MODES = {
+    OWN: "Labels and errors stay here: answers weigh models by this node's own rows.",
+    POOLED: "Evidence is pooled for the consensus: members can recover each other's labels from it.",
+}
+MAY_MEAN = (
+    "It may be testing whether these rows are in the data here, or have them too; its replies stay the same, since "
+    "another reply would tell."
+)
 
 
 class Overview:
     """What there is to see of a node, but for its ledger."""
 
-    def __init__(self, circle: Peers, recent: Recent) -> None:
-        self._circle, self._recent = circle, recent
+    def __init__(self, circle: Peers, recent: Recent, watch: OwnRowsWatch) -> None:
+        self._circle, self._recent, self._watch = circle, recent, watch
         self._started = time.time()
 
     def state(self) -> dict[str, Any]:
@@ -33,7 +48,14 @@ class Overview:
             "node": _node(circle, self._started),
             "peers": [_peer(circle, link, scored.get(name)) for name, link in sorted(circle.links.items())],
             "questions": _questions(self._recent),
+            "alerts": [_alert(each, time.time()) for each in self._watch.alerts.values()],
         }
+
+    def departures(self, entries: Iterable[LedgerEntry]) -> list[dict[str, Any]]:
+        """What has left, of what the ledger holds; with the versions of our model that peers say they hold."""
+        held = {name: find_held_version(link) or "" for name, link in self._circle.links.items()}
+        found = find_departures(entries, self._circle.configuration.name, held)
+        return [{"peer": each.peer, "rows": each.rows, "what": each.what, "why": each.why} for each in found]
 
 
 def features(circle: Peers) -> list[str]:
@@ -48,25 +70,35 @@ def classes(circle: Peers) -> list[str]:
     return [] if known is None else [str(each) for each in known.tolist()]
 
 
+def find_consensus_lacking(circle: Peers) -> str:
+    """What the consensus would need that this node's own file does not allow; empty: nothing."""
+    try:
+        check_pooled(circle)
+    except NotPooled as error:
+        return str(error)
+    return ""
+
+
 def _node(circle: Peers, started: float) -> dict[str, Any]:
-    configuration, seat = circle.configuration, circle.scores.seat
-    ready = 1 + sum(circle.state(link) in ANSWERING for link in circle.links.values())
+    configuration, seat, pooled = circle.configuration, circle.scores.seat, circle.configuration.pooled
+    ready = {name for name, link in circle.links.items() if circle.state(link) in ANSWERING}
+    able = 1 + len(ready - circle.without_evidence().keys()) if pooled else None
+    consensus = able is not None and able >= configuration.needed
     return {
         "name": configuration.name, "listen": configuration.listen, "degroot": degroot.__version__,
         "model_version": seat.version, "rule": configuration.collective.rule,
-        "neighbours": configuration.collective.neighbours, "guard": seat.guarded, "queries": configuration.queries,
-        "needed": configuration.needed, "ready": ready, "answering": ready >= configuration.needed,
-        "intervals": _calibrated(circle), "no_view": circle.no_view, "features": features(circle),
+        "neighbours": configuration.collective.neighbours, "guard": seat.guarded, "evidence": configuration.evidence,
+        "mode": MODES[configuration.evidence], "ready": 1 + len(ready), "able": able,
+        "needed": configuration.needed if pooled else None, "consensus": consensus,
+        "answering": consensus or not circle.no_view, "no_view": circle.no_view,
+        "no_consensus": find_consensus_lacking(circle),
+        "witnesses": {
+            "row": describe_witnesses(circle, "this row"), "rows": describe_witnesses(circle, "these rows"),
+        },
+        "features": features(circle),
         "outputs": seat.agent.outputs, "classes": classes(circle), "rows": len(seat.agent.X),
         "started": moment(started),
     }  # fmt: skip
-
-
-def _calibrated(circle: Peers) -> bool:
-    """Whether this node and all that answer with it have rehearsed: then intervals can be asked for."""
-    there = [link for link in circle.links.values() if circle.state(link) in ANSWERING]
-    own = circle.rehearsed is not None and circle.rehearsed.summary is not None
-    return own and all(link.description is not None and link.description.calibrated for link in there)
 
 
 def _peer(circle: Peers, link: Link, scored: str | None) -> dict[str, Any]:
@@ -74,7 +106,8 @@ def _peer(circle: Peers, link: Link, scored: str | None) -> dict[str, Any]:
     state, reason = _standing(circle, link)
     return {
         "name": link.name, "address": link.peer.address, "state": state, "reason": reason,
-        "ready": circle.state(link) in ANSWERING, "model_version": link.version or None,
+        "ready": circle.state(link) in ANSWERING, "use": describe_use(circle, link),
+        "ours": describe_own_model(circle, link), "model_version": link.version or None,
         "scored_version": scored, "progress": link.progress, "latency_ms": _latency(milliseconds),
         "latencies": milliseconds, "seen": moment(link.pace.seen),
     }  # fmt: skip
@@ -82,9 +115,11 @@ def _peer(circle: Peers, link: Link, scored: str | None) -> dict[str, Any]:
 
 def _standing(circle: Peers, link: Link) -> tuple[str, str | None]:
     """How it stands with a peer, and what is the matter, if anything is."""
+    state, setback = circle.state(link), link.setback
+    if link.fault is not None and state == READY:
+        return READY, f"{link.fault.reason}; the copy of its model is here"
     if link.fault is not None:
         return _kind(link.fault), link.fault.reason
-    state, setback = circle.state(link), link.setback
     if state == READY:
         return UP, None
     if setback is None:
@@ -97,6 +132,19 @@ def _kind(fault: PeerError) -> str:
     if isinstance(fault, PeerLate):
         return LATE
     return REFUSED if isinstance(fault, PeerRefused | BadReply) else DOWN
+
+
+def _alert(alert: Alert, now: float) -> dict[str, Any]:
+    """That somebody has asked about many of the node's own rows."""
+    day = "today" if now // DAY == alert.at // DAY else f"on {datetime.fromtimestamp(alert.at, UTC):%Y-%m-%d}"
+    words = (
+        f"{alert.caller} has asked about {alert.rows} of this node's own rows, exactly as they are "
+        f"({alert.asked} points asked in all {day})."
+    )
+    return {
+        "caller": alert.caller, "rows": alert.rows, "asked": alert.asked, "at": moment(alert.at), "words": words,
+        "meaning": MAY_MEAN,
+    }  # fmt: skip
 
 
 def _latency(milliseconds: Sequence[float]) -> dict[str, float] | None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
@@ -13,9 +13,10 @@ import numpy as np
 from degroot import files
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
-from degroot.node.answering.answer import CONSENSUS, SOLVE, check_coverage, check_view, check_way
+from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, check_coverage, check_view, check_way
 
-ASKED = ("rows", "view", "way", "guard", "coverage")  # what a question has that is typed
+TERMS = ("view", "way", "coverage")  # how a question is to be answered
+ASKED = ("rows", *TERMS)  # what a question has that is typed
 FORM = "form"  # where rows come from that were typed
 FORM_BYTES, FILE_BYTES, ROWS = 1 << 18, 1 << 25, 100_000
 MOST = files.Extent(ROWS, columns=1 << 16, bytes=1 << 28)  # that a file may hold, however small it is packed
@@ -38,15 +39,15 @@ class AskTerms:
     """How a question is to be answered."""
 
     way: str = SOLVE
-    guard: bool = True
     coverage: float | None = None
     view: str | None = None  # which answer is in front; None: that from the own view, by rounds the consensus
 
     def checked(self) -> "AskTerms":
         """Itself, if it makes sense."""
         check_way(self.way)
-        check_view(CONSENSUS if self.view is None else self.view, self.way)
-        check_coverage(self.coverage, self.way)
+        view = self.view or (OWN if self.way == SOLVE else CONSENSUS)
+        check_view(view, self.way)
+        check_coverage(self.coverage, view)
         return self
 
 
@@ -75,6 +76,13 @@ def parse_rows(body: bytes, features: Sequence[str]) -> Inquiry:
     return Inquiry(points, FORM, _terms(told))
 
 
+def check_terms(given: Iterable[str]) -> None:
+    """Refuse what is asked of a file beside its name and how to answer."""
+    strange = [name for name in given if name not in ("filename", *TERMS)]
+    if strange:
+        raise InvalidInput(f"A file must be asked about with {', '.join(TERMS)} only; got {strange[0][:NAME]!r}.")
+
+
 def read_uploaded_file(body: bytes, filename: str, kind: str, terms: AskTerms, features: Sequence[str]) -> Inquiry:
     """Rows that came as a file."""
     source = _name(filename)
@@ -93,14 +101,14 @@ def read_uploaded_file(body: bytes, filename: str, kind: str, terms: AskTerms, f
 
 
 def _terms(told: Mapping[str, Any]) -> AskTerms:
-    way, guard, coverage, view = told.get("way", SOLVE), told.get("guard", True), told.get("coverage"), told.get("view")
-    if not isinstance(way, str) or not isinstance(guard, bool):
-        raise InvalidInput(f"`way` must be a string and `guard` true or false; got {way!r} and {guard!r}.")
+    way, coverage, view = told.get("way", SOLVE), told.get("coverage"), told.get("view")
+    if not isinstance(way, str):
+        raise InvalidInput(f"`way` must be a string; got {str(way)[:NAME]!r}.")
     if coverage is not None and not _is_number(coverage):
         raise InvalidInput(f"`coverage` must be a number or null; got {str(coverage)[:NAME]!r}.")
     if view is not None and not isinstance(view, str):
         raise InvalidInput(f"`view` must be a string or null; got {str(view)[:NAME]!r}.")
-    return AskTerms(way, guard, None if coverage is None else float(coverage), view).checked()
+    return AskTerms(way, None if coverage is None else float(coverage), view).checked()
 
 
 def _points(rows: Sequence[Any], features: Sequence[str]) -> Array:

@@ -13,6 +13,7 @@ from degroot.node.page.requests import (
     AskTerms,
     Inquiry,
     TooMuch,
+    check_terms,
     parse_rows,
     read_uploaded_file,
 )
@@ -28,11 +29,11 @@ def ask_routes(desk: JobQueue, admitted: Any, features: list[str]) -> APIRouter:
         request: Request,
         filename: str = "",
         way: str = SOLVE,
-        guard: bool = True,
         coverage: float | None = None,
         view: str | None = None,
     ) -> Response:
-        work = desk.take(await _inquiry(request, filename, AskTerms(way, guard, coverage, view), features))
+        check_terms(request.query_params)
+        work = desk.take(await _inquiry(request, filename, AskTerms(way, coverage, view), features))
         return reply({"id": work.id, "url": f"/answers/{work.id}"}, 202)
 
     return router

@@ -21,13 +21,16 @@ ANEW = {"Cache-Control": "no-cache"}
 
 
 class Views:
-    """The pages of one node."""
+    """The pages of one node. `no_consensus`: why it can never be asked for; empty: it can."""
 
-    def __init__(self, name: str, assets: Assets) -> None:
+    def __init__(self, name: str, pooled: bool, no_consensus: str, assets: Assets) -> None:
         self._environment = Environment(
             loader=PackageLoader("degroot.node.page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
-        self._context = {"node": name, "version": degroot.__version__, "static": assets.address}
+        self._context = {
+            "node": name, "version": degroot.__version__, "static": assets.address, "pooled": pooled,
+            "no_consensus": no_consensus,
+        }  # fmt: skip
 
     def page(self, name: str, code: int = 200, **context: Any) -> Response:
         """One page."""

@@ -46,7 +46,7 @@ async function finished(id, place) {
 }
 
 function progress(place, { done, total }) {
-  const text = total > 1 ? `${count(done)} of ${plural(total, "row")} answered` : "Asking all nodes …";
+  const text = total > 1 ? `${count(done)} of ${plural(total, "row")} answered` : "Asking …";
   const old = place.querySelector("progress");
   if (!old)
     fill(

@@ -2,7 +2,7 @@
 
 import { show } from "./answer.js";
 import { byId, fill, h } from "./elements.js";
-import { begin, busy, complain, intervals, lock } from "./form.js";
+import { begin, busy, complain, foresee, lock } from "./form.js";
 import { moment, plural } from "./format.js";
 import "./frame.js";
 import { onState } from "./live.js";
@@ -72,7 +72,7 @@ onState(({ node }) => {
   const print = JSON.stringify([node.features, node.rule, node.no_view]);
   if (print !== known) begin(node, asked);
   known = print;
-  intervals(node.intervals ?? true);
+  foresee(node.witnesses);
 });
 lock(!token());
 addEventListener("popstate", arrive);

@@ -14,7 +14,7 @@ const TYPES = {
 let file = null;
 let features = [];
 let locked = false;
-let able = true; // to give intervals of the consensus
+let witnesses = { row: "", rows: "" };
 
 /** Boxes for the features of this node; `asked` is called with the question on its way. */
 export function begin(node, asked) {
@@ -38,10 +38,7 @@ export function begin(node, asked) {
     ),
   );
   byId("paste-hint").hidden = features.length < 2;
-  const entry = (value) => byId("view").querySelector(`[value="${value}"]`);
-  entry("rounds").disabled = node.rule !== "degroot";
-  entry("own").disabled = Boolean(node.no_view);
-  if (node.no_view) byId("view").value = "consensus";
+  if (byId("view")) views(node);
   byId("view-hint").hidden = !node.no_view;
   byId("view-hint").textContent = node.no_view ? `No answer for this node alone: ${node.no_view}.` : "";
   lock(locked);
@@ -52,11 +49,18 @@ export function begin(node, asked) {
   };
 }
 
-/** Intervals of the consensus can be asked for once all nodes have rehearsed; those of the own view at once. */
-export function intervals(ready) {
-  if (ready === able) return;
-  able = ready;
-  options();
+function views(node) {
+  const entry = (value) => byId("view").querySelector(`[value="${value}"]`);
+  entry("rounds").disabled = node.rule !== "degroot";
+  entry("own").disabled = Boolean(node.no_view);
+  if (node.no_view) byId("view").value = "consensus";
+}
+
+/** Say who will see what is asked about, before it is sent. */
+export function foresee(told) {
+  witnesses = told;
+  const text = byId("form").elements.by.value === "file" ? witnesses.rows : witnesses.row;
+  if (byId("witnesses").textContent !== text) byId("witnesses").textContent = text;
 }
 
 /** Whoever has no token may look, not ask. */
@@ -110,23 +114,25 @@ function fileQuestion() {
     byId("file").focus();
     return null;
   }
-  const { view, way, guard, coverage } = chosen();
+  const { view, way, coverage } = chosen();
   const told = new URLSearchParams({
     filename: file.name,
     view,
     way,
-    guard: String(guard),
     ...(coverage === null ? {} : { coverage: String(coverage) }),
   });
   return post(`/api/ask?${told}`, file, TYPES[file.name.split(".").at(-1).toLowerCase()] ?? "application/octet-stream");
 }
 
 function chosen() {
-  const view = byId("view").value === "own" ? "own" : "consensus";
-  const way = byId("view").value === "rounds" ? "rounds" : "solve";
+  const view = wanted() === "own" ? "own" : "consensus";
+  const way = wanted() === "rounds" ? "rounds" : "solve";
   const coverage = byId("coverage").disabled || byId("coverage").value === "" ? null : Number(byId("coverage").value);
-  return { view, way, guard: byId("guard").checked, coverage };
+  return { view, way, coverage };
 }
+
+/** Which answer is wanted; where evidence stays at home there is one. */
+const wanted = () => byId("view")?.value ?? "own";
 
 /** A row, or names and a row, copied from a spreadsheet or a file: spread over the boxes. */
 function pasted(event) {
@@ -165,22 +171,23 @@ function dropped(event) {
 }
 
 function options() {
-  const view = byId("view").value;
-  const waits = view === "consensus" && !able;
-  byId("coverage").disabled = view === "rounds" || locked || waits;
+  const view = wanted();
+  byId("coverage").disabled = view !== "own" || locked;
+  if (!byId("view")) return;
   byId("rounds-hint").hidden = view !== "rounds";
-  byId("wait-hint").hidden = !waits;
+  byId("consensus-hint").hidden = view !== "consensus";
 }
 
 function tabs() {
   const byFile = byId("form").elements.by.value === "file";
   byId("by-row").hidden = byFile;
   byId("by-file").hidden = !byFile;
+  foresee(witnesses);
   complain("");
 }
 
 for (const each of byId("form").elements.by) each.addEventListener("change", tabs);
-byId("view").addEventListener("change", options);
+byId("view")?.addEventListener("change", options);
 byId("file").addEventListener("change", (event) => take(event.target.files[0]));
 addEventListener("dragover", (event) => {
   event.preventDefault();

@@ -45,8 +45,9 @@ byId("retry").addEventListener("click", open);
 
 let before = null;
 onState((state) => {
-  const short = state.node.no_view ? "cannot answer" : "no consensus";
-  pulse(state.node.answering ? "live" : "short", state.node.answering ? "answering" : short);
+  const { answering, consensus, needed } = state.node;
+  const short = !answering ? "cannot answer" : needed !== null && !consensus ? "no consensus" : null;
+  pulse(short ? "short" : "live", short ?? "answering");
   const now = new Map(state.peers.map((peer) => [peer.name, peer.state]));
   const news = before && state.peers.filter((peer) => before.get(peer.name) !== peer.state);
   if (news?.length)

@@ -7,10 +7,9 @@ import { panel, scroll } from "./panel.js";
 const MANY = 9;
 
 /** A panel with the matrix of one row. */
-export function heat({ names, trust, way, lacking }) {
-  const why = lacking
-    ? `There is no consensus here: ${lacking}`
-    : way === "rounds"
+export function heat({ names, trust, way }) {
+  const why =
+    way === "rounds"
       ? "By rounds nobody sends trust: the nodes pool their beliefs."
       : "This rule, or who took part, gives no trust to show.";
   return panel(

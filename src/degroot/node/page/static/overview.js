@@ -1,6 +1,6 @@
-// The overview: this node, its peers, what has left, what was asked.
+// The overview: this node, its mode, alerts, its peers, what has left, what was asked.
 
-import { byId, fill, h } from "./elements.js";
+import { byId, fill, h, keyed } from "./elements.js";
 import { count, listed, milliseconds, plural, short, span } from "./format.js";
 import "./frame.js";
 import { leak } from "./leak.js";
@@ -11,27 +11,54 @@ import { questions } from "./questions.js";
 onState((state) => {
   verdict(state);
   figures(state);
+  alerts(state.alerts);
   peers(state.peers);
-  leak(state.leak, state.node.name);
+  leak(state);
   questions(state.questions);
 });
 
 const ready = (peer) => peer.ready;
 
 function verdict({ node, peers: all }) {
-  const able = 1 + all.filter(ready).length;
+  const pooled = node.needed !== null;
   const [heading, why] = [byId("verdict"), byId("verdict-why")];
-  const text = node.answering ? "Answering" : node.no_view ? "Cannot answer now" : "No consensus now";
+  const text = !node.answering ? "Cannot answer now" : pooled && !node.consensus ? "No consensus now" : "Answering";
   heading.classList.remove("loading");
   if (heading.textContent !== text) heading.textContent = text;
-  const fault = node.answering || !node.no_view ? "late" : "down";
-  heading.parentElement.dataset.state = able <= all.length || !node.answering ? fault : "up";
+  const partly = node.ready <= all.length || (pooled && !node.consensus);
+  heading.parentElement.dataset.state = !node.answering ? "down" : partly ? "late" : "up";
   const absent = all.filter((peer) => !ready(peer)).map((peer) => `${peer.name} (${peer.state})`);
   why.textContent =
-    `${able} of ${plural(all.length + 1, "node")} can take part; ` +
-    `${node.needed} ${node.needed === 1 ? "is" : "are"} needed${node.no_view ? "" : " for a consensus"}.` +
+    (pooled ? quorum(node, all) : models(node, all)) +
     (absent.length ? ` Not with us: ${listed(absent)}.` : "") +
-    (node.answering || node.no_view ? "" : " Answers for this node go on, from its own rows.");
+    (!pooled || node.consensus || node.no_view ? "" : " Answers for this node go on, from its own rows.");
+  byId("mode").textContent = node.mode;
+}
+
+function quorum({ able, needed }, all) {
+  const nodes = `${able} of ${plural(all.length + 1, "node")} can take part`;
+  return `${nodes}; ${needed} ${needed === 1 ? "is" : "are"} needed for a consensus.`;
+}
+
+/** From its own rows a node answers with whatever models it can ask, its own at least. */
+function models({ ready: able, no_view: without }, all) {
+  if (without) return `No answer from this node's own rows: ${without}.`;
+  const used = (how) => all.filter((peer) => ready(peer) && peer.use.as === how).length;
+  const [copies, queried] = [used("copy"), used("query")];
+  const parts = ["our own", copies && plural(copies, "copy", "copies"), queried && `${queried} queried`];
+  return `${able} of ${plural(all.length + 1, "model")} can be asked: ${listed(parts.filter(Boolean))}.`;
+}
+
+/** Somebody asks about many of our own rows: our people are told, and nobody else. */
+function alerts(all) {
+  byId("alerts").hidden = !all.length;
+  keyed(
+    byId("alerts-list"),
+    all,
+    (each) => each.caller,
+    ({ words, at }) => h("li", { title: at }, words),
+  );
+  byId("alerts-meaning").textContent = all[0]?.meaning ?? "";
 }
 
 function figures({ node, questions: asked }) {
@@ -56,12 +83,7 @@ function figures({ node, questions: asked }) {
         .join(", "),
     ),
     entry("Own rows", count(node.rows), [plural(node.features.length, "feature"), ...classes].join(", ")),
-    entry(
-      "Own model",
-      short(node.model_version),
-      node.queries === "on-demand" ? "scored on demand" : "scored once by every peer",
-      node.model_version,
-    ),
+    entry("Own model", short(node.model_version), `evidence: ${node.evidence}`, node.model_version),
     entry("Running for", running, `at ${node.listen}`),
   );
 }

@@ -2,10 +2,10 @@
 
 import { bar } from "./bars.js";
 import { byId, cell, h, keyed, svg } from "./elements.js";
-import { ago, listed, milliseconds, percent, short } from "./format.js";
+import { ago, listed, milliseconds, moment, percent, short } from "./format.js";
 import { pill } from "./pills.js";
 
-const ORDER = ["up", "stale", "calibrating", "late", "refused", "down"];
+const ORDER = ["up", "ready", "stale", "calibrating", "late", "refused", "down"];
 
 export function peers(all) {
   const table = byId("peers");
@@ -35,21 +35,34 @@ function row(peer) {
       pill(peer.state),
       peer.reason ? h("small", { class: "reason" }, peer.reason) : null,
     ),
-    cell("Model", h("span", { class: "code", title: peer.model_version }, short(peer.model_version)), aged(peer)),
-    cell("Scored by us", scored(peer)),
+    cell("Its model", h("span", { class: "code", title: peer.model_version }, short(peer.model_version)), scored(peer)),
+    h("td", { "data-label": "How we use it", class: "whole" }, used(peer.use)),
+    h("td", { "data-label": "Our model", class: "whole" }, ours(peer.ours)),
     cell("Latency", latency(peer)),
     cell("Seen", peer.heard ?? "never"),
   );
 }
 
-function aged({ model_version: now, scored_version: scored }) {
-  if (!now || !scored || now === scored) return null;
-  return h("small", { title: scored }, `we know ${short(scored)}`);
+/** How far its model is scored on our rows; and which version of it, where that is another. */
+function scored({ progress, model_version: now, scored_version: known }) {
+  if (progress < 1) return h("span", { class: "barred" }, bar(progress), h("span", {}, percent(progress)));
+  const other = now && known && now !== known;
+  return h("small", { title: known }, other ? `we know ${short(known)}` : known ? "scored on our rows" : "not scored");
 }
 
-function scored({ progress }) {
-  if (typeof progress !== "number") return "–";
-  return h("span", { class: "barred" }, bar(progress), h("span", {}, percent(progress)));
+const USES = { copy: "copy", query: "queried" };
+
+/** As a copy or by queries, and what the peer sees of ours then. */
+function used({ as, version, issued, words }) {
+  return [
+    h("span", { class: "use", "data-use": as ?? "none" }, USES[as] ?? "–"),
+    as === "copy" ? h("small", { title: version }, `version ${short(version)}, issued ${moment(issued)}`) : null,
+    h("small", {}, words),
+  ];
+}
+
+function ours({ words, held }) {
+  return [words, held ? h("small", { title: held }, `version ${short(held)}`) : null];
 }
 
 function latency({ latency_ms: ms, latencies }) {

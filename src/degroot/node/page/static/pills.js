@@ -4,6 +4,7 @@ import { h, svg } from "./elements.js";
 
 const SHAPES = {
   up: () => svg("circle", { cx: 6, cy: 6, r: 4.5, fill: "currentColor" }),
+  ready: () => [ring(), svg("circle", { cx: 6, cy: 6, r: 2.2, fill: "currentColor" })],
   calibrating: () => [ring(), svg("path", { d: "M6 6V1.5A4.5 4.5 0 0 1 6 10.5Z", fill: "currentColor" })],
   late: () => [
     ring(),

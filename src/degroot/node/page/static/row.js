@@ -64,12 +64,9 @@ function draw(place, about, row, turn) {
           "div",
           {},
           about.asker ? mixed(about.mixed) : null,
-          heat({
-            names: one.agents.map((each) => each.name),
-            trust: one.trust,
-            way: about.way,
-            lacking: row.views.consensus ? "" : about.lacking,
-          }),
+          row.views.consensus
+            ? heat({ names: one.agents.map((each) => each.name), trust: one.trust, way: about.way })
+            : null,
           rounds(one),
         ),
       ),

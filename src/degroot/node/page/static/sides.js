@@ -27,7 +27,7 @@ function card(about, kind, label, told, q, front) {
     "li",
     { "data-side": kind, class: front ? "front" : null },
     h("p", { class: "muted" }, label, front ? h("span", { class: "unseen" }, ", explained below") : null),
-    told ? said(about, told, q) : h("p", { class: "gap" }, "not known"),
+    told ? said(about, told, q) : h("p", { class: "gap" }, kind === "consensus" ? "none" : "not known"),
     told ? within(about, told, q) : null,
     kind !== "model" && !front && about.lacking ? h("p", { class: "hint" }, about.lacking) : null,
   );

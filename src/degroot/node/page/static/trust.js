@@ -43,6 +43,13 @@ function draw() {
       .sort((a, b) => b.weight - a.weight)
       .map(row),
   );
+  if (byId("matrix")) trusts();
+  options(byId("show"), [["top", "who carries"], ...told.names.map((name, k) => [String(k), `weight of ${name}`])]);
+  area();
+}
+
+/** Who trusts whom; where evidence stays at home nobody says. */
+function trusts() {
   fill(
     byId("matrix"),
     told.trust
@@ -53,8 +60,6 @@ function draw() {
           "The last questions were answered without trust: by rounds, or by a rule that needs none.",
         ),
   );
-  options(byId("show"), [["top", "who carries"], ...told.names.map((name, k) => [String(k), `weight of ${name}`])]);
-  area();
 }
 
 function row(agent) {
