@@ -1,4 +1,4 @@
-"""Collective prediction without sharing data, models or labels.
+"""Better predictions together; labels stay at home.
 
 The public names. Imports the packages below it, those with optional or heavy dependencies on first use."""
 

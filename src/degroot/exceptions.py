@@ -8,6 +8,9 @@
     │   ├── DataMissing          a data set of the paper is not at hand (in `degroot.paper.data.datasets`)
     │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.codec`)
     │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.codec`)
+    ├── SandboxError             a model's own process failed (in `degroot.models.sandbox`)
+    ├── CopyError                a copy of a peer's model cannot be used (in `degroot.node.copies.copy`)
+    ├── NotPooled                the consensus is asked for where evidence stays at home (in `degroot.node.answering`)
     ├── PeerError                a peer gave nothing that can be used; its tree is in `degroot.node.errors`
     ├── TooFew                   fewer nodes can answer than the quorum (in `degroot.node.peers.peers`)
     ├── Lost                     nodes fell silent while they pooled (in `degroot.node.pooling.session`)

@@ -139,12 +139,8 @@ def test_rounds_are_pooled_with_everybody_as_soon_as_all_are_ready(ask, points, 
         assert "missing" not in ask(**who, way="rounds", output="answers.csv").out
 
 
-@pytest.mark.parametrize(("options", "asker"), [([], "node0"), (["--consensus"], None)])
-def test_without_the_guard(ask, consortium, who, options, asker):
-    assert ask("--no-guard", *options, **who, output="answers.parquet").code == 0
-    table = pd.read_parquet("answers.parquet")
-    assert_answered(table, consortium.collective(guard=False).consult(POINTS.to_numpy(), asker=asker))
-    assert asker or set(table["flags"]) == {""}
+def test_the_guard_is_not_for_the_caller_to_leave_out(refused, who):
+    assert "No such option: --no-guard" in refused("--no-guard", **who)
 
 
 def test_a_node_asks_itself_or_another_with_its_own_identity(ask, consortium, points):
@@ -203,10 +199,14 @@ def test_whoever_is_missing_is_named_with_the_reason(ask, refused, points, tmp_p
     with Consortium(tmp_path_factory.mktemp("dying"), 4) as dying:
         dying.fork().ready().kill("node3")
         who = {"node": address(dying), "input": points, **dying.credentials()}
-        for options, asker in ((["--consensus"], None), ([], "node0")):
-            code, out, _ = ask(*options, **who, output="answers.parquet")
+        itself = who | dying.credentials("node0")
+        for options, asker, asking, reason in (
+            (["--consensus"], None, who, "unreachable"), ([], "node0", itself, "unreachable"),
+            ([], "node0", who, "its model cannot be asked now)"),  # why is for the node's own people
+        ):  # fmt: skip
+            code, out, _ = ask(*options, **asking, output="answers.parquet")
             assert code == 0
-            assert "missing: node3 (unreachable" in out
+            assert f"missing: node3 ({reason}" in out
             table = pd.read_parquet("answers.parquet")
             assert set(table["missing"]) == {"node3"}
             assert not table["weight_node3"].any()

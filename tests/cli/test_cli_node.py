@@ -24,8 +24,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from degroot import cli
 from degroot.exceptions import InvalidInput
 from degroot.node.config import IdentityFiles, Peer, read
-from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.protocol.codec import PROTOCOL
+from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.records.ledger import Ledger
 from degroot.node.tls.authority import init_ca, issue
 from degroot.node.tls.identity import server_credentials
@@ -131,7 +132,8 @@ def test_from_nothing_to_a_node_that_is_ready(degroot, tmp_path, monkeypatch):
     assert ready.code == 0
     assert ready.complaint == ""
     assert set(outcomes(ready.out).values()) == {"ok"}
-    assert list(outcomes(ready.out)) == ["configuration", "identity", "data", "model", "port", "page port", "state"]
+    checked = ["configuration", "identity", "data", "model", "port", "page port", "evidence", "state"]
+    assert list(outcomes(ready.out)) == checked
     assert Path("north-state").stat().st_mode & 0o077 == 0  # residuals and the ledger are nobody else's
 
 
@@ -228,7 +230,7 @@ MISTAKES = [
     (break_key, None, ["`timing.deadline_secunds`", "did you mean 'deadline_seconds'?"]),
     (break_target, "data", ["must have the column 'yy'", "did you mean 'y'?"]),
     (break_data, "data", ["rows.csv: No such file"]),
-    (break_model, "model", ["model.onnx cannot be opened"]),
+    (break_model, "model", ["model.onnx: An ONNX file must be whole"]),
     (break_features, "model", ["takes 3 features", "have 2"]),
     (break_neighbours, "model", ["`neighbours` must be at most the number of rows, 40", "got 41"]),
     (break_name, "identity", ["must be for 'south'", "is for 'north'"]),
@@ -251,7 +253,7 @@ def test_check_finds_every_mistake_and_goes_on_with_the_rest(degroot, site, brok
         assert checked.out == ""
         return
     found = outcomes(checked.out)
-    assert list(found) == ["configuration", "identity", "data", "model", "port", "state"]
+    assert list(found) == ["configuration", "identity", "data", "model", "port", "evidence", "state"]
     assert [name for name, outcome in found.items() if outcome == "failed"] == [what]
 
 
@@ -325,10 +327,10 @@ class Neighbour(collective_pb2_grpc.CollectiveServicer):
     """Another organisation's node, as far as `check` sees it."""
 
     def __init__(self) -> None:
-        settings = v1.Settings(rule="degroot", metric="euclidean", guard=True)
+        settings = wire.Settings(rule="degroot", metric="euclidean", guard=True)
         names = ["a", "b", "c"]
-        self.description = v1.Description(
-            protocol=1, name="south", model_version="1", n_features=3, feature_names=names, settings=settings
+        self.description = wire.Description(
+            protocol=PROTOCOL, name="south", model_version="1", n_features=3, feature_names=names, settings=settings
         )
 
     def Describe(self, request, context):  # noqa: N802
@@ -366,7 +368,7 @@ def test_a_peer_that_names_another_number_of_features_or_tells_what_no_node_tell
         assert checked.code == 2
         return checked.complaint
 
-    sound = v1.Description()
+    sound = wire.Description()
     sound.CopyFrom(neighbour.description)
     neighbour.description.feature_names[:] = ["a", "b"]
     assert "must have 3 names of features, as here; it has 2" in refusal()
@@ -376,14 +378,31 @@ def test_a_peer_that_names_another_number_of_features_or_tells_what_no_node_tell
         neighbour.description.model_version = version
         assert f"version must have 1 to 200 characters; it has {length}" in refusal()
     neighbour.description.CopyFrom(sound)
-    neighbour.description.scored.extend([v1.Model(name="n", version="1")] * 10_001)
+    neighbour.description.scored.extend([wire.Model(name="n", version="1")] * 10_001)
     assert "at most 10000 scored models; it tells of 10001" in refusal()
     neighbour.description.CopyFrom(sound)
-    neighbour.description.members.extend([v1.Member(name="n")] * 10_001)
+    neighbour.description.members.extend([wire.Member(name="n")] * 10_001)
     assert "at most 10000 members; it tells of 10001" in refusal()
     neighbour.description.CopyFrom(sound)
+    neighbour.description.protocol = 1
+    assert "it must speak version 2 of the protocol; it speaks 1" in refusal()
+
+
+def test_settings_are_alike_where_evidence_is_pooled_and_only_there(degroot, site, neighbour):
     neighbour.description.settings.neighbours = "9"
-    assert "its setting 'neighbours' must be left out, as here; it is '9'" in refusal()
+    for pooled in (False, True):  # as long as one keeps its evidence, settings are its own affair
+        neighbour.description.pooled = pooled
+        checked = degroot("node", "check", site.path)
+        assert checked.code == 0, checked
+        assert outcomes(checked.out)["evidence"] == "ok"
+    site.path.write_text(f'evidence = "pooled"\n{site.path.read_text()}')
+    checked = degroot("node", "check", site.path)
+    assert checked.code == 2
+    assert "its setting 'neighbours' must be left out, as here; it is '9'" in checked.complaint
+    assert outcomes(checked.out)["evidence"] == "warning"
+    assert "members can recover this organisation's labels" in checked.out
+    neighbour.description.settings.neighbours = ""
+    assert degroot("node", "check", site.path).code == 0
 
 
 def test_a_peer_that_is_not_there_or_somebody_else_is_a_warning(degroot, site, neighbour):
@@ -407,7 +426,8 @@ def test_audit_prints_what_was_exchanged_by_peer_and_kind(degroot, site, monkeyp
     ledger.close()
     printed = degroot("node", "audit", site.path)
     assert printed.code == 0
-    south, west = (line.split("│")[1:-1] for line in printed.out.splitlines() if "south" in line or "west" in line)
+    table = [line for line in printed.out.splitlines() if "│" in line]
+    south, west = (line.split("│")[1:-1] for line in table if "south" in line or "west" in line)
     assert [cell.strip() for cell in south[:7]] == ["south", "query", "we", "2", "1,500", "60,000", "12,000"]
     assert [cell.strip() for cell in west[:7]] == ["west", "opinion", "they", "1", "1", "99", "77"]
 

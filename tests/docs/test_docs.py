@@ -140,7 +140,7 @@ def test_every_key_of_the_configuration_is_explained_with_its_default():
             assert len(told) == 1, f"{table}.{field.name}"
             if table in ("limits", "timing"):
                 assert f"{field.default:.0f}" in told[0].rsplit("|", 2)[1].replace("_", ""), f"{table}.{field.name}"
-    for key in ("name", "listen", "state", "quorum", "queries", "peers", "clients", "metrics.port"):
+    for key in ("name", "listen", "state", "evidence", "quorum", "peers", "clients", "metrics.port"):
         assert any(row.startswith(f"| `{key}`") for row in rows), key
 
 

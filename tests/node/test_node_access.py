@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import grpc
+import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -18,11 +19,18 @@ from grpc import StatusCode
 
 from degroot.node.config import Limits
 from degroot.node.records.ledger import Ledger, LedgerError, summary
+from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
-from degroot.node.server.access import NAME, Access, Allowances, caller
+from degroot.node.records.own_rows import OwnRowsWatch
+from degroot.node.server.access import NAME, Access, Allowances, DailyBudgets, caller
 
 SERVICE = "test.Echo"
 ROSTER = {"south": frozenset({"ask", "query"}), "west": frozenset({"opinion"}), "mute": frozenset()}
+
+
+def noon() -> float:
+    """A time of day at which no day ends."""
+    return 20_000.5 * 86_400
 
 
 @dataclass
@@ -67,12 +75,15 @@ CA, NORTH = AUTHORITY.pem, AUTHORITY.issue("north")
 class Node:
     """A server that echoes, through `Access`."""
 
-    def __init__(self, folder: Path, insecure: bool = False, **limits: float) -> None:
+    def __init__(self, folder: Path, insecure: bool = False, budgets: dict[str, int] | None = None, **limits) -> None:
         self.path = folder / "ledger.sqlite"
         self.roster = dict(ROSTER)
-        self.ledger, self.metrics = Ledger(self.path), Metrics()
+        self.ledger, self.metrics = Ledger(self.path, clock=noon), Metrics()
         self.allowances = Allowances(Limits(**limits))
-        self.access = Access("north", lambda: self.roster, self.allowances, self.ledger, self.metrics, insecure)
+        self.access = Access(
+            "north", lambda: self.roster, self.allowances, DailyBudgets(lambda: budgets or {}, self.ledger, noon),
+            OwnRowsWatch(np.zeros((0, 1)), self.metrics, logger("north")), self.ledger, self.metrics, insecure,
+        )  # fmt: skip
         self.entered = asyncio.Event()
 
     async def echo(self, request: bytes, context) -> bytes:
@@ -317,6 +328,25 @@ def test_messages_over_a_limit_are_refused(tmp_path, limits, reason):
             assert [line.exchanges for line in summary(node.path)] == [1]
 
     asyncio.run(scene())
+
+
+def test_a_days_budget_counts_what_was_asked_before_the_node_was_started_again(tmp_path):
+    async def scene(before, *words):
+        node = Node(tmp_path, insecure=True, budgets={"south": 10})
+        async with node.running() as port, calling(port, name="south") as south:
+            for word in words:
+                assert await south.echo(word) == word
+            used = before + sum(map(len, words))
+            told = f"At most 10 rows a day are allowed (rows_per_day); {used} came before, and 8 more."
+            for _ in range(2):  # what is refused is not counted
+                assert await refused(south.echo(b"too many")) == (StatusCode.RESOURCE_EXHAUSTED, told)
+            assert node.refusals() == {("south", "rows_per_day"): 2}
+            await eventually(lambda: node.in_flight("south") == 0)
+            return used
+
+    used = asyncio.run(scene(0, b"abc"))
+    used = asyncio.run(scene(used, b"a", b"bcd"))
+    assert asyncio.run(scene(used, b"abc")) == 10
 
 
 def test_a_flood_is_refused_and_leaves_nothing_behind(tmp_path):

@@ -17,6 +17,7 @@ import pytest
 from grpc import StatusCode
 from numpy.testing import assert_allclose, assert_array_equal
 from support.consortium import CLIENT, Consortium
+from support.refusals import refused
 from tritonclient.grpc import service_pb2 as v2
 from tritonclient.grpc import service_pb2_grpc
 
@@ -25,9 +26,18 @@ from degroot.guard.bounds import Bounds, within
 from degroot.node.config import IdentityFiles
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.state import PoolingState
-from degroot.node.protocol.codec import PROTOCOL, Model, array, encode_forecast, encode_opinion, tensor
-from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.protocol.codec import (
+    PROTOCOL,
+    Model,
+    PeerPrediction,
+    array,
+    encode_forecast,
+    encode_opinion,
+    encode_prediction,
+    tensor,
+)
+from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.scoring.load import load_scored_agent
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import model_service
@@ -56,7 +66,8 @@ may = []
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
-    with Consortium(tmp_path_factory.mktemp("attacked"), limits=LIMITS) as nodes:
+    may = ["query", "copy", "opinion", "ask"]
+    with Consortium(tmp_path_factory.mktemp("attacked"), limits=LIMITS, may=may, use=["query"]) as nodes:
         for name in ("querier", "nobody", "stranger"):
             authority.issue(nodes.folder / "keys", name, 30)
         nodes.write(BRISK, limits=LIMITS + "idle_seconds = 1.0\n")
@@ -128,18 +139,6 @@ def channel(nodes, caller, name=TARGET, files=None):
         yield made
 
 
-@contextmanager
-def refused(code, said=""):
-    """What is refused with a status and one line."""
-    with pytest.raises(grpc.RpcError) as caught:
-        yield
-    assert caught.value.code() is code, caught.value
-    details = caught.value.details()
-    assert said in details, details
-    assert "\n" not in details
-    assert len(details) < 1000
-
-
 def collective(made):
     return collective_pb2_grpc.CollectiveStub(made)
 
@@ -149,11 +148,11 @@ def model(made):
 
 
 def describe(made):
-    return collective(made).Describe(v1.DescribeRequest(protocol=PROTOCOL), timeout=PATIENCE)
+    return collective(made).Describe(wire.DescribeRequest(protocol=PROTOCOL), timeout=PATIENCE)
 
 
 def ask(made, points, **changes):
-    request = v1.ConsultRequest(**{"protocol": PROTOCOL, "points": points, "fields": ["value"], **changes})
+    request = wire.ConsultRequest(**{"protocol": PROTOCOL, "points": points, "fields": ["value"], **changes})
     return collective(made).Ask(request, timeout=PATIENCE)
 
 
@@ -162,8 +161,18 @@ def first(stream):
 
 
 def opinion(made, points, **changes):
-    question = v1.Question(**{"protocol": PROTOCOL, "id": 1, "points": points, **changes})
+    question = wire.Question(**{"protocol": PROTOCOL, "id": 1, "points": points, **changes})
     return first(collective(made).Opinion(iter([question]), timeout=PATIENCE))
+
+
+def predict(made, points, **changes):
+    request = wire.PredictRequest(**{"protocol": PROTOCOL, "id": 1, "points": points, **changes})
+    return first(collective(made).Predict(iter([request]), timeout=PATIENCE))
+
+
+def fetch(made, **changes):
+    request = wire.FetchCopyRequest(**{"protocol": PROTOCOL, **changes})
+    return first(collective(made).FetchCopy(iter([request]), timeout=PATIENCE))
 
 
 def pool(made, *messages):
@@ -251,6 +260,9 @@ def test_a_certificate_that_is_not_in_the_roster(nodes):
             lambda: infer(made),
             lambda: ask(made, POINTS),
             lambda: opinion(made, POINTS),
+            lambda: predict(made, POINTS),
+            lambda: fetch(made),
+            lambda: collective(made).PushCopy(iter([wire.CopyChunk(protocol=PROTOCOL)]), timeout=PATIENCE),
             lambda: pool(made, BEGIN),
             lambda: model(made).ServerLive(v2.ServerLiveRequest(), timeout=PATIENCE),
             lambda: model(made).ModelMetadata(v2.ModelMetadataRequest(name=TARGET), timeout=PATIENCE),
@@ -264,17 +276,21 @@ def test_a_certificate_that_is_not_in_the_roster(nodes):
     ("right", "attempt"),
     [
         ("query", lambda made: infer(made)),
+        ("query", lambda made: predict(made, POINTS)),
+        ("copy", lambda made: fetch(made)),
         ("query", lambda made: model(made).ServerReady(v2.ServerReadyRequest(), timeout=PATIENCE)),
         ("query", lambda made: model(made).ModelReady(v2.ModelReadyRequest(name=TARGET), timeout=PATIENCE)),
         ("query", lambda made: model(made).ModelMetadata(v2.ModelMetadataRequest(name=TARGET), timeout=PATIENCE)),
         ("opinion", lambda made: opinion(made, POINTS)),
         ("opinion", lambda made: pool(made, BEGIN)),
-        ("opinion", lambda made: pool(made, v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session="s")))),
+        ("opinion", lambda made: pool(made, wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session="s")))),
         ("ask", lambda made: ask(made, POINTS)),
         (
             "ask",
             lambda made: first(
-                collective(made).Consult(iter([v1.ConsultRequest(protocol=PROTOCOL, points=POINTS)]), timeout=PATIENCE)
+                collective(made).Consult(
+                    iter([wire.ConsultRequest(protocol=PROTOCOL, points=POINTS)]), timeout=PATIENCE
+                )
             ),
         ),
     ],
@@ -293,24 +309,25 @@ def test_what_they_may_not(nodes, caller, right, attempt):
 
 def test_a_caller_cannot_take_another_name(nodes):
     with channel(nodes, "nobody") as made, refused(StatusCode.PERMISSION_DENIED, "'nobody' must have the right 'ask'"):
-        request = v1.ConsultRequest(protocol=PROTOCOL, points=POINTS)
+        request = wire.ConsultRequest(protocol=PROTOCOL, points=POINTS)
         collective(made).Ask(request, timeout=PATIENCE, metadata=(("degroot-name", PEER),))
 
 
 # what they say
 
 
-@pytest.mark.parametrize("version", [0, 2, 2**32 - 1])
+@pytest.mark.parametrize("version", [0, 1, 3, 2**32 - 1])
 def test_other_versions_of_the_protocol(nodes, version):
     with channel(nodes, PEER) as made:
         for attempt in (
-            lambda: collective(made).Describe(v1.DescribeRequest(protocol=version), timeout=PATIENCE),
+            lambda: collective(made).Describe(wire.DescribeRequest(protocol=version), timeout=PATIENCE),
             lambda: ask(made, POINTS, protocol=version),
             lambda: opinion(made, POINTS, protocol=version),
-            lambda: pool(made, v1.PoolMessage(begin=v1.Begin(protocol=version))),
-            lambda: pool(made, v1.PoolMessage(join=v1.Join(protocol=version, session="s"))),
+            lambda: predict(made, POINTS, protocol=version),
+            lambda: pool(made, wire.PoolMessage(begin=wire.Begin(protocol=version))),
+            lambda: pool(made, wire.PoolMessage(join=wire.Join(protocol=version, session="s"))),
         ):
-            with refused(StatusCode.FAILED_PRECONDITION, f"version 1 of degroot; got version {version}."):
+            with refused(StatusCode.FAILED_PRECONDITION, f"version 2 of degroot; got version {version}."):
                 attempt()
 
 
@@ -320,16 +337,19 @@ def raw(made, path):
 
 def test_other_versions_of_the_service(nodes):
     with channel(nodes, PEER) as made:
-        with refused(StatusCode.UNIMPLEMENTED, "This node speaks degroot.v1; 'degroot.v2.Collective' was asked for."):
-            raw(made, "/degroot.v2.Collective/Describe")(b"", timeout=PATIENCE)
-        for path in ("/degroot.v1.Collective/Destroy", "/inference.GRPCInferenceService/RepositoryIndex", "/x/y"):
+        for version in ("v1", "v3"):
+            said = f"This node speaks degroot.v2; 'degroot.{version}.Collective' was asked for."
+            for method in ("Describe", "Ask", "Opinion"):
+                with refused(StatusCode.UNIMPLEMENTED, said):
+                    raw(made, f"/degroot.{version}.Collective/{method}")(b"", timeout=PATIENCE)
+        for path in ("/degroot.v2.Collective/Destroy", "/inference.GRPCInferenceService/RepositoryIndex", "/x/y"):
             with refused(StatusCode.UNIMPLEMENTED):
                 raw(made, path)(b"", timeout=PATIENCE)
 
 
 TRUNCATED = {
-    "/degroot.v1.Collective/Ask": v1.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"]),
-    "/degroot.v1.Collective/Describe": v1.DescribeRequest(protocol=200),
+    "/degroot.v2.Collective/Ask": wire.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"]),
+    "/degroot.v2.Collective/Describe": wire.DescribeRequest(protocol=200),
     "/inference.GRPCInferenceService/ModelInfer": model_service.request(TARGET, "", np.zeros((2, 3))),
 }
 
@@ -345,10 +365,10 @@ def test_truncated_messages(nodes, path):
             assert caught.value.code() in refusals, (length, caught.value)
 
 
-@pytest.mark.parametrize("method", ["Opinion", "Pool", "Consult"])
+@pytest.mark.parametrize("method", ["Opinion", "Predict", "Pool", "Consult"])
 def test_bytes_on_a_stream_that_are_no_message(nodes, method):
     with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol"):
-        first(made.stream_stream(f"/degroot.v1.Collective/{method}")(iter([b"\x0a\xff\xff"]), timeout=PATIENCE))
+        first(made.stream_stream(f"/degroot.v2.Collective/{method}")(iter([b"\x0a\xff\xff"]), timeout=PATIENCE))
 
 
 @pytest.mark.parametrize("path", TRUNCATED)
@@ -377,15 +397,15 @@ def test_oversized_messages(nodes, path):
 
 NAN = tensor(np.array([[0.0, np.nan, 1.0]]))
 BAD_POINTS = {
-    "one axis": (v1.Tensor(shape=[6], data=bytes(48)), "must have the shape"),
-    "no shape": (v1.Tensor(data=bytes(48)), "must have the shape"),
+    "one axis": (wire.Tensor(shape=[6], data=bytes(48)), "must have the shape"),
+    "no shape": (wire.Tensor(data=bytes(48)), "must have the shape"),
     "other features": (tensor(np.zeros((2, 5))), "3"),
-    "a negative size": (v1.Tensor(shape=[-2, 3], data=bytes(48)), "must have the shape"),
-    "two negative sizes": (v1.Tensor(shape=[-2, -3], data=bytes(48)), "must have the shape"),
-    "a huge size": (v1.Tensor(shape=[2**62, 3], data=bytes(48)), "must hold"),
-    "nothing of a huge size": (v1.Tensor(shape=[0, 2**62]), ""),
-    "too few bytes": (v1.Tensor(shape=[2, 3], data=bytes(47)), "it holds 47 bytes"),
-    "floats of 4 bytes": (v1.Tensor(shape=[2, 3], data=bytes(24)), "it holds 24 bytes"),
+    "a negative size": (wire.Tensor(shape=[-2, 3], data=bytes(48)), "must have the shape"),
+    "two negative sizes": (wire.Tensor(shape=[-2, -3], data=bytes(48)), "must have the shape"),
+    "a huge size": (wire.Tensor(shape=[2**62, 3], data=bytes(48)), "must hold"),
+    "nothing of a huge size": (wire.Tensor(shape=[0, 2**62]), ""),
+    "too few bytes": (wire.Tensor(shape=[2, 3], data=bytes(47)), "it holds 47 bytes"),
+    "floats of 4 bytes": (wire.Tensor(shape=[2, 3], data=bytes(24)), "it holds 24 bytes"),
     "not a number": (NAN, "must be finite"),
     "infinite": (tensor(np.full((1, 3), np.inf)), "must be finite"),
 }
@@ -397,9 +417,10 @@ def test_points_that_are_none(nodes, name):
     with channel(nodes, PEER) as made:
         for attempt in (
             lambda: ask(made, points),
-            lambda: ask(made, points, way="rounds", tolerance=1e-6, rounds=10),
+            lambda: ask(made, points, way="rounds", tolerance=1e-6, rounds=10, view="consensus"),
             lambda: opinion(made, points),
-            lambda: pool(made, v1.PoolMessage(begin=_begin(points=points))),
+            lambda: predict(made, points),
+            lambda: pool(made, wire.PoolMessage(begin=_begin(points=points))),
         ):
             with refused(StatusCode.INVALID_ARGUMENT, said):
                 attempt()
@@ -407,7 +428,7 @@ def test_points_that_are_none(nodes, name):
 
 def _begin(**changes):
     settings = {"protocol": PROTOCOL, "session": "s", "members": [TARGET, PEER], "points": POINTS, "rounds": 10}
-    return v1.Begin(**settings | changes)
+    return wire.Begin(**settings | changes)
 
 
 @pytest.mark.parametrize(
@@ -416,10 +437,15 @@ def _begin(**changes):
         {"fields": ["secrets"]},
         {"fields": ["x" * 500]},
         {"way": "by force"},
-        {"way": "rounds", "rounds": 0},
-        {"way": "rounds", "rounds": 9, "tolerance": -1.0},
-        {"way": "rounds", "rounds": 9, "tolerance": np.nan},
-        {"way": "rounds", "rounds": 9, "tolerance": 1e-6, "fields": ["trust"]},
+        {"view": "by force"},
+        {"view": "consensus", "way": "rounds", "rounds": 0},
+        {"view": "consensus", "way": "rounds", "rounds": 9, "tolerance": -1.0},
+        {"view": "consensus", "way": "rounds", "rounds": 9, "tolerance": np.nan},
+        {"view": "consensus", "way": "rounds", "rounds": 9, "tolerance": 1e-6, "fields": ["trust"]},
+        {"view": "consensus", "coverage": 0.9},
+        {"coverage": 1.0},
+        {"coverage": np.nan},
+        {"asker": PEER},
         {"feature_names": ["x0", "x1", "z"]},
         {"feature_names": ["x0"]},
     ],
@@ -443,7 +469,7 @@ def test_questions_that_are_none(nodes, changes):
 )
 def test_poolings_that_are_none(nodes, changes):
     with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT):
-        pool(made, v1.PoolMessage(begin=_begin(**changes)))
+        pool(made, wire.PoolMessage(begin=_begin(**changes)))
 
 
 def test_poolings_with_strangers(nodes):
@@ -451,34 +477,34 @@ def test_poolings_with_strangers(nodes):
         channel(nodes, PEER) as made,
         refused(StatusCode.ABORTED, f"in the roster of {TARGET!r}; not there: stranger."),
     ):
-        pool(made, v1.PoolMessage(begin=_begin(members=[TARGET, "stranger"])))
+        pool(made, wire.PoolMessage(begin=_begin(members=[TARGET, "stranger"])))
 
 
 def test_poolings_that_open_wrongly(nodes):
     with channel(nodes, PEER) as made:
         for messages in (
             [],
-            [v1.PoolMessage()],
-            [v1.PoolMessage(beliefs=v1.Beliefs())],
-            [v1.PoolMessage(bounds=v1.Bounds())],
+            [wire.PoolMessage()],
+            [wire.PoolMessage(beliefs=wire.Beliefs())],
+            [wire.PoolMessage(bounds=wire.Bounds())],
         ):
             with refused(StatusCode.INVALID_ARGUMENT, "`begin` or `join`"):
                 pool(made, *messages)
-        join = v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session="other"))
+        join = wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session="other"))
         with refused(StatusCode.INVALID_ARGUMENT, "there must be beliefs"):
             pool(made, join, join)
         with refused(StatusCode.INVALID_ARGUMENT, "got round 7"):
-            pool(made, join, v1.PoolMessage(beliefs=v1.Beliefs(round=7)))
-        again = v1.PoolMessage(beliefs=v1.Beliefs(round=0))
+            pool(made, join, wire.PoolMessage(beliefs=wire.Beliefs(round=7)))
+        again = wire.PoolMessage(beliefs=wire.Beliefs(round=0))
         with refused(StatusCode.INVALID_ARGUMENT, "once"):
-            pool(made, v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session="twice")), again, again)
+            pool(made, wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session="twice")), again, again)
 
 
 def test_bounds_that_are_none(nodes):
-    begin = v1.PoolMessage(begin=_begin(guard=True, session="bounds"))
-    for bounds in (v1.Bounds(), v1.Bounds(kept=v1.Tensor(shape=[-2, -2], data=bytes(32)))):
+    begin = wire.PoolMessage(begin=_begin(guard=True, session="bounds"))
+    for bounds in (wire.Bounds(), wire.Bounds(kept=wire.Tensor(shape=[-2, -2], data=bytes(32)))):
         with channel(nodes, PEER) as made:
-            stream = collective(made).Pool(iter([begin, v1.PoolMessage(bounds=bounds)]), timeout=PATIENCE)
+            stream = collective(made).Pool(iter([begin, wire.PoolMessage(bounds=bounds)]), timeout=PATIENCE)
             assert stream.next().WhichOneof("kind") == "ready"
             with refused(StatusCode.INVALID_ARGUMENT, "must have the shape"):
                 stream.next()
@@ -526,7 +552,12 @@ def test_queries_that_are_none(nodes, name):
 def test_too_many_rows(nodes):
     X = np.zeros((ROWS + 1, 3))
     with channel(nodes, PEER) as made:
-        for attempt in (lambda: infer(made, X), lambda: ask(made, tensor(X)), lambda: opinion(made, tensor(X))):
+        for attempt in (
+            lambda: infer(made, X),
+            lambda: ask(made, tensor(X)),
+            lambda: opinion(made, tensor(X)),
+            lambda: predict(made, tensor(X)),
+        ):
             with refused(StatusCode.RESOURCE_EXHAUSTED, f"At most {ROWS} rows in a request"):
                 attempt()
         assert len(infer(made, X[:-1]).raw_output_contents[0]) == 8 * ROWS
@@ -566,7 +597,7 @@ def flood(nodes, attempt, said):
 
 
 def test_a_flood_on_a_stream(nodes):
-    question = v1.Question(protocol=PROTOCOL, id=1, points=POINTS)
+    question = wire.Question(protocol=PROTOCOL, id=1, points=POINTS)
     with channel(nodes, PEER) as made, refused(StatusCode.RESOURCE_EXHAUSTED, "requests a second"):
         for _ in collective(made).Opinion(itertools.repeat(question), timeout=PATIENCE):
             pass
@@ -598,11 +629,14 @@ class Silence:
     ("method", "messages"),
     [
         ("Opinion", []),
-        ("Opinion", [v1.Question(protocol=PROTOCOL, id=1, points=POINTS)]),
+        ("Opinion", [wire.Question(protocol=PROTOCOL, id=1, points=POINTS)]),
+        ("Predict", []),
+        ("Predict", [wire.PredictRequest(protocol=PROTOCOL, id=1, points=POINTS)]),
+        ("FetchCopy", []),
         ("Consult", []),
         ("Pool", []),
-        ("Pool", [v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session="silent"))]),
-        ("Pool", [v1.PoolMessage(begin=_begin(guard=True, session="silent too", members=[BRISK, PEER]))]),
+        ("Pool", [wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session="silent"))]),
+        ("Pool", [wire.PoolMessage(begin=_begin(guard=True, session="silent too", members=[BRISK, PEER]))]),
     ],
 )
 def test_streams_that_fall_silent(nodes, method, messages):
@@ -654,7 +688,7 @@ def test_half_open_connections(nodes):
 def send_big_messages(nodes, number):
     """Send messages as large as allowed, and malformed, until so many were read: others come too fast."""
     size = (MESSAGE_BYTES - 1000) // 8
-    message = v1.ConsultRequest(protocol=PROTOCOL, points=v1.Tensor(shape=[size], data=bytes(8 * size)))
+    message = wire.ConsultRequest(protocol=PROTOCOL, points=wire.Tensor(shape=[size], data=bytes(8 * size)))
     with channel(nodes, CLIENT) as made, futures.ThreadPoolExecutor(CALLS) as workers:
         while number > 0:
             waiting = [workers.submit(collective(made).Ask, message, timeout=PATIENCE) for _ in range(CALLS)]
@@ -671,11 +705,11 @@ def test_big_messages_of_many_at_once_are_not_kept(nodes):
 def test_beliefs_for_poolings_that_never_begin_are_not_kept(nodes):
     """A peer joins poolings that nobody opened, and sends as much as it can to each."""
     numbers = itertools.count()
-    beliefs = v1.Tensor(shape=[ROWS], data=np.random.default_rng(0).bytes(MESSAGE_BYTES - 1000))
+    beliefs = wire.Tensor(shape=[ROWS], data=np.random.default_rng(0).bytes(MESSAGE_BYTES - 1000))
 
     def join(made):
-        messages = [v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session=f"never {next(numbers)}"))]
-        messages += [v1.PoolMessage(beliefs=v1.Beliefs(round=number, beliefs=beliefs)) for number in (0, 1)]
+        messages = [wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session=f"never {next(numbers)}"))]
+        messages += [wire.PoolMessage(beliefs=wire.Beliefs(round=number, beliefs=beliefs)) for number in (0, 1)]
         return ended(collective(made).Pool(iter(messages), timeout=PATIENCE))
 
     def join_many():
@@ -701,7 +735,7 @@ def test_calls_whose_only_message_never_comes_keep_nobody_out(nodes, caller):
             for _ in range(2 * CALLS):
                 silences.append(Silence())
                 stack.callback(silences[-1].end)
-                method = made.stream_unary("/degroot.v1.Collective/Ask", request_serializer=bytes)
+                method = made.stream_unary("/degroot.v2.Collective/Ask", request_serializer=bytes)
                 stack.callback(method.future(iter(silences[-1]), timeout=300).cancel)
         with nodes.connect(TARGET, patience=PATIENCE, timeout=PATIENCE) as asked:
             assert np.isfinite(asked.predict(nodes.agents[0].X[:2])).all()
@@ -721,9 +755,13 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
             version = models.load(nodes.configuration(other.name).model)[1]
             known[Model(other.name, version)] = (other.model.predict(agent.X) - agent.y)[:, None]
         self.seat = ScoredAgent.taken(first, known)
-        self.opinion_lie = self.prediction_lie = self.start_lie = self.weight_lie = lambda told: told
-        self.belief_lie, self.share_lie = lambda told, number, to: told, lambda told: told
         self._heard, self._news = {}, threading.Condition()
+        self.be_honest()
+
+    def be_honest(self):
+        """Tell no lies from now on."""
+        self.opinion_lie = self.prediction_lie = self.telling_lie = self.start_lie = self.weight_lie = lambda told: told
+        self.belief_lie, self.share_lie = lambda told, number, to: told, lambda told: told
 
     @contextmanager
     def serving(self):
@@ -743,12 +781,17 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
             told = describe(made)
         told.name, told.model_version = self.name, self.seat.version
         del told.scored[:], told.members[:]
-        told.scored.extend(v1.Model(name=name, version=version) for name, version in self.seat.scored)
+        told.scored.extend(wire.Model(name=name, version=version) for name, version in self.seat.scored)
         return told
 
     def ModelInfer(self, request, context):  # noqa: N802
         predictions = self.seat.agent.predict(model_service.points_in(request, 3))
         return model_service.response(request, self.seat.version, self.prediction_lie(predictions))
+
+    def Predict(self, requests, context):  # noqa: N802
+        for request in requests:
+            said = self.seat.predict(array(request.points, (None, 3), "points"))
+            yield encode_prediction(self.telling_lie(PeerPrediction(self.seat.version, said)), request.id)
 
     def Opinion(self, questions, context):  # noqa: N802
         for question in questions:
@@ -776,11 +819,11 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
         points, terms = array(begin.points, (None, 3), "points"), PoolingTerms.told(begin, self.name, self.nodes.names)
         said = self.seat.give_opinion(points, guard=terms.guard)
         opinion = said.select(terms.members)
-        ready = v1.Ready(model_version=said.version, beliefs=tensor(opinion.beliefs))
-        ready.scored.extend(v1.Model(name=name, version=version) for name, version in said.scored)
+        ready = wire.Ready(model_version=said.version, beliefs=tensor(opinion.beliefs))
+        ready.scored.extend(wire.Model(name=name, version=version) for name, version in said.scored)
         if terms.guard:
             ready.expectation.CopyFrom(encode_forecast(said.opinion))
-        yield v1.PoolReply(ready=ready)
+        yield wire.PoolReply(ready=ready)
         held = GuardBounds.decode(next(messages).bounds, len(points), len(terms.members)) if terms.guard else None
         place, others = terms.members.index(self.name), [each for each in terms.members if each != self.name]
         errors = opinion.measured.errors[:, 0]
@@ -791,7 +834,7 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
             errors = within(errors[:, None], Bounds(held.low, held.high, own), np.array([place]))[:, 0]
         part = PoolingState(place, errors, self.start_lie(opinion.beliefs), kept, terms.tolerance)
         weight = self.weight_lie(self._pooled(part, terms, others, context))
-        yield v1.PoolReply(outcome=v1.Outcome(weight=tensor(weight)))
+        yield wire.PoolReply(outcome=wire.Outcome(weight=tensor(weight)))
 
     def _pooled(self, part, terms, others, context):
         """Its weight in the end; or, where the asked node has hung up, any."""
@@ -801,8 +844,8 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
                 for name, say in says.items():
                     share = tensor(self.share_lie(part.share(terms.members.index(name))))
                     beliefs = tensor(self.belief_lie(part.beliefs, number, name))
-                    told = v1.Beliefs(round=number, beliefs=beliefs, share=share, settled=tensor(part.settled * 1.0))
-                    say(v1.PoolMessage(beliefs=told))
+                    told = wire.Beliefs(round=number, beliefs=beliefs, share=share, settled=tensor(part.settled * 1.0))
+                    say(wire.PoolMessage(beliefs=told))
                 heard = self._listen(terms.session, number, others, context)
                 if heard is None:
                     break
@@ -822,7 +865,7 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
     @contextmanager
     def _mouth(self, name, session):
         said = queue.Queue()
-        said.put(v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session=session)))
+        said.put(wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session=session)))
         with channel(self.nodes, self.name, name) as made:
             call = collective(made).Pool(iter(said.get, None), timeout=PATIENCE)
             try:
@@ -844,15 +887,37 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
 LIAR = "node3"
 
 
-@pytest.fixture(scope="module")
-def deceived(tmp_path_factory):
+@contextmanager
+def deceiving(folder, settings="", **evidence):
     """Three honest nodes that have calibrated with a fourth, which is a liar."""
-    folder = tmp_path_factory.mktemp("deceived")
-    with Consortium(folder, K=4, seed=2, settings="neighbours = 10") as nodes, Liar(nodes, LIAR).serving() as liar:
+    settings = f"neighbours = 10\n{settings}"
+    with Consortium(folder, K=4, seed=2, settings=settings, **evidence) as nodes, Liar(nodes, LIAR).serving() as liar:
         honest = [name for name in nodes.names if name != LIAR]
         nodes.fork(*honest).ready(*honest)
-        wait_for_rounds(nodes, honest)
         yield nodes, liar
+
+
+@pytest.fixture(scope="module")
+def deceived(tmp_path_factory):
+    """Under a guard."""
+    with deceiving(tmp_path_factory.mktemp("deceived")) as (nodes, liar):
+        wait_for_rounds(nodes, nodes.names[:3])
+        yield nodes, liar
+
+
+@pytest.fixture(scope="module")
+def unguarded(tmp_path_factory):
+    """Without a guard: a control."""
+    with deceiving(tmp_path_factory.mktemp("unguarded"), "guard = false") as (nodes, liar):
+        wait_for_rounds(nodes, nodes.names[:3])
+        yield nodes, liar
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    """With evidence at home: the liar is asked for predictions, and for nothing else."""
+    with deceiving(tmp_path_factory.mktemp("apart"), evidence="own") as made:
+        yield made
 
 
 def wait_for_rounds(nodes, honest):
@@ -864,19 +929,29 @@ def wait_for_rounds(nodes, honest):
                 time.sleep(0.1)
 
 
-@pytest.fixture
-def liar(deceived):
-    """The liar, who is honest again afterwards."""
-    nodes, liar = deceived
-    yield liar
-    liar.opinion_lie = liar.prediction_lie = liar.start_lie = liar.weight_lie = lambda told: told
-    liar.belief_lie, liar.share_lie = lambda told, number, to: told, lambda told: told
+def honest_again(nodes, liar):
+    """Wait until nobody misses the liar."""
+    liar.be_honest()
     for name in nodes.names[:3]:
         until = time.monotonic() + PATIENCE
         with nodes.connect(name) as asked:
             while missing(asked.consult(nodes.agents[0].X[:1], "value")):
                 assert time.monotonic() < until
                 time.sleep(0.1)
+
+
+@pytest.fixture
+def liar(deceived):
+    """The liar, who is honest again afterwards."""
+    yield deceived[1]
+    honest_again(*deceived)
+
+
+@pytest.fixture
+def free_liar(unguarded):
+    """The one whom no guard keeps in check."""
+    yield unguarded[1]
+    honest_again(*unguarded)
 
 
 @pytest.fixture
@@ -908,9 +983,9 @@ def test_without_lies_the_liar_is_like_others(deceived, liar, points, way):
     assert (expected.weights[:, 3] > 0.01).all()
 
 
-def test_absurd_beliefs_by_solving(deceived, liar, points):
+def test_absurd_beliefs_by_solving(deceived, liar, unguarded, free_liar, points):
     nodes, _ = deceived
-    liar.opinion_lie = lambda told: _said(told, beliefs=told.opinion.beliefs + 1e6)
+    liar.opinion_lie = free_liar.opinion_lie = lambda told: _said(told, beliefs=told.opinion.beliefs + 1e6)
     with nodes.connect(TARGET) as asked:
         found = asked.consult(points)
     assert agents_left_out(found) == {LIAR}
@@ -918,28 +993,28 @@ def test_absurd_beliefs_by_solving(deceived, liar, points):
     honest = found.beliefs[:, :3]
     assert (found.value >= honest.min(axis=1) - 1e-9).all()
     assert (found.value <= honest.max(axis=1) + 1e-9).all()
-    with nodes.connect(TARGET, guard=False) as asked:
+    with unguarded[0].connect(TARGET) as asked:
         assert (asked.predict(points) > 1e3).all()  # so it is the guard that helps
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
-def test_errors_that_are_none(deceived, liar, points, bad):
+def test_errors_that_are_none(deceived, liar, unguarded, free_liar, points, bad):
     nodes, _ = deceived
-    liar.opinion_lie = lambda told: _measured(told, errors=np.full_like(_errors(told), bad))
+    liar.opinion_lie = free_liar.opinion_lie = lambda told: _measured(told, errors=np.full_like(_errors(told), bad))
     with nodes.connect(TARGET) as asked:
         found = asked.consult(points)
     assert {flag.agent for flag in found.flags if flag.reason.startswith("malformed")} == {LIAR}
     assert np.isfinite(found.value).all()
     assert_array_equal(found.weights[:, 3], 0.0)
     expected = nodes.collective(without=[LIAR], neighbours=10).predict(points)
-    with nodes.connect(TARGET, guard=False) as asked:
+    with unguarded[0].connect(TARGET) as asked:
         found = asked.consult(points)
     assert missing(found) == [LIAR]
     assert_allclose(found.value, nodes.collective(without=[LIAR], neighbours=10, guard=False).predict(points))
     assert np.isfinite(expected).all()
 
 
-def test_self_praise_is_held_within_what_the_peers_measured(deceived, liar, points):
+def test_self_praise_is_held_within_what_the_peers_measured(deceived, liar, unguarded, free_liar, points):
     nodes, _ = deceived
     place = [model.name for model in liar.seat.scored].index(LIAR)
 
@@ -948,8 +1023,8 @@ def test_self_praise_is_held_within_what_the_peers_measured(deceived, liar, poin
         errors[:, 0, place] = 0.0
         return _measured(told, errors=errors)
 
-    liar.opinion_lie = praise
-    with nodes.connect(TARGET, guard=False) as asked:
+    liar.opinion_lie = free_liar.opinion_lie = praise
+    with unguarded[0].connect(TARGET) as asked:
         believed = asked.consult(points, "weights").weights[:, 3]
     with nodes.connect(TARGET) as asked:
         found = asked.consult(points, "weights").weights[:, 3]
@@ -1033,11 +1108,12 @@ def test_opinions_that_are_none_are_as_none(deceived, liar, points, lie):
 
 
 @pytest.mark.parametrize(("bad", "guard"), [(np.nan, True), (np.nan, False), (1e6, True)])
-def test_beliefs_that_are_no_averages_by_rounds(deceived, liar, points, bad, guard):
+def test_beliefs_that_are_no_averages_by_rounds(deceived, liar, unguarded, free_liar, points, bad, guard):
     """In a later round, to everybody."""
-    nodes, _ = deceived
-    liar.belief_lie = lambda told, number, to: np.full_like(told, bad) if number == 2 else told
-    with nodes.connect(TARGET, guard=guard, **WAYS[1]) as asked:
+    nodes, _ = deceived if guard else unguarded
+    lying = liar if guard else free_liar
+    lying.belief_lie = lambda told, number, to: np.full_like(told, bad) if number == 2 else told
+    with nodes.connect(TARGET, **WAYS[1]) as asked:
         found = asked.consult(points)
     assert missing(found) == [LIAR]
     expected = nodes.collective(without=[LIAR], neighbours=10, guard=guard).consult(points)
@@ -1096,3 +1172,91 @@ def test_a_weight_that_is_praised_changes_no_value_by_rounds(deceived, liar, poi
     assert_allclose(found.value, expected.value, rtol=1e-6)
     assert_allclose(found.standard_error, expected.standard_error, rtol=1e-6)
     assert_allclose(found.weights.sum(axis=1), 1.0)
+
+
+# liars where evidence stays at home: all that they can lie about is what their model says
+
+
+@pytest.fixture
+def distant_liar(apart):
+    """The liar who is asked for predictions only."""
+    yield apart[1]
+    honest_again(*apart)
+
+
+def test_an_honest_peer_that_is_asked_for_predictions_is_like_others(apart, distant_liar, points):
+    """A control."""
+    nodes, _ = apart
+    expected = nodes.collective(neighbours=10).consult(points, asker=TARGET)
+    with nodes.connect(TARGET, caller=TARGET) as asked:
+        found = asked.consult(points)
+    assert not missing(found)
+    for field in ("value", "weights", "standard_error"):
+        assert_allclose(getattr(found, field), getattr(expected, field), rtol=1e-9, atol=1e-9)
+    assert (expected.weights[:, 3] > 0.0).any()
+
+
+def test_absurd_predictions_are_replaced_by_what_the_own_rows_lead_to_expect(apart, distant_liar, points):
+    """So that it does not matter how absurd they are."""
+    nodes, _ = apart
+    honest = nodes.collective(neighbours=10).consult(points, asker=TARGET)
+    low, high = honest.beliefs.min(axis=1), honest.beliefs.max(axis=1)
+    values = []
+    for bad in (1e6, 1e9, 1e12):
+        distant_liar.telling_lie = lambda told: told._replace(beliefs=told.beliefs + bad)  # noqa: B023
+        with nodes.connect(TARGET, caller=TARGET) as asked:
+            found = asked.consult(points)
+        (flag,) = [flag for flag in found.flags if flag.agent == LIAR]
+        assert flag.kind == "inconsistent"
+        assert len(flag.points) == len(points)
+        assert (found.beliefs[:, 3] > 1e5).all()  # what it said is shown
+        assert (found.value >= low - (high - low)).all()
+        assert (found.value <= high + (high - low)).all()
+        values.append(found.value)
+    assert_allclose(values[1:], values[:-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda told: told._replace(beliefs=told.beliefs * np.nan),
+        lambda told: told._replace(beliefs=told.beliefs + np.inf),
+        lambda told: told._replace(beliefs=told.beliefs + 1e300),
+        lambda told: told._replace(beliefs=told.beliefs[1:]),
+        lambda told: told._replace(beliefs=np.c_[told.beliefs, told.beliefs]),
+        lambda told: told._replace(beliefs=told.beliefs[:0]),
+    ],
+    ids=["not a number", "infinite", "beyond numbers", "fewer points", "more outputs", "nothing"],
+)
+def test_predictions_that_are_none_are_as_none(apart, distant_liar, points, lie):
+    nodes, _ = apart
+    distant_liar.telling_lie = lie
+    with nodes.connect(TARGET, caller=TARGET) as asked:
+        found = asked.consult(points)
+    assert missing(found) == [LIAR]
+    expected = nodes.collective(without=[LIAR], neighbours=10).consult(points, asker=TARGET)
+    assert_allclose(found.value, expected.value, rtol=1e-9)
+    assert_allclose(found.standard_error, expected.standard_error, rtol=1e-9, atol=1e-12)
+    (reason,) = [flag.reason for flag in found.flags if flag.agent == LIAR]
+    assert "its prediction makes no sense" in reason
+    assert "\n" not in reason
+    assert len(reason) < 500
+
+
+def test_a_prediction_of_another_version_is_told(apart, distant_liar, points):
+    nodes, _ = apart
+    distant_liar.telling_lie = lambda told: told._replace(version="of tomorrow")
+    with nodes.connect(TARGET, caller=TARGET) as asked:
+        found = asked.consult(points)
+    (flag,) = [flag for flag in found.flags if flag.agent == LIAR and flag.kind == "stale"]
+    assert flag.reason == "stale: an earlier version of its model was scored by node0"
+    assert len(flag.points) == len(points)
+
+
+def test_a_liar_is_asked_for_nothing_but_predictions(apart, distant_liar, points):
+    nodes, _ = apart
+    asked_for = []
+    distant_liar.opinion_lie = lambda told: asked_for.append("an opinion") or told
+    with nodes.connect(TARGET, caller=TARGET) as asked:
+        assert not missing(asked.consult(points, coverage=0.8))
+    assert not asked_for

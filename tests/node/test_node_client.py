@@ -9,11 +9,10 @@ from degroot import Collective, InvalidInput, plot
 from degroot.answers import Consensus, Consultable
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import Flag
-from degroot.exceptions import DeGrootError
 from degroot.node.answering.answer import merge_batches
 from degroot.node.client import RemoteCollective
-from degroot.node.protocol.codec import Malformed, NodeAnswer, decode_answer, encode_answer
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.codec import PROTOCOL, Malformed, NodeAnswer, decode_answer, encode_answer
+from degroot.node.protocol.v2 import collective_pb2 as wire
 
 NAMES, FEATURES = ("north", "south"), ["a", "b"]
 
@@ -21,8 +20,8 @@ NAMES, FEATURES = ("north", "south"), ["a", "b"]
 class Channel:
     """Answers every row with its number, and describes two nodes."""
 
-    def __init__(self, views=("own",)):
-        self.asked, self.views = [], dict.fromkeys(views, "north")
+    def __init__(self, fields=("value", "interval", "weights")):
+        self.asked, self.fields = [], fields
 
     def unary_unary(self, method, **_):
         return self.describe if method.endswith("/Describe") else self.answer
@@ -30,16 +29,22 @@ class Channel:
     def stream_stream(self, _method, **_):
         return None
 
+    def stream_unary(self, _method, **_):
+        return None
+
     def describe(self, _request, **_):
-        members = [v1.Member(name="south", state="ready")]
-        return v1.Description(protocol=1, name="north", n_features=2, feature_names=FEATURES, members=members)
+        members = [wire.Member(name="south", state="ready")]
+        return wire.Description(
+            protocol=PROTOCOL, name="north", n_features=2, feature_names=FEATURES, members=members, fields=self.fields
+        )
 
     def answer(self, request, **_):
         self.asked.append(request)
         M = request.points.shape[0]
         known = {"value": np.arange(float(M))[:, None], "weights": np.full((M, 2), 0.5)}
-        fields = {name: known[name] for name in request.fields}
-        return encode_answer(NodeAnswer(NAMES, fields, (), asker=self.views.get(request.view)), None)
+        fields = {name: known.get(name, np.zeros((M, 2, 1))) for name in request.fields}
+        fields |= {"correction": np.zeros((M, 1))} if "correction" in fields else {}
+        return encode_answer(NodeAnswer(NAMES, fields, (), asker="north" if request.view == "own" else None), None)
 
     def close(self):
         pass
@@ -95,13 +100,47 @@ def test_what_draws_answers_asks_nodes_as_it_asks_a_collective_in_process(nodes)
     assert plot.weights(nodes, np.arange(6.0).reshape(3, 2)).get_ylabel() == "weight"
 
 
-def test_a_node_that_does_not_know_of_views_is_told_from_one_that_does(nodes):
+def test_the_own_view_is_asked_for_and_the_consensus_only_by_name(nodes):
     assert nodes.consult(np.zeros((3, 2)), "value").asker == "north"
-    earlier = RemoteCollective(Channel(views=()), "127.0.0.1:7441")
-    with pytest.raises(DeGrootError, match="must know of views to answer from its own; this one is of an earlier"):
-        earlier.predict(np.zeros((3, 2)))
-    neutral = RemoteCollective(Channel(views=()), "127.0.0.1:7441", view="consensus")
+    neutral = RemoteCollective(Channel(), "127.0.0.1:7441", view="consensus")
     assert neutral.consult(np.zeros((3, 2)), "value").asker is None
+    assert [each.view for each in (*nodes._channel.asked, *neutral._channel.asked)] == ["own", "consensus"]
+    assert RemoteCollective(Channel(), "127.0.0.1:7441", way="rounds").view == "consensus"
+
+
+@pytest.mark.parametrize(
+    ("granted", "asked"),
+    [
+        (("value", "interval"), ["value"]),
+        (("weights", "trust"), ["weights", "correction"]),
+        (("beliefs",), ["beliefs", "influence"]),
+        ((), []),
+    ],
+)
+def test_what_nobody_names_is_asked_for_as_far_as_it_is_granted(granted, asked):
+    nodes = RemoteCollective(Channel(granted), "127.0.0.1:7441")
+    assert nodes.granted == set(granted)
+    nodes.consult(np.zeros((3, 2)))
+    assert sorted(nodes._channel.asked[0].fields) == sorted(asked)
+    nodes.consult(np.zeros((3, 2)), "weights")  # who names a field asks for it: the node refuses, or not
+    assert nodes._channel.asked[1].fields == ["weights"]
+
+
+@pytest.mark.parametrize("setting", ["guard", "unguarded", "queries"])
+def test_the_guard_and_the_evidence_are_not_for_the_caller_to_choose(setting):
+    with pytest.raises(TypeError, match=setting):
+        RemoteCollective(Channel(), "127.0.0.1:7441", **{setting: False})
+
+
+def test_intervals_of_the_consensus_are_refused_before_anybody_is_asked():
+    nodes = RemoteCollective(Channel(), "127.0.0.1:7441", view="consensus")
+    with pytest.raises(InvalidInput) as caught:
+        nodes.consult(np.zeros((3, 2)), coverage=0.9)
+    assert str(caught.value) == (
+        "Intervals between nodes must be asked for with a node's own view, on whose rows they are calibrated; got "
+        "`coverage` with the consensus."
+    )
+    assert nodes._channel.asked == []
 
 
 def an_answer(names, M, Q=1, rounds=0):
@@ -117,7 +156,7 @@ def an_answer(names, M, Q=1, rounds=0):
 @pytest.mark.parametrize(("outputs", "Q"), [(None, 1), (1, 1), (3, 3)])
 def test_an_answer_comes_out_of_the_codec_as_it_went_in(outputs, Q):
     sent = an_answer(NAMES, 5, Q, rounds=7)
-    message = v1.Answer.FromString(encode_answer(sent, outputs).SerializeToString())
+    message = wire.Answer.FromString(encode_answer(sent, outputs).SerializeToString())
     came = decode_answer(message, list(sent.fields), outputs)
     assert (came.names, came.rounds, came.missing) == (sent.names, sent.rounds, sent.missing)
     assert came.fields.keys() == sent.fields.keys()

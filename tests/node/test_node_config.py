@@ -8,7 +8,18 @@ import pytest
 
 from degroot import InvalidInput
 from degroot.node import config
-from degroot.node.config import Client, Limits, ModelSource, NodeSettings, Peer, Timing, read, template
+from degroot.node.config import (
+    GRANTS,
+    Client,
+    Limits,
+    ModelSource,
+    NodeSettings,
+    Peer,
+    Timing,
+    read,
+    template,
+)
+from degroot.node.config.entries import Disclosure
 
 LEAST = """
 name = "north"
@@ -35,6 +46,17 @@ address = "[::1]:7445"
 may = ["query"]
 """
 
+EAST = """
+[[peers]]
+name = "east"
+address = "127.0.0.1:7446"
+may = ["copy", "ask"]
+fields = ["weights", "value"]
+use = ["copy"]
+rows_per_day = 70
+"""
+POOLED = 'evidence = "pooled"\n'
+
 
 def written(folder: Path, text: str) -> Path:
     path = folder / "north.toml"
@@ -58,14 +80,28 @@ def complaint(path: Path) -> str:
 def test_what_is_not_said_has_the_documented_defaults(tmp_path):
     node = read(least(tmp_path))
     assert (node.name, node.listen, node.state) == ("north", "127.0.0.1:7443", tmp_path / "state")
-    assert node.queries == "calibrate"
+    assert (node.evidence, node.pooled, node.quorum, node.disclosure) == ("own", False, None, Disclosure(10))
     assert node.identity is None
     assert node.model == ModelSource(file=tmp_path / "model.onnx")
     assert (node.data.file, node.data.target) == (tmp_path / "rows.csv", ("y",))
     assert node.collective == NodeSettings("degroot", None, "euclidean", None, None, True)
-    assert node.limits == Limits(2000, 1_000_000, 20_000, 32, 67_108_864, 60)
+    assert node.limits == Limits(2000, 1_000_000, 20_000, 32, 67_108_864, 60, 67_108_864, 1_073_741_824, 10)
     assert node.timing == Timing(5.0, 1.0, 1000, 10.0)
     assert node.metrics_port is None
+
+
+@pytest.mark.parametrize(("evidence", "rights"), [("own", {"query"}), ("pooled", {"query", "opinion"})])
+def test_peers_and_clients_may_little_by_default_and_the_node_itself_everything(tmp_path, evidence, rights):
+    """To answer from one's own rows, and to give one's model away, is nobody's right who was not granted it."""
+    south, see = '[[peers]]\nname = "south"\naddress = "127.0.0.1:7444"\n', frozenset({"value", "interval"})
+    node = read(least(tmp_path, top=f'evidence = "{evidence}"', rest=south + '[[clients]]\nname = "dashboard"\n'))
+    use = frozenset({"copy", "query"})
+    assert node.peers == (Peer("south", "127.0.0.1:7444", frozenset(rights), see, use, 1_000_000),)
+    assert node.clients == (Client("dashboard", frozenset({"ask"}), see, 100_000),)
+    everything = frozenset({"query", "copy", "opinion", "ask"})
+    assert node.rights == {"south": rights, "dashboard": {"ask"}, "north": everything}
+    assert node.fields == {"south": see, "dashboard": see, "north": set(GRANTS)}
+    assert node.budgets == {"south": 1_000_000, "dashboard": 100_000}  # and the node itself has none
 
 
 def test_everything_that_is_said_is_read(tmp_path):
@@ -77,7 +113,9 @@ def test_everything_that_is_said_is_read(tmp_path):
             listen = "localhost:7443"
             state = "/var/state"
             quorum = 2
-            queries = "on-demand"
+            evidence = "pooled"
+            [disclosure]
+            least_rows = 25
             [identity]
             ca = "keys/ca.pem"
             certificate = "keys/north.pem"
@@ -98,21 +136,30 @@ def test_everything_that_is_said_is_read(tmp_path):
             metric = "cosine"
             kernel = "gaussian"
             ridge = 0
+            guard = false
             [[clients]]
             name = "dashboard"
+            may = ["query", "ask"]
+            fields = ["value", "trust"]
+            rows_per_day = 5
             [limits]
             rows_per_second = 900.5
             concurrent_calls = 3
+            copy_bytes = 4
+            copy_memory_bytes = 5
+            copy_seconds = 0.5
             [timing]
             chunk_rows = 7
             [metrics]
             port = 9443
             """
-            + PEERS,
+            + PEERS
+            + EAST,
         )
     )
     assert node.state == Path("/var/state")
-    assert (node.quorum, node.needed, node.queries) == (2, 2, "on-demand")
+    assert (node.quorum, node.needed, node.evidence, node.pooled) == (2, 2, "pooled", True)
+    assert node.disclosure == Disclosure(25)
     assert node.identity is not None
     assert node.identity.key == tmp_path / "keys" / "north.key"
     assert node.model == ModelSource(None, "models:8081", "iris", "3", tmp_path / "server.pem")
@@ -120,11 +167,16 @@ def test_everything_that_is_said_is_read(tmp_path):
     assert node.data.space == "standardise"
     assert node.collective == NodeSettings("stacking", 50, "cosine", "gaussian", 0.0, guard=False)
     assert node.peers == (
-        Peer("south", "127.0.0.1:7444", frozenset({"query", "opinion", "ask"})),
+        Peer("south", "127.0.0.1:7444", frozenset({"query", "opinion"})),
         Peer("west", "[::1]:7445", frozenset({"query"})),
-    )
-    assert node.clients == (Client("dashboard", frozenset({"ask"})),)
+        Peer(
+            "east", "127.0.0.1:7446", frozenset({"ask", "copy"}), frozenset({"value", "weights"}), frozenset({"copy"}),
+            70,
+        ),
+    )  # fmt: skip
+    assert node.clients == (Client("dashboard", frozenset({"query", "ask"}), frozenset({"value", "trust"}), 5),)
     assert (node.limits.rows_per_second, node.limits.concurrent_calls, node.timing.chunk_rows) == (900.5, 3, 7)
+    assert (node.limits.copy_bytes, node.limits.copy_memory_bytes, node.limits.copy_seconds) == (4, 5, 0.5)
     assert node.metrics_port == 9443
 
 
@@ -146,7 +198,7 @@ def test_more_than_half_of_all_are_needed_by_default(tmp_path, peers, needed):
 
 def test_a_single_own_column_and_peers_are_told_apart(tmp_path):
     assert read(least(tmp_path, data='own_predictions = "oof"')).data.own_predictions == ("oof",)
-    assert read(least(tmp_path, data='own_predictions = "peers"')).data.own_predictions == "peers"
+    assert read(least(tmp_path, top=POOLED, data='own_predictions = "peers"')).data.own_predictions == "peers"
 
 
 def test_the_template_is_a_configuration_and_says_the_defaults(tmp_path):
@@ -159,10 +211,19 @@ def test_the_template_is_a_configuration_and_says_the_defaults(tmp_path):
 
 def test_the_template_is_still_a_configuration_with_every_remark_that_holds_a_setting_switched_on(tmp_path):
     lines = re.sub(r"^# (?=\[|[a-z_]+ = )", "", template("north"), flags=re.MULTILINE).splitlines()
-    text = "\n".join(line for line in lines if "on-demand" not in line and "model.onnx" not in line)
-    switched = text.replace('own_predictions = "oof"', 'own_predictions = ["p", "q"]')
-    node = read(written(tmp_path, switched))
+    text = "\n".join(line for line in lines if "model.onnx" not in line)
+    for said, other in (
+        ('own_predictions = "oof"', 'own_predictions = ["p", "q"]'),
+        ('evidence = "own"', 'evidence = "pooled"'),  # without which there is no quorum, and no [disclosure]
+        ('may = ["query"]', 'may = ["query", "ask"]'),  # without which there are no fields
+    ):
+        assert text.count(said) == 1
+        text = text.replace(said, other)
+    node = read(written(tmp_path, text))
     assert (node.quorum, len(node.peers), len(node.clients), node.metrics_port) == (2, 1, 1, 9443)
+    assert node.disclosure == Disclosure()
+    assert node.peers[0] == Peer("peer", "peer.example.org:7443", frozenset({"query", "ask"}))
+    assert node.clients[0] == Client("dashboard")
     assert node.model.address == "127.0.0.1:8081"
 
 
@@ -182,9 +243,13 @@ def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
         ({"rest": "[limits]\nrows_per_secund = 3"}, ["`limits.rows_per_secund`", "'rows_per_second'"]),
         ({"rest": "[zebra]"}, ["`zebra`", "known are name, listen"]),
         ({"rest": PEERS + 'addres = "x"'}, ["`peers[2].addres`", "'address'"]),
-        ({"top": "quorum = 4", "rest": PEERS}, ["`quorum`", "from 1 to 3", "got 4"]),
-        ({"top": "quorum = true"}, ["`quorum`", "whole number", "got True"]),
-        ({"top": 'queries = "never"'}, ["`queries`", "'calibrate', 'on-demand'", "got 'never'"]),
+        ({"top": POOLED + "quorum = 4", "rest": PEERS}, ["`quorum`", "from 1 to 3", "got 4"]),
+        ({"top": POOLED + "quorum = true"}, ["`quorum`", "whole number", "got True"]),
+        ({"top": 'evidence = "shared"'}, ["`evidence`", "'own', 'pooled'", "got 'shared'"]),
+        ({"top": "evidence = true"}, ["`evidence`", "'own', 'pooled'", "got True"]),
+        ({"top": POOLED, "rest": "[disclosure]\nleast_rows = 0"}, ["`disclosure.least_rows`", "at least 1", "got 0"]),
+        ({"top": POOLED, "rest": "[disclosure]\nleast_row = 5"}, ["`disclosure.least_row`", "'least_rows'"]),
+        ({"top": POOLED + "disclosure = 10"}, ["`disclosure`", "be a table, [disclosure]", "got 10"]),
         ({"model": 'address = "grpc://h:1"'}, ["`model.file`", "`model.address`", "got both"]),
         ({"model": 'name = "iris"'}, ["`model.name`", "beside `model.address`"]),
         ({"data": 'space = "log"'}, ["`data.space`", "'standardise'", "got 'log'"]),
@@ -202,7 +267,6 @@ def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
         ({"rest": "[collective]\nridge = false"}, ["`collective.ridge`", "got False"]),
         ({"rest": "[collective]\nridge = nan"}, ["`collective.ridge`", "got nan"]),
         ({"rest": "[collective]\nguard = 1"}, ["`collective.guard`", "true or false", "got 1"]),
-        ({"top": 'queries = "on-demand"', "rest": "[collective]\nguard = true"}, ["`collective.guard` must be false"]),
         ({"rest": "[limits]\nrequests_per_second = 0"}, ["`limits.requests_per_second`", "above 0", "got 0"]),
         ({"rest": "[limits]\nidle_seconds = inf"}, ["`limits.idle_seconds`", "finite", "got inf"]),
         ({"rest": "[limits]\nrows_per_request = 1.5"}, ["`limits.rows_per_request`", "whole number", "got 1.5"]),
@@ -232,7 +296,30 @@ def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
         ({"rest": '[[peers]]\nname = "north"\naddress = "h:1"'}, ["must differ", "'north' twice"]),
         ({"rest": PEERS + '[[clients]]\nname = "south"'}, ["must differ", "'south' twice"]),
         ({"rest": PEERS.replace("[::1]:7445", "127.0.0.1:7444")}, ["must differ", "'127.0.0.1:7444' twice"]),
-        ({"rest": PEERS.replace('["query"]', '["see"]')}, ["`peers[2].may`", "'query', 'opinion', 'ask'", "['see']"]),
+        (
+            {"rest": PEERS.replace('["query"]', '["see"]')},
+            ["`peers[2].may`", "'query', 'copy', 'opinion', 'ask'", "['see']"],
+        ),
+        ({"rest": PEERS.replace('["query"]', "3")}, ["`peers[2].may`", "got 3"]),
+        ({"rest": EAST.replace('"weights"', '"errors"')}, ["`peers[1].fields`", "'standard_error'", "'errors'"]),
+        ({"rest": EAST.replace('"weights"', '"influence"')}, ["`peers[1].fields`", "'beliefs'", "'influence'"]),
+        ({"rest": EAST.replace('["copy", "ask"]', '["copy"]')}, ["`peers[1].fields`", "the right 'ask' in `may`"]),
+        ({"rest": EAST.replace('use = ["copy"]', "use = []")}, ["`peers[1].use`", "one of 'copy', 'query'", "got []"]),
+        ({"rest": EAST.replace('use = ["copy"]', 'use = ["ask"]')}, ["`peers[1].use`", "'copy', 'query'", "['ask']"]),
+        ({"rest": EAST.replace("70", "0")}, ["`peers[1].rows_per_day`", "at least 1", "got 0"]),
+        ({"rest": EAST.replace("70", "0.5")}, ["`peers[1].rows_per_day`", "whole number", "got 0.5"]),
+        ({"rest": '[[clients]]\nname = "c"\nmay = ["copy"]'}, ["`clients[1].may`", "'query', 'ask'", "['copy']"]),
+        ({"rest": '[[clients]]\nname = "c"\nuse = ["copy"]'}, ["`clients[1].use`", "every key must be a known one"]),
+        (
+            {"rest": '[[clients]]\nname = "c"\nmay = ["query"]\nfields = ["value"]'},
+            ["`clients[1].fields`", "the right 'ask' in `may`"],
+        ),
+        ({"rest": '[[clients]]\nname = "c"\nrows_per_day = -1'}, ["`clients[1].rows_per_day`", "got -1"]),
+        ({"rest": "[limits]\ncopy_bytes = 0"}, ["`limits.copy_bytes`", "whole number of at least 1", "got 0"]),
+        ({"rest": "[limits]\ncopy_bytes = 1e6"}, ["`limits.copy_bytes`", "whole number", "got 1000000.0"]),
+        ({"rest": "[limits]\ncopy_memory_bytes = true"}, ["`limits.copy_memory_bytes`", "got True"]),
+        ({"rest": "[limits]\ncopy_seconds = 0"}, ["`limits.copy_seconds`", "above 0", "got 0"]),
+        ({"data": 'own_predictions = "peers"'}, ["`data.own_predictions`", "evidence is 'own'", "got 'peers'"]),
         ({"rest": '[[clients]]\nname = "c"\nmay = ["opinion"]'}, ["`clients[1].may`", "'query', 'ask'"]),
         ({"rest": '[identity]\nca = "ca.pem"'}, ["`identity.certificate`", "it is missing"]),
     ],
@@ -241,6 +328,34 @@ def test_every_mistake_names_its_place_the_requirement_and_what_came(tmp_path, p
     message = complaint(least(tmp_path, **parts))
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"top": 'queries = "calibrate"'}, ["`queries` is no setting any more", "remove the line", 'use = ["copy"]']),
+        ({"top": 'queries = "on-demand"'}, ["`queries` is no setting any more", "remove the line"]),
+        ({"top": POOLED + 'queries = "on-demand"'}, ["`queries` is no setting any more"]),
+        (
+            {"rest": PEERS.replace('["query"]', '["query", "opinion", "ask"]')},  # as the files of before have it
+            ["`peers[2].may`", "'opinion'", "Remove it, or set evidence = 'pooled'", "recover labels"],
+        ),
+        ({"top": "quorum = 2", "rest": PEERS}, ["`quorum`", "evidence = 'pooled'", "here it is 'own'. Remove it"]),
+        (
+            {"top": 'evidence = "own"', "rest": "[disclosure]\nleast_rows = 10"},
+            ["`disclosure`", "evidence = 'pooled'", "here it is 'own'. Remove it"],
+        ),
+    ],
+)
+def test_a_file_of_before_is_told_what_to_change(tmp_path, parts, words):
+    test_every_mistake_names_its_place_the_requirement_and_what_came(tmp_path, parts, words)
+
+
+def test_with_pooled_evidence_what_it_takes_is_read(tmp_path):
+    south = PEERS.replace('["query"]', '["query", "opinion", "ask"]')
+    node = read(least(tmp_path, top=POOLED + "quorum = 3", rest=south + "[disclosure]\nleast_rows = 1"))
+    assert (node.needed, node.disclosure.least_rows) == (3, 1)
+    assert node.peers[1].may == {"query", "opinion", "ask"}
 
 
 @pytest.mark.parametrize(

@@ -121,30 +121,34 @@ def test_a_peer_that_is_stopped_is_waited_for_once(five, way):
         assert questions(five, "node0", "node2") > asked
 
 
-def test_a_model_is_swapped_while_it_serves(five):
-    X, old = points(), five.collective(guard=False).consult(points())
-    home, peers = five.folder / "node4", [name for name in five.names if name != "node4"]
-    five.write("node4", may=["opinion", "ask"], **PATIENT)  # so that nobody can score the new model yet
-    until(lambda: "roster taken in" in five.log("node4"), "the roster is not taken in")
-    *_, (_, _, slopes) = made_rows(9, 5)
-    model = save_linear(home / "model.skops", slopes)
-    until(lambda: "model taken in" in five.log("node4"), "the model is not taken in")
-    five.agents[4] = Agent(model, *rows_of(five.agents[4]))
-    new = five.collective(guard=False).consult(X)
-    with five.connect(guard=False) as node:
-        until(lambda: node.members["node4"] == "stale", lambda: f"{node.members}")
-        stale = node.consult(X)
-        assert [(flag.agent, flag.reason) for flag in stale.flags] == [("node4", f"{STALE} {', '.join(peers)}")]
-        np.testing.assert_allclose(stale.trust[:, :4], old.trust[:, :4], rtol=1e-9)
-        np.testing.assert_allclose(stale.trust[:, 4], new.trust[:, 4], rtol=1e-9)
-        np.testing.assert_allclose(stale.beliefs, new.beliefs, rtol=1e-9)
-    five.write("node4", **PATIENT)
-    whole(five)
-    for way in WAYS:
-        with five.connect(way=way, **EXACT) as node:
-            answer = node.consult(X)
-            assert not any(STALE in flag.reason for flag in answer.flags)
-            right(answer, five, X)
+def test_a_model_is_swapped_while_it_serves(tmp_path):
+    """Without a guard, which would hold what the new model says against what is known of the old one."""
+    X, peers = points(), ["node0", "node1"]
+    with Consortium(tmp_path, 3, settings="guard = false") as three:
+        settings = {"settings": "guard = false"}
+        whole(three.fork())
+        old, home = three.collective().consult(X), three.folder / "node2"
+        three.write("node2", may=["opinion", "ask"], **settings)  # so that nobody can score the new model yet
+        until(lambda: "roster taken in" in three.log("node2"), "the roster is not taken in")
+        *_, (_, _, slopes) = made_rows(9, 5)
+        model = save_linear(home / "model.skops", slopes)
+        until(lambda: "model taken in" in three.log("node2"), "the model is not taken in")
+        three.agents[2] = Agent(model, *rows_of(three.agents[2]))
+        new = three.collective().consult(X)
+        with three.connect() as node:
+            until(lambda: node.members["node2"] == "stale", lambda: f"{node.members}")
+            stale = node.consult(X)
+            assert [(flag.agent, flag.reason) for flag in stale.flags] == [("node2", f"{STALE} {', '.join(peers)}")]
+            np.testing.assert_allclose(stale.trust[:, :2], old.trust[:, :2], rtol=1e-9)
+            np.testing.assert_allclose(stale.trust[:, 2], new.trust[:, 2], rtol=1e-9)
+            np.testing.assert_allclose(stale.beliefs, new.beliefs, rtol=1e-9)
+        three.write("node2", **settings)
+        whole(three)
+        for way in WAYS:
+            with three.connect(way=way, **EXACT) as node:
+                answer = node.consult(X)
+                assert not any(STALE in flag.reason for flag in answer.flags)
+                right(answer, three, X)
 
 
 @pytest.mark.parametrize("way", ["solve", pytest.param("rounds", marks=pytest.mark.slow)])
@@ -213,9 +217,13 @@ def test_a_state_folder_belongs_to_one_process(five):
         right(node.consult(points()), five, points())
 
 
-def test_calibration_goes_on_where_it_was_killed(tmp_path):
+EVIDENCE = ["pooled", pytest.param("own", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("evidence", EVIDENCE)
+def test_calibration_goes_on_where_it_was_killed(tmp_path, evidence):
     rows = list(made_rows(0, 2, n=2000))
-    with Consortium(tmp_path, 2, rows=rows, limits="rows_per_second = 400") as consortium:
+    with Consortium(tmp_path, 2, rows=rows, limits="rows_per_second = 400", evidence=evidence) as consortium:
         consortium.fork().connect("node1").close()  # now there is a ledger
         for enough in (450, 1100):
             until(lambda: queried(consortium, "node1").get("node0", 0) >= enough, "no calibration")  # noqa: B023
@@ -225,7 +233,7 @@ def test_calibration_goes_on_where_it_was_killed(tmp_path):
         consortium.ready()
         assert 2000 <= queried(consortium, "node1")["node0"] <= 2000 + 2 * 50
         assert 2007 <= queried(consortium, "node0")["node1"] <= 2007 + 2 * 50
-        with consortium.connect() as node:
+        with consortium.connect(caller="node0") as node:
             right(node.consult(points(5)), consortium, points(5))
             asked = queried(consortium, "node1")
             consortium.kill("node0")
@@ -311,11 +319,13 @@ class Disk:
         self._holder.stdout.close()
 
 
-def test_a_full_disk_is_told_and_harms_nothing(tmp_path):
+@pytest.mark.parametrize("evidence", EVIDENCE)
+def test_a_full_disk_is_told_and_harms_nothing(tmp_path, evidence):
     if shutil.which("unshare") is None or shutil.which("nsenter") is None:
         pytest.skip("unshare and nsenter are needed for a small disk")
     X, full = points(5), "database or disk is full"
-    with Consortium(tmp_path, 3, limits="rows_per_second = 60") as consortium, ExitStack() as stack:
+    limits = {"limits": "rows_per_second = 60", "evidence": evidence}
+    with Consortium(tmp_path, 3, **limits) as consortium, ExitStack() as stack:
         disk = Disk(tmp_path / "node0" / "state")
         stack.callback(disk.close)
         if not disk.there:
@@ -324,7 +334,7 @@ def test_a_full_disk_is_told_and_harms_nothing(tmp_path):
         assert full in complaint(consortium, "node0", disk.enter)
         disk.make_room()
         consortium.fork("node1", "node2").start("node0", prefix=disk.enter)
-        with consortium.connect("node0") as node:
+        with consortium.connect("node0", caller="node0") as node:
             until(lambda: "calibrating, 33%" in node.members.values(), "no calibration")
             disk.fill()
             for ask in (lambda: node.consult(X), lambda: node.members):
@@ -337,7 +347,7 @@ def test_a_full_disk_is_told_and_harms_nothing(tmp_path):
             disk.fill()
             with pytest.raises(DeGrootError, match=full):
                 node.consult(X)
-            with consortium.connect("node1") as other:
+            with consortium.connect("node1", caller="node1") as other:
                 answer = until(lambda: "node0" in missing(a := other.consult(X)) and a, "node0 is not missing")
                 right(answer, consortium, X, ["node0"])
                 assert full in missing(answer)["node0"]
@@ -349,18 +359,20 @@ def test_a_full_disk_is_told_and_harms_nothing(tmp_path):
             assert 120 <= queried(consortium, name)["node0"] <= 120 + 50  # what was scored was not lost
 
 
-def test_changes_that_make_no_sense_are_not_taken_in(tmp_path):
+@pytest.mark.parametrize("evidence", EVIDENCE)
+def test_changes_that_make_no_sense_are_not_taken_in(tmp_path, evidence):
     X = points()
-    with Consortium(tmp_path, 2) as consortium:
+    with Consortium(tmp_path, 2, evidence=evidence) as consortium:
         consortium.fork().ready()
         home = tmp_path / "node1"
         model, settings = (home / "model.skops").read_bytes(), (home / "node.toml").read_bytes()
         save_linear(home / "narrow.skops", [1.0, 2.0, 0.0])  # a model of two features, where there are three
         narrow = (home / "narrow.skops").read_bytes()
-        with consortium.connect() as node:
+        with consortium.connect(caller="node0") as node:
             for file, content in (
                 ("model.skops", narrow), ("model.skops", model[:100]), ("model.skops", b""), ("node.toml", b"name = "),
                 ("node.toml", b"\0"), ("node.toml", settings.replace(b"[[peers]]", b"[[pears]]")),
+                ("node.toml", b'queries = "on-demand"\n' + settings),
             ):  # fmt: skip
                 refused = consortium.log("node1").count("change not taken in")
                 (home / "new").write_bytes(content)

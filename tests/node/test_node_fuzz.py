@@ -17,6 +17,7 @@ from degroot.node.answering.answer import merge_batches
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.session import Session
 from degroot.node.protocol.codec import (
+    PROTOCOL,
     Malformed,
     Model,
     PeerOpinion,
@@ -29,7 +30,7 @@ from degroot.node.protocol.codec import (
     encode_opinion,
     tensor,
 )
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.server import model_service
 from degroot.rules.evidence import Evidence
 
@@ -99,7 +100,7 @@ def begin():
 
 def answer():
     fields = {"value": tensor(np.ones((M, Q))), "weights": tensor(np.ones((M, K)))}
-    made = v1.Answer(names=NAMES, fields=fields, outputs=Q)
+    made = wire.Answer(names=NAMES, fields=fields, outputs=Q)
     made.flags.add(agent="a", reason="why", points=[0])
     return made
 
@@ -186,7 +187,7 @@ def test_valid_bytes_with_some_changed(name, data):
 
 sizes = st.lists(st.one_of(st.integers(-3, 5), st.sampled_from([2**31, 2**62, 2**63 - 1, -(2**63)])), max_size=5)
 tensors = st.builds(
-    lambda shape, data, cut: v1.Tensor(shape=shape, data=np.array(data, "<f8").tobytes()[: -cut or None]),
+    lambda shape, data, cut: wire.Tensor(shape=shape, data=np.array(data, "<f8").tobytes()[: -cut or None]),
     sizes, st.lists(st.floats(width=64), max_size=24), st.integers(0, 7),
 )  # fmt: skip
 
@@ -257,7 +258,7 @@ def test_arrays_have_the_wanted_shape(message, shape, finite):
 @given(st.lists(st.floats(width=64), max_size=30), st.integers(1, 4))
 def test_arrays_survive_the_wire(values, columns):
     given_ = np.array(values[: len(values) // columns * columns], np.float64).reshape(-1, columns)
-    sent = v1.Tensor.FromString(tensor(given_).SerializeToString())
+    sent = wire.Tensor.FromString(tensor(given_).SerializeToString())
     np.testing.assert_array_equal(array(sent, (None, columns), "it", finite=False), given_)
 
 
@@ -268,18 +269,18 @@ def test_a_session_keeps_little_whatever_rounds_are_told(messages):
     taken = 0
     for sender, number in messages:
         try:
-            session.receive(sender, v1.Beliefs(round=number))
+            session.receive(sender, wire.Beliefs(round=number))
             taken += 1
         except Malformed:
             pass
     assert taken <= 2 * 3  # two rounds of three members
 
 
-@given(st.integers(0, 2**32 - 1).filter(lambda version: version != 1))
+@given(st.integers(0, 2**32 - 1).filter(lambda version: version != PROTOCOL))
 def test_other_protocols_are_refused(version):
     from degroot.node.protocol.codec import UnknownVersion
 
-    with pytest.raises(UnknownVersion, match=f"version 1 of degroot; got version {version}"):
+    with pytest.raises(UnknownVersion, match=f"version {PROTOCOL} of degroot; got version {version}"):
         check_protocol(version)
 
 
@@ -294,10 +295,10 @@ def test_sizes_that_are_only_claimed_take_no_room(size, place):
     query = a_query()
     query.inputs[0].shape[:] = shape
     claims = [
-        (lambda: array(v1.Tensor(shape=shape, data=bytes(96)), (None, None), "it")),
-        (lambda: array(v1.Tensor(shape=[0, *shape]), (None, None, None), "it")),
+        (lambda: array(wire.Tensor(shape=shape, data=bytes(96)), (None, None), "it")),
+        (lambda: array(wire.Tensor(shape=[0, *shape]), (None, None, None), "it")),
         (lambda: model_service.points_in(query, D)),
-        (lambda: GuardBounds.decode(v1.Bounds(kept=v1.Tensor(shape=shape)), *shape)),
+        (lambda: GuardBounds.decode(wire.Bounds(kept=wire.Tensor(shape=shape)), *shape)),
     ]
     tracemalloc.start()
     for claim in claims:
@@ -309,7 +310,7 @@ def test_sizes_that_are_only_claimed_take_no_room(size, place):
 
 def test_many_models_that_are_only_named_take_no_room():
     reply = encode_opinion(an_opinion(), 1)
-    reply.scored.extend(v1.Model(name=f"m{k}") for k in range(5000))
+    reply.scored.extend(wire.Model(name=f"m{k}") for k in range(5000))
     reply.ClearField("errors")
     reply.moments.CopyFrom(tensor(np.ones((M, 3))))
     tracemalloc.start()

@@ -1,6 +1,7 @@
-"""Limits: laws of the bucket, slots that come back, and memory that does not grow."""
+"""Limits: laws of the bucket and of a day's budget, slots that come back, and memory that does not grow."""
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from degroot.node.config import Limits
-from degroot.node.server.access import Allowance, Allowances, Bucket, Exceeded
+from degroot.node.records.ledger import IN, OUT, Ledger
+from degroot.node.server.access import Allowance, Allowances, Bucket, DailyBudgets, Exceeded
 
 
 class Clock:
@@ -162,3 +164,92 @@ def test_slots_come_back_from_calls_that_are_cancelled():
         assert allowance.calls == 0
 
     asyncio.run(scene())
+
+
+# a day's budget
+
+DAY = 86_400
+BUDGETS = {"south": 100, "west": 30}
+
+
+class Book:
+    """What a ledger knows of rows, in memory."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[tuple[int, str]] = Counter()
+
+    def count_rows_asked(self, day: int) -> dict[str, int]:
+        return {name: rows for (at, name), rows in self.rows.items() if at == day}
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 1.0, 30_000.0, 86_399.0, 86_400.0, 200_000.0, -50_000.0]),  # seconds that pass
+        st.sampled_from(["south", "west", "north"]),
+        st.integers(-5, 60),
+        st.booleans(),  # whether the node is started again before
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_no_more_rows_a_day_than_the_budget_whatever_the_clock_and_however_often_it_is_started(steps):
+    clock, book = Clock(), Book()
+    clock.now = 20_000.0 * DAY
+    budgets = DailyBudgets(lambda: BUDGETS, book, clock)
+    for pause, name, rows, again in steps:
+        clock.now += pause
+        key = int(clock.now // DAY), name
+        if again:
+            budgets = DailyBudgets(lambda: BUDGETS, book, clock)
+        try:
+            budgets.take(name, rows)
+            passed = True
+        except Exceeded:
+            passed = False
+        assert passed == (name not in BUDGETS or book.rows[key] + max(rows, 0) <= BUDGETS[name])
+        book.rows[key] += max(rows, 0) if passed else 0
+
+
+def test_a_budget_is_told_with_what_came_before_and_may_be_changed_meanwhile():
+    clock, allowed = Clock(), {"south": 100}
+    budgets = DailyBudgets(lambda: allowed, Book(), clock)
+    budgets.take("south", 90)
+    with pytest.raises(Exceeded) as refused:
+        budgets.take("south", 11)
+    assert refused.value.limit == "rows_per_day"
+    assert str(refused.value) == "At most 100 rows a day are allowed (rows_per_day); 90 came before, and 11 more."
+    allowed["south"] = 101
+    budgets.take("south", 11)
+    allowed["south"] = 5
+    budgets.take("south", 0)  # what has no rows, such as who the node is, is always told
+    del allowed["south"]
+    budgets.take("south", 10**12)
+
+
+def test_the_ledger_counts_rows_that_were_asked_for_and_only_today(tmp_path):
+    clock = Clock()
+    clock.now = 20_000.0 * DAY - 1.0
+    ledger = Ledger(tmp_path / "ledger.sqlite", kept=1, clock=clock)  # all but the last are folded into days
+    ledger.record("south", "consult", IN, 7, 0, 0)
+    clock.now += 1.0
+    for kind, direction, rows in (
+        ("prediction", IN, 20), ("model query", IN, 30), ("describe", IN, 0), ("model query", OUT, 1000),
+    ):  # fmt: skip
+        ledger.record("south", kind, direction, rows, 0, 0)
+    ledger.record("west", "consult", IN, 5, 0, 0)
+    for folded in (False, True):
+        if folded:
+            ledger.close()
+            ledger = Ledger(tmp_path / "ledger.sqlite", kept=1, clock=clock)
+        assert ledger.count_rows_asked(20_000) == {"south": 50, "west": 5}
+        assert ledger.count_rows_asked(19_999) == {"south": 7}
+        assert ledger.count_rows_asked(19_998) == {}
+    budgets = DailyBudgets(lambda: BUDGETS, ledger, clock)
+    with pytest.raises(Exceeded, match="50 came before, and 51 more"):
+        budgets.take("south", 51)
+    budgets.take("south", 50)
+    clock.now += DAY
+    budgets.take("south", 100)
+    ledger.close()

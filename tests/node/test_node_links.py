@@ -5,16 +5,18 @@ import socket
 
 import grpc
 import numpy as np
+import pytest
 
 from degroot.node.config import Limits, Peer
 from degroot.node.peers.link import Link, LinkContext, write_first
 from degroot.node.protocol.codec import tensor
-from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.records.ledger import Ledger, summary
 from degroot.node.records.metrics import Metrics
 
-QUESTION = v1.Question(points=tensor(np.zeros((5, 2))))
+POINTS = tensor(np.zeros((5, 2)))
+QUESTIONS = {"opinion": wire.Question(points=POINTS), "prediction": wire.PredictRequest(points=POINTS)}
 
 
 class Fickle(collective_pb2_grpc.CollectiveServicer):
@@ -24,9 +26,17 @@ class Fickle(collective_pb2_grpc.CollectiveServicer):
         self.came, self.waits = 0, False
 
     async def Opinion(self, _, context):  # noqa: N802
+        async for reply in self._answer(context, wire.OpinionReply):
+            yield reply
+
+    async def Predict(self, _, context):  # noqa: N802
+        async for reply in self._answer(context, wire.Prediction):
+            yield reply
+
+    async def _answer(self, context, reply):
         question = await context.read()
         self.came += 1
-        yield v1.OpinionReply(id=question.id)
+        yield reply(id=question.id)
         if self.waits:
             self.came += await context.read() is not grpc.aio.EOF
         await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "quiet for too long")
@@ -35,16 +45,17 @@ class Fickle(collective_pb2_grpc.CollectiveServicer):
 async def told_of_the_end(link):
     """Wait until it is known here that the peer has closed the stream."""
     async with asyncio.timeout(60):
-        while not all(stream.over for stream in link._free):
+        while not all(stream.over for free in link._free.values() for stream in free):
             await asyncio.sleep(0.01)
 
 
-async def put(link, wiring):
-    wiring.record([link.name], "opinion", 5, QUESTION.ByteSize())
-    await link.opinion(QUESTION)
+async def put(link, wiring, kind):
+    wiring.record([link.name], kind, 5, QUESTIONS[kind].ByteSize())
+    await link.ask(QUESTIONS[kind])
 
 
-def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sent(tmp_path):
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sent(tmp_path, kind):
     async def scene():
         server, peer = grpc.aio.server(), Fickle()
         collective_pb2_grpc.add_CollectiveServicer_to_server(peer, server)
@@ -54,7 +65,7 @@ def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sen
         link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
         for waits in (False, False, False, True, True):
             peer.waits = waits
-            await put(link, wiring)
+            await put(link, wiring, kind)
             if not waits:
                 await told_of_the_end(link)
         await link.close()
@@ -65,6 +76,7 @@ def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sen
     came = asyncio.run(scene())
     (line,) = summary(tmp_path / "ledger.sqlite")
     assert came == 6
+    assert line.kind == kind
     assert (line.exchanges, line.rows) == (came, 5 * came)
 
 
@@ -72,7 +84,7 @@ def test_a_stream_that_is_not_open_yet_ends_when_the_peer_leaves(tmp_path):
     async def scene(port):
         wiring = LinkContext("north", None, Limits(), 10.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
         link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
-        writing = asyncio.create_task(write_first(link.pool(), v1.PoolMessage()))
+        writing = asyncio.create_task(write_first(link.pool(), wire.PoolMessage()))
         await asyncio.sleep(0)
         await link.close()
         await asyncio.wait([writing], timeout=60.0)

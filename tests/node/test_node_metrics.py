@@ -4,11 +4,13 @@ import asyncio
 import socket
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from degroot.exceptions import InvalidInput
+from degroot.node.answering import answering as answering_module
 from degroot.node.answering.answer import NodeQuestion
 from degroot.node.answering.answering import Answering
 from degroot.node.protocol.codec import NodeAnswer
@@ -58,11 +60,16 @@ def test_questions_are_timed_and_their_rounds_counted(monkeypatch):
     async def answer(*_):
         return NodeAnswer(("north",), {}, (), next(rounds))
 
+    async def own_view(*_):
+        return NodeAnswer(("north",), {}, (), asker="north")
+
     monkeypatch.setattr(Answering, "_answer_with_quorum", answer)
-    answering, question = Answering(None, metrics, None), NodeQuestion(np.zeros((1, 2)), ["value"], guard=True)
-    for _ in range(2):
-        asyncio.run(answering.part(question, None))
-    assert value(metrics, "degroot_question_seconds_count") == 2
+    monkeypatch.setattr(answering_module, "consult_own_view", own_view)
+    circle = SimpleNamespace(configuration=SimpleNamespace(pooled=True))
+    answering, points = Answering(circle, metrics, None), np.zeros((1, 2))
+    for view in ("consensus", "own", "consensus"):
+        asyncio.run(answering.part(NodeQuestion(points, ["value"], guard=True, view=view), None))
+    assert value(metrics, "degroot_question_seconds_count") == 3
     assert value(metrics, "degroot_question_rounds_sum") == 30
     assert value(metrics, "degroot_question_rounds_count") == 1
 

@@ -10,7 +10,7 @@ from support.consortium import Consortium
 from support.drills import MISSING, points
 
 from degroot.answers.answer import FIELDS
-from degroot.node.answering.answer import NodeQuestion
+from degroot.node.answering.answer import CONSENSUS, NodeQuestion
 from degroot.node.answering.answering import Answering
 from degroot.node.config.check import secured
 from degroot.node.peers.link import Link, LinkContext
@@ -23,9 +23,10 @@ from degroot.node.protocol.codec import UnknownMembers
 from degroot.node.records.ledger import Ledger
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
+from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.scoring.load import load_scored_agent
 from degroot.node.server import run
-from degroot.node.server.access import Access, Allowances
+from degroot.node.server.access import Access, Allowances, DailyBudgets
 
 X = points(6)
 SOLVE, ROUNDS = None, Until(1e-12, 10_000)
@@ -50,7 +51,11 @@ class Node:
         scores = run._scores(configuration, load_scored_agent(configuration), metrics, log)
         self.circle = Peers(configuration, wiring, scores, log)
         self.answering = Answering(self.circle, metrics, None)
-        access = Access(self.name, self.circle.rights, Allowances(limits), self._ledger, metrics, insecure=True)
+        budgets = DailyBudgets(lambda: configuration.budgets, self._ledger)
+        watch = OwnRowsWatch(scores.seat.agent.X, metrics, log)
+        access = Access(
+            self.name, self.circle.rights, Allowances(limits), budgets, watch, self._ledger, metrics, insecure=True
+        )
         self._server = run._server(configuration, self.answering, access, log)
 
     async def start(self):
@@ -75,7 +80,7 @@ class Node:
 
     async def ask(self, until=ROUNDS, guard=True):
         fields = [name for name in FIELDS if name != "trust"]
-        return await self.answering.answer("analyst", NodeQuestion(X, fields, guard), until)
+        return await self.answering.answer("analyst", NodeQuestion(X, fields, guard, view=CONSENSUS), until)
 
 
 def play(scene):

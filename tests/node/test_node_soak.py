@@ -7,9 +7,10 @@ from support.soak import soak
 
 
 @pytest.mark.slow
-def test_a_soak(tmp_path):
-    seconds = float(os.environ.get("DEGROOT_SOAK_SECONDS", "600"))
-    result = soak(tmp_path, seconds, min(30.0, seconds / 4))
+@pytest.mark.parametrize(("evidence", "share"), [("pooled", 1.0), ("own", 0.5)])
+def test_a_soak(tmp_path, evidence, share):
+    seconds = share * float(os.environ.get("DEGROOT_SOAK_SECONDS", "600"))
+    result = soak(tmp_path, seconds, min(30.0, seconds / 4), evidence)
     assert result.wrong == result.refused == 0, result.failures
     assert result.restarts >= 3
     assert 0 < result.without < result.questions

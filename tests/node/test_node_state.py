@@ -19,13 +19,13 @@ from degroot.node.config.check import secured
 from degroot.node.errors import BadReply, PeerRefused
 from degroot.node.pooling.session import EARLY, MOST, MembersLost, Session, Sessions
 from degroot.node.protocol.codec import Malformed, Model
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
-from degroot.node.scoring.calibrated import CalibratedScores, residuals_at
+from degroot.node.scoring.calibrated import CalibratedScores, query_model
 from degroot.node.scoring.load import is_near_by, load_scored_agent
-from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.residual_store import Residuals, StorageError
+from degroot.node.scoring.scored_agent import answers_at_once
 from degroot.node.server import model_service
 from degroot.node.server.access import Exceeded
 from degroot.node.server.reload import _reload, _reread
@@ -109,16 +109,14 @@ def test_a_peer_whose_model_changes_all_the_time_fills_no_disk(tmp_path):
     residuals, neighbour = Residuals.at(tmp_path, X, y), Model("south-1", "1")
     scored(residuals, OLDER)
     residuals.begun(neighbour, 5)
-    residuals.cache(neighbour)
     for version in range(2, 12):
         residuals.begun(Model("south", str(version)), 5)
-        residuals.cache(Model("south", str(version)))
     assert list(residuals.complete()) == [OLDER], "it serves until another is complete"
     kept = {model: {path.suffix for path in files(residuals, model)} for model in (OLDER, neighbour)}
-    assert kept == {OLDER: {".json", ".npy"}, neighbour: {".json", ".part", ".done", ".cache"}}
-    assert len(list(residuals.folder.iterdir())) == 2 + 4 + 4
+    assert kept == {OLDER: {".json", ".npy"}, neighbour: {".json", ".part", ".done"}}
+    assert len(list(residuals.folder.iterdir())) == 2 + 3 + 3
     residuals.forget_earlier(Model("south", "11"))
-    assert len(list(residuals.folder.iterdir())) == 4 + 4
+    assert len(list(residuals.folder.iterdir())) == 3 + 3
 
 
 @pytest.mark.parametrize("end", [".json", ".part", ".done"])
@@ -158,15 +156,6 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_made(tmp_path, monkeypatch)
     assert residuals.complete() == {}
     scored(residuals, SOUTH)
     assert list(residuals.complete()) == [SOUTH]
-
-
-def test_cached_residuals_are_nan_until_they_are_known_and_stay(tmp_path):
-    cache = Residuals.at(tmp_path, X, y).cache(SOUTH)
-    assert np.isnan(cache).all()
-    cache[3] = 7.0
-    again = Residuals.at(tmp_path, X, y).cache(SOUTH)
-    assert again[3, 0] == 7.0
-    assert np.isnan(again).sum() == 22
 
 
 class Peer:
@@ -221,7 +210,8 @@ def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_p
         peer.version = "2"
         await scores.score(peer)
         assert peer.asked == [("1", 5)] * 2 + [("2", 5)] * 4 + [("2", 3)]
-        assert scores.known(peer)
+        assert scores.has_scored(Model("south", "2"))
+        assert not scores.has_scored(Model("south", "1"))
         assert scores.seat.scored == (Model("north", first.version), Model("south", "2"))
         np.testing.assert_allclose(scores.seat.scorer.residuals[:, 0, 1], 2.0 * X[:, 0] - y)
 
@@ -229,37 +219,14 @@ def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_p
 
 
 def test_an_answer_of_another_version_than_was_asked_for_is_refused(tmp_path):
-    first, peer = load_scored_agent(organisation(tmp_path)), Peer()
+    peer = Peer()
 
     async def lying(points, version):
         return model_service.response(model_service.request(peer.name, version, points), "9", points[:, 0])
 
     peer.infer = lying
     with pytest.raises(BadReply, match="version '9' of its model, not '1'"):
-        asyncio.run(residuals_at(peer, "1", first, np.arange(3)))
-
-
-def test_on_demand_rows_go_in_chunks_and_each_only_once(tmp_path):
-    first = load_scored_agent(organisation(tmp_path, "[collective]\nneighbours = 7\nguard = false"))
-    peer, points = Peer(), X[:6] + 0.25
-
-    async def scenario():
-        scores = OnDemand(first, Residuals.at(tmp_path, first.agent.X, first.agent.y), 4)
-        await scores.keep(["south"])
-        await scores.score(peer)
-        near = np.unique(np.argsort(((X - points[:, None]) ** 2).sum(axis=2), axis=1)[:, :7])
-        seat = await scores.seat_for(points, {"south": peer})
-        assert [rows for _, rows in peer.asked] == [4] * (len(near) // 4) + [len(near) % 4] * (len(near) % 4 > 0)
-        assert seat.scored == (Model("north", first.version), Model("south", "1"))
-        np.testing.assert_allclose(seat.scorer.residuals[near, 0, 1], 2.0 * X[near, 0] - y[near])
-        asked = len(peer.asked)
-        await scores.seat_for(points, {"south": peer})
-        assert len(peer.asked) == asked
-        peer.changes = {asked + 1: "2"}  # in the midst of the next question
-        seat = await scores.seat_for(X + 0.25, {"south": peer})
-        assert seat.scored == (Model("north", first.version),)
-
-    asyncio.run(scenario())
+        asyncio.run(query_model(peer, "1", X[:3], 1))
 
 
 @pytest.mark.parametrize(("seconds", "near_by"), [(0.0, True), (0.02, False)])
@@ -271,7 +238,7 @@ def test_a_model_that_takes_its_time_is_not_near_by(tmp_path, monkeypatch, secon
         now += seconds
         return X[:, 0]
 
-    monkeypatch.setattr(f"{is_near_by.__module__}.time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(f"{answers_at_once.__module__}.time", SimpleNamespace(perf_counter=lambda: now))
     assert is_near_by(organisation(tmp_path), Agent(model, X, y, "north")) is near_by
 
 
@@ -357,7 +324,7 @@ def test_a_new_model_with_other_features_is_not_taken_in(tmp_path):
 
 
 def beliefs(number):
-    return v1.Beliefs(round=number)
+    return wire.Beliefs(round=number)
 
 
 def test_a_session_takes_in_this_round_and_the_next_once():

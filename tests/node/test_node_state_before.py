@@ -1,4 +1,5 @@
-"""What nodes of version 0.1.0 left on disk is taken up as it is: configuration, residuals, ledger, answers."""
+"""What nodes of version 0.1.0 left on disk is taken up as it is: residuals, ledger, answers; and their configuration,
+as far as it still says something: of the rest it is told what to change."""
 
 import json
 import re
@@ -14,19 +15,20 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from support.consortium import Forked, free_ports
 
-from degroot import connect
+from degroot import Collective, InvalidInput, connect
 from degroot.files import load
 from degroot.node.config import Client, IdentityFiles, Limits, ModelSource, NodeSettings, Page, Peer, Timing, read
 from degroot.node.page import auth
 from degroot.node.page.answers import Archive
 from degroot.node.records.ledger import summary
 from degroot.node.records.ledger_search import Wanted, search
+from degroot.node.scoring.load import load_scored_agent
 from degroot.node.scoring.residual_store import Residuals
 
 DATA = Path(__file__).parents[1] / "data" / "0.1.0"
 EXPECTED = json.loads((DATA / "nodes" / "expected.json").read_text())
 NAMES = ("north", "south", "east")
-RIGHTS = frozenset({"query", "opinion", "ask"})
+QUERY = frozenset({"query"})
 
 
 @pytest.fixture
@@ -52,31 +54,44 @@ def test_a_configuration_of_node_init_says_what_it_said():
     home = DATA / "nodes" / "north"
     node = read(home / "node.toml")
     assert (node.name, node.listen, node.state) == ("north", "127.0.0.1:17441", home / "north-state")
-    assert (node.quorum, node.needed, node.queries) == (None, 2, "calibrate")
+    assert (node.quorum, node.needed, node.evidence) == (None, 2, "own")
     assert node.identity == IdentityFiles(home / "ca.pem", home / "north.pem", home / "north.key")
     assert node.model == ModelSource(home / "model.onnx")
     assert (node.data.file, node.data.target) == (home / "rows.csv", ("y",))
     assert (node.data.own_predictions, node.data.space, node.data.classes) == (None, None, None)
     assert node.collective == NodeSettings("degroot", None, "euclidean", None, None, guard=True)
-    assert node.peers == (Peer("south", "127.0.0.1:17442", RIGHTS), Peer("east", "127.0.0.1:17443", RIGHTS))
+    assert node.peers == (Peer("south", "127.0.0.1:17442", QUERY), Peer("east", "127.0.0.1:17443", QUERY))
     assert node.clients == (Client("analyst", frozenset({"ask"})),)
     assert node.limits == Limits(2000, 1_000_000, 20_000, 32, 67_108_864, 60)
     assert node.timing == Timing(5.0, 1.0, 1000, 10.0)
     assert (node.page, node.metrics_port) == (Page(18441, "127.0.0.1"), None)
 
 
-def test_a_configuration_with_every_setting_says_what_it_said():
-    node, keys = read(DATA / "everything.toml"), DATA / "keys"
+def test_a_configuration_with_every_setting_is_told_what_to_change_and_says_the_rest(tmp_path):
+    path = tmp_path / "everything.toml"
+    text = (DATA / "everything.toml").read_text()
+    for said, line, other in (
+        ("`queries` is no setting any more; remove the line.", 'queries = "calibrate"\n', ""),
+        ("`peers[2].may` must not have 'opinion' where evidence is 'own'", 'may = ["query", "opinion"]\n', ""),
+        ("`quorum` must come with evidence = 'pooled'", "quorum = 2\n", 'quorum = 2\nevidence = "pooled"\n'),
+    ):
+        path.write_text(text)
+        with pytest.raises(InvalidInput, match=re.escape(said)):
+            read(path)
+        assert text.count(line) == 1
+        text = text.replace(line, other)
+    path.write_text(text)
+    node, keys = read(path), tmp_path / "keys"
     assert (node.name, node.listen, node.state) == ("north", "localhost:7443", Path("/var/north"))
-    assert (node.quorum, node.needed, node.queries) == (2, 2, "calibrate")
+    assert (node.quorum, node.needed, node.evidence) == (2, 2, "pooled")
     assert node.identity == IdentityFiles(keys / "ca.pem", keys / "north.pem", keys / "north.key")
     served = {"ca": keys / "server.pem", "certificate": keys / "client.pem", "key": keys / "client.key"}
     assert node.model == ModelSource(None, "models:8081", "prices", "3", **served)
-    assert (node.data.file, node.data.target) == (DATA / "rows.parquet", ("rent", "price"))
+    assert (node.data.file, node.data.target) == (tmp_path / "rows.parquet", ("rent", "price"))
     assert (node.data.own_predictions, node.data.space) == (("rent oof", "price oof"), "standardise")
     assert node.collective == NodeSettings("stacking", 50, "cosine", "gaussian", 0.5, guard=True)
     few = frozenset({"query", "opinion"})
-    assert node.peers == (Peer("south", "south.example.org:7443", RIGHTS), Peer("east", "[::1]:7445", few))
+    assert node.peers == (Peer("south", "south.example.org:7443", few), Peer("east", "[::1]:7445", few))
     assert node.clients == (Client("dashboard", frozenset({"ask"})),)
     assert node.limits == Limits(100, 5000.5, 4000, 3, 1_000_000, 30)
     assert node.timing == Timing(2.5, 0.5, 700, 4.0)
@@ -109,7 +124,8 @@ def test_the_page_has_its_token_and_its_answers(nodes):
     for id_, told in expected.items():
         answer, rows = archive.find(id_), told["rows"]
         assert listed[id_] == {key: told["summary"][key] for key in listed[id_]}
-        assert told["summary"].items() <= answer.summary().items()
+        kept = {key: value for key, value in told["summary"].items() if key != "guard"}  # which was the caller's choice
+        assert kept.items() <= answer.summary().items()
         consensus = answer.consensus
         assert_array_equal(answer.points, [[row["rooms"], row["age"]] for row in rows])
         for name in ("value", "standard_error", "lower", "upper"):
@@ -140,15 +156,27 @@ def test_calibration_that_was_interrupted_goes_on_where_it_was(tmp_path, nodes):
 # -- state, taken up by nodes ------------------------------------------------------------------------------------------
 
 
+POOLED = (
+    ("[identity]", 'evidence = "pooled"\n[disclosure]\nleast_rows = 1\n[identity]'),
+    (
+        'name = "analyst"',
+        'name = "analyst"\nfields = ["value", "standard_error", "weights", "beliefs", "trust", "interval"]',
+    ),
+)  # what has to be said for the consensus that was once answered without a word
+
+
 @contextmanager
-def running(folder):
+def running(folder, changes=()):
     """The nodes in this folder, on free ports; where they listen, and where the page of the first is."""
     ports = iter(free_ports(6))
     moved = {str(17441 + k): str(next(ports)) for k in range(3)} | {str(18441 + k): str(next(ports)) for k in range(3)}
     for name in NAMES:
         file = folder / name / "node.toml"
         text = re.sub(r"\b1[78]44[123]\b", lambda found: moved[found[0]], file.read_text())
-        file.write_text(text.replace("probe_seconds = 1.0", "probe_seconds = 0.1"))
+        for said, other in (("probe_seconds = 1.0", "probe_seconds = 0.1"), *changes):
+            assert text.count(said) == 1
+            text = text.replace(said, other)
+        file.write_text(text)
     processes = [Forked(folder / name, insecure_loopback=True) for name in NAMES]
     try:
         yield [f"127.0.0.1:{moved[str(17441 + k)]}" for k in range(3)], f"http://127.0.0.1:{moved['18441']}"
@@ -162,11 +190,11 @@ def running(folder):
                 process.wait()
 
 
-def wait_until_ready(address, patience=120.0):
+def wait_until_ready(name, address, patience=120.0):
     until = time.monotonic() + patience
     while True:
         try:
-            with connect(address, insecure_loopback="analyst") as node:
+            with connect(address, insecure_loopback=name) as node:  # its own people are told all
                 members = node.members
         except Exception as error:  # it is not there yet
             members = error
@@ -179,9 +207,9 @@ def wait_until_ready(address, patience=120.0):
 def test_nodes_take_up_the_state_and_do_not_calibrate_again(nodes):
     answer = EXPECTED["answer"]
     kept = {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*")}
-    with running(nodes) as (addresses, page):
-        for address in addresses:
-            wait_until_ready(address)
+    with running(nodes, POOLED) as (addresses, page):
+        for name, address in zip(NAMES, addresses, strict=True):
+            wait_until_ready(name, address)
         with connect(addresses[0], insecure_loopback="analyst", view="consensus") as node:
             found = node.consult(np.array(answer["points"]))
         token = auth.read(nodes / "north" / "north-state")
@@ -192,6 +220,25 @@ def test_nodes_take_up_the_state_and_do_not_calibrate_again(nodes):
         assert_allclose(getattr(found, name), answer[name], rtol=1e-9, atol=1e-12, err_msg=name)
     flags = [[flag.agent, flag.kind, flag.points.tolist()] for flag in found.flags]
     assert flags == [[agent, reason.partition(":")[0], points] for agent, reason, points in answer["flags"]]
+    assert_taken_up(nodes, kept)
+
+
+def test_nodes_with_the_files_that_they_had_answer_from_their_own_views(nodes):
+    X = np.array(EXPECTED["answer"]["points"])
+    kept = {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*")}
+    agents = [load_scored_agent(read(nodes / name / "node.toml")).agent for name in sorted(NAMES)]
+    with running(nodes) as (addresses, _):
+        for name, address in zip(NAMES, addresses, strict=True):
+            wait_until_ready(name, address)
+            with connect(address, insecure_loopback="analyst") as node:
+                found = node.consult(X)
+                assert (found.asker, found.weights) == (name, None)
+                assert_allclose(found.value, Collective(agents, guard=True).predict(X, asker=name), rtol=1e-9)
+    assert_taken_up(nodes, kept)
+
+
+def assert_taken_up(nodes, kept):
+    """Nothing was scored again, and nothing that was recorded is lost."""
     assert {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*")} == kept
     for name in NAMES:
         now = {tuple(line[:3]): line[3:] for line in list_ledger(nodes / name / f"{name}-state" / "ledger.sqlite")}

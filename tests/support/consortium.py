@@ -14,9 +14,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from degroot import Agent, Collective
+from degroot import Agent, Collective, InvalidInput
 from degroot.node.client import connect
-from degroot.node.config import read
+from degroot.node.config import GRANTS, read
 from degroot.node.scoring.load import load_scored_agent, warm_up
 from degroot.node.tls import authority
 
@@ -126,6 +126,8 @@ def save_model(path, model):
 class Consortium:
     """K nodes on loopback. `agents`, instead of `rows`: pairs of an agent, named as the nodes are, and its labels.
 
+    `evidence`: pooled by default, since most tests are of the paper's protocol; then peers and the client may do and
+    see all. With ``"own"`` they may what a node's defaults let them, unless `may`, `use` or `fields` say otherwise.
     `deadline`: seconds that nodes wait for a peer. On a busy machine a few are not enough for one that is well; they
     are for tests in which somebody is silent.
     """
@@ -145,7 +147,18 @@ class Consortium:
         agents=None,
         hosts=None,
         deadline=30.0,
+        evidence="pooled",
+        may=None,
+        use=None,
+        fields=None,
+        least_rows=1,
     ):
+        self.evidence, self.least_rows = evidence, least_rows
+        self.guard = "guard = false" not in settings
+        everything = evidence == "pooled"
+        self.may = may or (["query", "opinion", "ask"] if everything else None)
+        self.use = use
+        self.fields = fields or (list(GRANTS) if everything else None)
         self.folder, self.names = Path(folder), [f"node{k}" for k in range(K)]
         self.ports = dict(zip(self.names, free_ports(K), strict=True))
         self.deadline = deadline
@@ -175,14 +188,28 @@ class Consortium:
             self.write(name, settings=settings, top=top, timing=timing, limits=limits, data=data)
 
     def write(
-        self, name, peers=None, *, settings="", top="", timing="", limits="", data="", clients=(CLIENT,), may=None
+        self,
+        name,
+        peers=None,
+        *,
+        settings="",
+        top="",
+        timing="",
+        limits="",
+        data="",
+        clients=(CLIENT,),
+        may=None,
+        use=None,
+        fields=None,
     ):
-        """The configuration of one node. `may`: the rights of all peers, if not all."""
+        """The configuration of one node. `may`, `use`: of all peers, or by name; `fields`: of peers and clients."""
+        may, use, fields = may or self.may, use or self.use, fields or self.fields
         peers = [each for each in self.names if each != name] if peers is None else peers
         text = f"""
 name = "{name}"
 listen = "{self.hosts[name]}:{self.ports[name]}"
 state = "state"
+evidence = "{self.evidence}"
 {top}
 [identity]
 ca = "../keys/ca.pem"
@@ -203,12 +230,17 @@ chunk_rows = 50
 [limits]
 {limits}
 """
+        text += f"[disclosure]\nleast_rows = {self.least_rows}\n" if self.evidence == "pooled" else ""
+        shown = "" if fields is None else f"fields = {list(fields)}\n"
         for each in peers:
             port = self.routes.get((name, each), self.ports[each])
             text += f'[[peers]]\nname = "{each}"\naddress = "{self.hosts[each]}:{port}"\n'
-            text += "" if may is None else f"may = {list(may)}\n"
+            rights, uses = (by.get(each) if isinstance(by, dict) else by for by in (may, use))
+            text += "" if rights is None else f"may = {list(rights)}\n"
+            text += "" if uses is None else f"use = {list(uses)}\n"
+            text += shown if rights is not None and "ask" in rights else ""
         for each in clients:
-            text += f'[[clients]]\nname = "{each}"\n'
+            text += f'[[clients]]\nname = "{each}"\n{shown}'
         whole = self.folder / name / "node.toml.new"
         whole.write_text(text)
         whole.replace(self.folder / name / "node.toml")  # the node may be looking
@@ -252,9 +284,9 @@ chunk_rows = 50
         keys = self.folder / "keys"
         return {"ca": keys / "ca.pem", "certificate": keys / f"{name}.pem", "key": keys / f"{name}.key"}
 
-    def connect(self, name=None, *, caller=CLIENT, patience=PATIENCE, view="consensus", **settings):
-        """A connection to one node, once it is there; for the consensus, unless another view is asked for."""
-        settings["view"] = view
+    def connect(self, name=None, *, caller=CLIENT, patience=PATIENCE, view=None, **settings):
+        """A connection to one node, once it is there; by default for the consensus where evidence is pooled."""
+        settings["view"] = view or ("consensus" if self.evidence == "pooled" else "own")
         name = name or self.names[0]
         until = time.monotonic() + patience
         while True:
@@ -262,7 +294,9 @@ chunk_rows = 50
                 return connect(
                     f"{self.hosts[name]}:{self.ports[name]}", node=name, **self.credentials(caller), **settings
                 )
-            except Exception:
+            except Exception as error:
+                if isinstance(error, TypeError | InvalidInput) and error.__cause__ is None:
+                    raise  # settings that make no sense: to wait does not help
                 if time.monotonic() > until or self.processes[name].poll() is not None:
                     raise AssertionError(f"{name} does not answer:\n{self.log(name)}") from None
                 time.sleep(0.1)
@@ -271,7 +305,7 @@ chunk_rows = 50
         """Wait until these nodes see those `among` as ready."""
         until = time.monotonic() + patience
         for name in names or self.names:
-            with self.connect(name) as node:
+            with self.connect(name, caller=name) as node:  # its own people are told all
                 while not all(node.members.get(each) == "ready" for each in among or self.names):
                     assert time.monotonic() < until, f"{name} sees {node.members}\n{self.log(name)}"
                     time.sleep(0.05)
@@ -293,5 +327,5 @@ chunk_rows = 50
 
     def collective(self, without=(), **settings):
         """The same agents in this process."""
-        settings = {"guard": True, **settings}
+        settings = {"guard": self.guard, **settings}
         return Collective([agent for agent in self.agents if agent.name not in without], **settings)

@@ -32,8 +32,11 @@ def missing(answer):
 
 
 def check(answer, consortium, X, without=(), rows=slice(None)):
-    """The answer, at some rows, is that of the collective in this process without those who are missing."""
-    expected = consortium.collective(without=without).consult(X[rows])
+    """The answer, at some rows, is that of the collective in this process without those who are missing.
+
+    It is the consensus, or that for an asker, as the answer is.
+    """
+    expected = consortium.collective(without=without).consult(X[rows], asker=answer.asker)
     present = [answer.names.index(name) for name in expected.names]
     absent = [answer.names.index(name) for name in without if name in answer.names]
     assert len(present) + len(absent) == len(answer.names)
@@ -59,10 +62,11 @@ def queried(consortium, name):
     return {line.peer: line.rows for line in lines if (line.kind, line.direction) == ("model query", IN)}
 
 
-def whole(consortium, asked="node0", way="rounds"):
+def whole(consortium, asked="node0", way=None):
     """Wait until everybody answers with everybody's model of now; rounds go by what peers last told of themselves."""
     consortium.ready()
-    with consortium.connect(asked, way=way) as node:
+    way = way or ("rounds" if consortium.evidence == "pooled" else "solve")
+    with consortium.connect(asked, caller=asked, way=way) as node:
         until(
             lambda: not any(re.match(f"{MISSING}|{STALE}", each.reason) for each in node.consult(points(1)).flags), ""
         )

@@ -34,9 +34,9 @@ class Soaked:
     failures: tuple[str, ...]
 
 
-def soak(folder: Path, seconds: float, every: float) -> Soaked:
-    """Ask and restart; what came of it."""
-    with Consortium(folder, 5, rows=list(made_rows(0, 5, n=400, d=4))) as nodes:
+def soak(folder: Path, seconds: float, every: float, evidence: str = "pooled") -> Soaked:
+    """Ask and restart; what came of it. With evidence at home it is the first node's view that is asked for."""
+    with Consortium(folder, 5, rows=list(made_rows(0, 5, n=400, d=4)), evidence=evidence) as nodes:
         nodes.start().ready()
         return Soak(nodes, seconds, every).run()
 
@@ -57,13 +57,17 @@ class Soak:
     def run(self) -> Soaked:
         following, place = self.begun + self.every / 2, 0
         steady, others = self.nodes.names[0], self.nodes.names[1:]
-        ways = {way: self.nodes.connect(steady, way=way, tolerance=1e-12) for way in ("solve", "rounds")}
+        pooled = self.nodes.evidence == "pooled"
+        ways = {
+            way: self.nodes.connect(steady, caller=steady, way=way, tolerance=1e-12)
+            for way in ("solve", "rounds")[: 1 + pooled]
+        }
         while time.monotonic() < self.until:
             if time.monotonic() > following:
                 following += self.every
                 self._restart(others[place % len(others)])
                 place += 1
-            self._ask(ways["rounds" if self.random.random() < 0.2 else "solve"])
+            self._ask(ways["rounds" if pooled and self.random.random() < 0.2 else "solve"])
             if not self.first and time.monotonic() > self.warm:
                 self.first = resident(self.nodes.processes[steady].pid)
         last = resident(self.nodes.processes[steady].pid)
@@ -96,7 +100,7 @@ class Soak:
     def _compare(self, answer: object, X: np.ndarray, points: np.ndarray, missing: frozenset[str]) -> None:
         if missing not in self.same:
             self.same[missing] = self.nodes.collective(without=missing)
-        expected = self.same[missing].consult(X[points], ["value", "standard_error"])
+        expected = self.same[missing].consult(X[points], ["value", "standard_error"], asker=answer.asker)
         for name in ("value", "standard_error"):
             right = getattr(expected, name)
             if np.abs(getattr(answer, name)[points] - right).max() > TOLERANCE * max(1.0, np.abs(right).max()):

@@ -174,7 +174,7 @@ def predict_files(
     found, identity = _open(collective, engine, verify, unsafe_pickle)
     is_remote, peers = _is_remote(found), getattr(found, "peers", None)
     if wanted is None:
-        wanted = list(FIELDS_OF_NODES if is_remote else FIELDS)
+        wanted = _list_granted(found) if is_remote else list(FIELDS)
     whose = _check_view(found, wanted, asker, asker_column, correct)
     if whose and isinstance(collective, Collective):
         whose["evidence"] = _digest_evidence(found, asker)
@@ -275,6 +275,11 @@ def _check_asker_options(asker: Any, asker_column: Any, correct: Any) -> None:
         raise InvalidInput("Either `asker` or `asker_column` must say for whom rows are answered; got both.")
     if correct is not None:
         check_flag("correct", correct)
+
+
+def _list_granted(node: Any) -> list[str]:
+    """What is asked of a node where nobody says: of its usual fields those that it grants."""
+    return [name for name in FIELDS_OF_NODES if name in ("value", MISSING, FLAGS) or name in node.granted]
 
 
 def _check_view(

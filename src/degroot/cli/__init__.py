@@ -36,7 +36,7 @@ EXTRA = {
 }
 
 app = typer.Typer(
-    help="Collective prediction without sharing data, models or labels.",
+    help="Better predictions together; labels stay at home.",
     epilog=examples(
         "degroot demo",
         "degroot train north.csv south.csv west.csv --target price",
@@ -91,7 +91,7 @@ app.command(
 def about(
     context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
 ) -> None:
-    """Collective prediction without sharing data, models or labels."""
+    """Better predictions together; labels stay at home."""
     if version:
         typer.echo(degroot.__version__)
     elif context.invoked_subcommand is None:

@@ -43,21 +43,21 @@ def ask(
         float | None,
         typer.Option(metavar="SHARE", help="With lower and upper bounds that hold the outcome so often, such as 0.9."),
     ] = None,
-    no_guard: Annotated[bool, typer.Option("--no-guard", help="Without the guard against liars.")] = False,
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
-    """Ask a node for collective predictions, from its own view: values, standard errors, weights, who was missing."""
+    """Ask a node for collective predictions, from its own view: what it grants of values, intervals and weights."""
     from degroot import files
     from degroot.cli.output import FIELDS, columns, show, summary
 
-    settings: dict[str, Any] = {"way": _way(way, tolerance, rounds), "guard": not no_guard}
+    settings: dict[str, Any] = {"way": _way(way, tolerance, rounds)}
     settings |= {name: given for name, given in (("tolerance", tolerance), ("rounds", rounds)) if given is not None}
     asked = connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus, **settings)
     _check_output(output)
     with stopping_at_once(), asked as collective:
         points = files.points(input_, collective.feature_names or ())
         begun = time.perf_counter()
-        answer = collective.consult(points.X, FIELDS, coverage=coverage, correct=correct)
+        fields = ["value", *(name for name in FIELDS if name != "value" and name in collective.granted)]
+        answer = collective.consult(points.X, fields, coverage=coverage, correct=correct)
         told = [summary(answer), _whose(answer), f"{time.perf_counter() - begun:.2f} seconds"]
         classes = collective.classes
     if points.ignored:

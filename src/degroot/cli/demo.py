@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 LOST = "turin"  # the node that dies
+POOLED = """\
+Their files say `evidence = "pooled"`: the paper's protocol, in which members can recover each other's labels. By
+default evidence stays at home, and a node answers from its own rows, as in the column of its view."""
 
 
 def demo(
@@ -62,6 +65,7 @@ def _show_consortium(console: Console, agents: Sequence["Agent"], points: "DemoP
 
     with _interrupt_by(*ENDING), Consortium(agents) as consortium:
         console.print("Five organisations, a node each: a process, a certificate, rows and a model of its own.")
+        console.print(POOLED, soft_wrap=True)
         _show_calibration(console, consortium)
         asked, *_ = consortium.addresses
         ways = {way: consortium.connect(asked, view="consensus", way=way) for way in ("solve", "rounds")}

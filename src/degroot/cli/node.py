@@ -1,5 +1,6 @@
 """``degroot node``: one organisation's node."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from degroot.cli.errors import examples
 from degroot.exceptions import InvalidInput
-from degroot.files.atomic import save
+from degroot.files.atomic import PRIVATE, make_folder, save
 
 node = typer.Typer(
     name="node",
@@ -112,6 +113,77 @@ def run(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: 
     server.run(config.read(file), insecure_loopback=insecure_loopback, unsafe_pickle=unsafe_pickle)
 
 
+@node.command(epilog=examples("degroot node export north.toml --peer south"))
+def export(
+    file: File,
+    peer: Annotated[str, typer.Option(metavar="NAME", help="For whom: a peer that may copy the model.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The bundle; NODE-for-PEER.degroot by default.")
+    ] = None,
+) -> None:
+    """Write this node's model as a signed bundle for one peer.
+
+    It is carried there as a file. Models that store training rows are refused.
+    """
+    from degroot.node import config
+    from degroot.node.copies.bundle import SUFFIX
+    from degroot.node.copies.offer import check_copyable, examine_model, offer_bundle
+    from degroot.node.peers.link import PUSHED
+    from degroot.node.records.ledger import OUT, Ledger
+    from degroot.node.scoring.load import load_scored_agent
+
+    told = config.read(file)
+    peers = [each.name for each in told.peers]
+    if peer not in peers:
+        raise InvalidInput(
+            f"--peer must be one of {', '.join(peers) or 'the peers, and there are none'}; got {peer!r}."
+        )
+    check_copyable(told)
+    seat = load_scored_agent(told)
+    offer = examine_model(told, seat)
+    content = offer_bundle(told, seat, offer, peer)
+    path = out or Path(f"{told.name}-for-{peer}{SUFFIX}")
+    for warning in offer.warnings:
+        typer.echo(f"Warning: {warning}", err=True)
+    make_folder(told.state, mode=PRIVATE)
+    with closing(Ledger(told.ledger)) as ledger:
+        ledger.record(peer, PUSHED, OUT, 0, len(content), 0)
+    save(path, content)
+    typer.echo(
+        f"{path}: the model of {told.name}, version {seat.version}, for {peer}. There: degroot node import {peer}.toml "
+        f"{path.name}"
+    )
+
+
+@node.command("import", epilog=examples("degroot node import south.toml north-for-south.degroot"))
+def import_(
+    file: File,
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What `degroot node export` wrote at a peer.")],
+) -> None:
+    """Take in a peer's model from a signed bundle.
+
+    A node that runs uses it from its next look on.
+    """
+    from degroot.node import config
+    from degroot.node.copies.bundle import read_bundle
+    from degroot.node.copies.copy import open_copy
+    from degroot.node.copies.store import check_bundle, check_newer, keep_bundle
+    from degroot.node.peers.link import PUSHED
+    from degroot.node.records.ledger import IN, Ledger
+    from degroot.node.scoring.load import load_scored_agent
+
+    told = config.read(file)
+    content = read_bundle(bundle, told.limits.copy_bytes)
+    seat = load_scored_agent(told)
+    opened = check_bundle(told, content, seat.agent, seat.feature_names)
+    check_newer(told, opened)
+    open_copy(opened, seat.agent, told.limits)
+    keep_bundle(told, opened, content)
+    with closing(Ledger(told.ledger)) as ledger:
+        ledger.record(opened.owner, PUSHED, IN, 0, 0, len(content))
+    typer.echo(f"{bundle}: the model of {opened.owner}, version {opened.version}, is held and will be scored here.")
+
+
 @node.command(epilog=examples("degroot node page north.toml"))
 def page(file: File) -> None:
     """Print the address of a node's page, with the token to ask there."""
@@ -129,12 +201,15 @@ def audit(file: File) -> None:
     """Print what has left this organisation, and what has come."""
     from degroot.node import config
     from degroot.node.records import ledger
+    from degroot.node.records.departures import describe_departures
 
     columns = ("peer", "kind", "who asked", "exchanges", "rows", "bytes sent", "bytes received", "first", "last")
     table = Table(*columns)
     for column in table.columns[3:7]:
         column.justify = "right"
-    for line in ledger.summary(config.read(file).ledger):
+    told = config.read(file)
+    entries = ledger.summary(told.ledger)
+    for line in entries:
         numbers = (f"{number:,}" for number in (line.exchanges, line.rows, line.sent, line.received))
         table.add_row(
             line.peer, line.kind, ledger.ASKED_BY[line.direction], *numbers,
@@ -144,3 +219,5 @@ def audit(file: File) -> None:
     if not console.is_terminal:
         console.width = max(console.width, WIDE)
     console.print(table)
+    for sentence in describe_departures(entries, told.name):
+        console.print(f"{sentence[:1].upper()}{sentence[1:]}.", markup=False, highlight=False, soft_wrap=True)

@@ -19,10 +19,10 @@ FIELDS = ("value", "standard_error", "weights")  # what the columns are made fro
 
 
 def columns(answer: Consensus, classes: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """The columns: value, standard error, bounds if any, everybody's weight, who was missing, and what else is told."""
+    """What is known of value, standard error, bounds and everybody's weight; who was missing; what else is told."""
     shape = np.asarray(answer.value).shape
-    bounds = [name for name in BOUNDS if getattr(answer, name) is not None]
-    fields = (*FIELDS[:2], *bounds, *FIELDS[2:], MISSING, FLAGS)
+    known = [name for name in (*FIELDS[:2], *BOUNDS, *FIELDS[2:]) if getattr(answer, name) is not None]
+    fields = (*known, MISSING, FLAGS)
     made = Columns(fields, answer.names, output_names(shape[1] if len(shape) > 1 else None, classes))
     return dict(zip(made.schema.names, (each.to_pylist() for each in made.arrays(answer)), strict=True))
 

@@ -22,6 +22,15 @@ def make_folder(path: Path, *, mode: int = 0o777) -> Path:
         raise _refusal(path, error) from error
 
 
+def find_stamp(path: Path) -> tuple[int, int, int] | None:
+    """By which a changed file is known: when it was written, its size and its number; None: it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def is_free(path: Path) -> bool:
     """Whether a new folder can be made there: nothing is there, or an empty folder."""
     return not path.exists() or (path.is_dir() and not any(path.iterdir()))

@@ -1,7 +1,6 @@
 """The client: a collective of nodes that is asked as one in this process would be."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,21 @@ from degroot.compute.tables import check_points, column_names, row_labels, to_nu
 from degroot.consultation.settings import check_flag
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback
-from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, check_coverage, check_view, flag_no_view, merge_batches
+from degroot.node.answering.answer import (
+    CONSENSUS,
+    GRANT_OF,
+    OWN,
+    SOLVE,
+    check_coverage,
+    check_view,
+    check_way,
+    merge_batches,
+)
 from degroot.node.config import IdentityFiles
 from degroot.node.errors import from_rpc
 from degroot.node.protocol.codec import PROTOCOL, decode_answer, tensor
-from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.server.access import NAME
 from degroot.node.tls.identity import channel_credentials
 
@@ -32,9 +40,9 @@ BATCH = 1000  # points in one message
 class RemoteCollective(Viewed):
     """A collective whose agents are nodes, asked through one of them.
 
-    It is a `Consultable`, as a `Collective` is: `predict` and `consult` are alike. By default the asked node answers
-    from its own view, on the evidence of its own rows, as a `Collective` does for an `asker`; the others are asked for
-    predictions only. Who was missing and why is in the `flags` of an answer; an agent that was missing has weight 0 and
+    It is a `Consultable`, as a `Collective` is: `predict` and `consult` are alike. The asked node answers from its own
+    view, on the evidence of its own rows, as a `Collective` does for an `asker`; of the others only models are asked,
+    for predictions. Who was missing and why is in the `flags` of an answer; an agent that was missing has weight 0 and
     no belief (NaN). What takes the agents' rows, such as `audit`, needs a collective in this process; nodes join and
     leave by their rosters.
 
@@ -43,16 +51,14 @@ class RemoteCollective(Viewed):
     channel : grpc.Channel
         To the node that is asked.
     view : ``"own"`` or ``"consensus"``, optional
-        Whether the asked node answers from its own view, or all answer as one: the neutral consensus of the paper. By
-        default its own; by rounds, or where the node has no view of its own, the consensus.
+        Whether the asked node answers from its own view, or all answer as one: the neutral consensus of the paper,
+        where nodes have agreed to pool their evidence. By default its own; by rounds the consensus.
     way : ``"solve"`` or ``"rounds"``
         Of the consensus: whether the asked node solves for the weights, or all nodes pool among themselves.
     tolerance : float
         Of rounds: how far apart the beliefs may be in the end, over how far apart they were at first.
     rounds : int
         How many at most.
-    guard : bool
-        Whether the nodes' guard against liars is wanted, if they have one.
     timeout : float
         Seconds for one batch.
     """
@@ -66,16 +72,16 @@ class RemoteCollective(Viewed):
         way: str = SOLVE,
         tolerance: float = 1e-9,
         rounds: int = 1000,
-        guard: bool = True,
         timeout: float = 60.0,
         metadata: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._channel, self._node, self._metadata, self._timeout = channel, node, metadata, timeout
         self._stub = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
-        self._terms: dict[str, Any] = {"way": way, "tolerance": tolerance, "rounds": rounds, "unguarded": not guard}
+        self._terms: dict[str, Any] = {"way": way, "tolerance": tolerance, "rounds": rounds}
         self._given = view
-        check_view(view or CONSENSUS, way)
-        self._described = self._call(self._stub.Describe, v1.DescribeRequest(protocol=PROTOCOL))
+        check_way(way)
+        check_view(view or (OWN if way == SOLVE else CONSENSUS), way)
+        self._described = self._call(self._stub.Describe, wire.DescribeRequest(protocol=PROTOCOL))
 
     def __repr__(self) -> str:
         return f"RemoteCollective({', '.join(self.names)}; through {self._node!r})"
@@ -125,14 +131,18 @@ class RemoteCollective(Viewed):
     @property
     def members(self) -> dict[str, str]:
         """How it stands with each node, as the asked one sees it now."""
-        self._described = self._call(self._stub.Describe, v1.DescribeRequest(protocol=PROTOCOL))
+        self._described = self._call(self._stub.Describe, wire.DescribeRequest(protocol=PROTOCOL))
         return {self._described.name: "ready"} | {each.name: _standing(each) for each in self._described.members}
 
     @property
     def view(self) -> str:
         """Whose view is asked for, ``"own"`` or ``"consensus"``."""
-        able = self._terms["way"] == SOLVE and not self._described.no_view
-        return self._given or (OWN if able else CONSENSUS)
+        return self._given or (OWN if self._terms["way"] == SOLVE else CONSENSUS)
+
+    @property
+    def granted(self) -> frozenset[str]:
+        """What of answers the caller may see, as the asked node last told: names of fields, and ``"interval"``."""
+        return frozenset(self._described.fields)
 
     def predict(self, X: Any, asker: str | None = None, *, correct: bool | None = None) -> Array:
         """The collective prediction for each row of `X`, (M,)."""
@@ -153,22 +163,24 @@ class RemoteCollective(Viewed):
         ----------
         X : (M, d)
         fields : names of fields of `Consensus`
+            By default all that the caller was granted.
         coverage : float, optional
-            Then there are `lower` and `upper`, or `sets` of classes: of an own view from the asked node's rows; of the
-            consensus, by solving only, once the nodes have rehearsed, which they do by themselves.
+            Then there are `lower` and `upper`, or `sets` of classes, calibrated on the asked node's own rows; for its
+            own view only.
         asker : str, optional
             For whom: the asked node, which has only its own rows. By default as `view` says.
         correct : bool, optional
-            Of an own view: whether it is corrected by what the node's rows tell of errors. By default it is not.
+            Of an own view: whether it is corrected by what the node's rows tell of errors, for the node itself only. By
+            default it is not.
         """
-        check_coverage(coverage, self._terms["way"])
-        view, no_view = self._find_view(asker)
+        view = self._find_view(asker)
+        check_coverage(coverage, view)
         if correct is not None:
             check_flag("correct", correct)
         if correct and view != OWN:
             raise InvalidInput("`correct` must come with a node's own view, whose rows tell of errors; got none.")
         if fields is FIELDS:
-            names = [name for name in (ASKER_FIELDS if view == OWN else FIELDS) if not self._hidden(name)]
+            names = [name for name in (ASKER_FIELDS if view == OWN else FIELDS) if self._is_shown(name)]
         else:
             names = check_fields(fields, ASKER_FIELDS if view == OWN else FIELDS)
         X = check_points(X, self._described.n_features, self.feature_names, "the nodes'")
@@ -176,13 +188,8 @@ class RemoteCollective(Viewed):
         replies = self._ask(points, names, column_names(X), coverage, view=view, correct=bool(correct))
         fields = [*names, *interval_fields(coverage, self.classes)]
         answers = [decode_answer(reply, fields, self.outputs) for reply in replies]
-        if view == OWN and any(answer.asker is None for answer in answers):
-            raise DeGrootError("A node must know of views to answer from its own; this one is of an earlier degroot.")
         about = {"coverage": None if coverage is None else float(coverage), "classes": self.classes}
-        answer = merge_batches(answers, self.outputs, self.names, index=row_labels(X), **about)
-        if no_view:
-            return replace(answer, flags=(*answer.flags, flag_no_view(self._described.name, no_view, len(points))))
-        return answer
+        return merge_batches(answers, self.outputs, self.names, index=row_labels(X), **about)
 
     def close(self) -> None:
         """Hang up."""
@@ -192,35 +199,35 @@ class RemoteCollective(Viewed):
         """Itself: nodes calibrate by themselves, when they have scored each other and whenever a model changes."""
         return self
 
-    def _hidden(self, name: str) -> bool:
-        """By rounds nobody sees trust: it is left out unless it was asked for by name, which is an error."""
-        return name == "trust" and self._terms["way"] != SOLVE
+    def _is_shown(self, name: str) -> bool:
+        """Whether a field is asked for unasked: one that was granted, and by rounds not trust, which nobody sees."""
+        return GRANT_OF.get(name, name) in self.granted and (name != "trust" or self._terms["way"] == SOLVE)
 
-    def _find_view(self, asker: Any) -> tuple[str, str]:
-        """Whose view is meant; and where it is the consensus because the node has no other, why."""
-        node, no_view = self._described.name, self._described.no_view
+    def _find_view(self, asker: Any) -> str:
+        """Whose view is meant."""
+        node = self._described.name
         if asker is None:
-            return self.view, no_view if self._given is None and self._terms["way"] == SOLVE else ""
+            return self.view
         if not isinstance(asker, str) or asker not in self.names:
             given = repr(asker) if isinstance(asker, str) else f"a {type(asker).__name__}"
             raise InvalidInput(f"`asker` must be the name of the asked node, {node!r}; got {given}.")
         if asker != node:
             raise InvalidInput(f"`asker` must be the asked node, {node!r}; for the view of {asker!r} ask its own node.")
         check_view(OWN, self._terms["way"])
-        return OWN, ""
+        return OWN
 
     def _ask(
         self, points: Array, fields: Sequence[str], names: Sequence[str] | None, coverage: float | None, **view: Any
-    ) -> Iterable[v1.Answer]:
+    ) -> Iterable[wire.Answer]:
         batches = [points[start : start + BATCH] for start in range(0, len(points), BATCH)] or [points]
         terms = self._terms | {"fields": fields, "feature_names": names or (), "coverage": coverage, **view}
-        requests = (v1.ConsultRequest(protocol=PROTOCOL, points=tensor(batch), **terms) for batch in batches)
+        requests = (wire.ConsultRequest(protocol=PROTOCOL, points=tensor(batch), **terms) for batch in batches)
         if len(batches) == 1:
             yield self._call(self._stub.Ask, next(requests))
             return
         yield from self._streamed(requests, len(batches))
 
-    def _streamed(self, requests: Iterator[v1.ConsultRequest], count: int) -> Iterable[v1.Answer]:
+    def _streamed(self, requests: Iterator[wire.ConsultRequest], count: int) -> Iterable[wire.Answer]:
         timeout = self._timeout * count
         came = 0
         with progress("Asking", count, lines=True) as advance:
@@ -266,7 +273,7 @@ def connect(
     insecure_loopback : str, optional
         The name of whoever asks, where nodes run with ``--insecure-loopback``, without certificates.
     settings
-        Of `RemoteCollective`: `view`, `way`, `tolerance`, `rounds`, `guard`, `timeout`.
+        Of `RemoteCollective`: `view`, `way`, `tolerance`, `rounds`, `timeout`.
 
     Examples
     --------
@@ -295,11 +302,11 @@ def _opened(channel: Any, address: str, **settings: Any) -> RemoteCollective:
         raise
 
 
-def _standing(member: v1.Member) -> str:
+def _standing(member: wire.Member) -> str:
     """How it stands with a node, in words."""
     if member.state == "calibrating":
-        return f"calibrating, {member.progress:.0%}"
-    return member.reason or member.state
+        return f"calibrating, {member.progress:.0%}" + (f": {member.reason}" if member.reason else "")
+    return member.reason or member.state or "not told"
 
 
 def _refusal(node: str, error: grpc.RpcError, seconds: float) -> DeGrootError:

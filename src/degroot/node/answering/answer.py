@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SOLVE, ROUNDS = "solve", "rounds"  # ways of answering
 OWN, CONSENSUS = "own", "consensus"  # views: of the asked node, and of nobody
 OF_AGENTS = {"weights": 0.0, "influence": 0.0, "beliefs": np.nan, "trust": np.nan}  # what those who are missing have
+GRANT_OF = {"influence": "beliefs", "correction": "weights"}  # fields that are granted with others
 STALE = "stale: an earlier version of its model was scored by"
-NO_VIEW = "consensus"  # the kind of a flag: the answer is nobody's view, since the asked node has none
 
 
 def check_way(way: str) -> None:
@@ -39,13 +39,16 @@ def check_view(view: str, way: str) -> None:
         raise InvalidInput(f"A node's own view must be asked for by solving, way={SOLVE!r}; got {way!r}.")
 
 
-def check_coverage(coverage: float | None, way: str) -> None:
-    """Refuse a coverage that is none, or is asked for by rounds."""
+def check_coverage(coverage: float | None, view: str) -> None:
+    """Refuse a coverage that is none, or is asked for with the consensus, which no node can calibrate by itself."""
     if coverage is None:
         return
     rows_needed(coverage)
-    if way != SOLVE:
-        raise InvalidInput(f"Intervals must be asked for by solving, way={SOLVE!r}; got {way!r}.")
+    if view != OWN:
+        raise InvalidInput(
+            f"Intervals between nodes must be asked for with a node's own view, on whose rows they are calibrated; got "
+            f"`coverage` with the {view}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class NodeQuestion:
     fields: Sequence[str]
     guard: bool
     coverage: float | None = None  # of intervals; None: without them
-    view: str = CONSENSUS
+    view: str = OWN
     correct: bool = False  # of an own view
 
 
@@ -114,11 +117,6 @@ def flag_stale_models(members: Sequence[str], opinions: Mapping[str, PeerOpinion
         by = [scorer for scorer in members if known[scorer][name] != opinions[name].version]
         if by:
             yield Flag(name, f"{STALE} {', '.join(by)}", np.arange(M))
-
-
-def flag_no_view(name: str, reason: str, M: int) -> Flag:
-    """That the answer is the consensus, and why the node has no view of its own."""
-    return Flag(name, f"{NO_VIEW}: it has no view of its own: {reason}", np.arange(M))
 
 
 def merge_batches(answers: Sequence[NodeAnswer], outputs: int | None, known: Sequence[str], **about: Any) -> Consensus:

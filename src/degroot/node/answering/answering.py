@@ -1,7 +1,7 @@
 """Answering: a question is put to the collective, whoever asks it, and kept count of.
 
-By default a node answers from its own view. For the consensus, by solving, it gathers everybody's opinion, leaves out
-who does not answer in time, and solves.
+A node answers from its own view. Where evidence is pooled it can be asked for the consensus too: by solving, it
+gathers everybody's opinion, leaves out who does not answer in time, and solves.
 """
 
 import asyncio
@@ -17,11 +17,12 @@ from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.answering.answer import OWN, ROUNDS, SOLVE, NodeQuestion, solve
 from degroot.node.answering.gathering import gather_opinions
 from degroot.node.answering.own_view import consult_own_view
-from degroot.node.intervals.bounds import add_bounds, collect_calibration
-from degroot.node.peers.peers import Membership, Peers, TooFew
+from degroot.node.config import OWN as OWN_EVIDENCE
+from degroot.node.config import POOLED
+from degroot.node.peers.peers import Peers, TooFew
 from degroot.node.pooling.coordinator import Until, pool
 from degroot.node.pooling.session import Sessions
-from degroot.node.protocol.codec import NodeAnswer, PeerOpinion
+from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.recent import QuestionRecord, Recent
 from degroot.node.scoring.scored_agent import ScoredAgent
@@ -30,6 +31,10 @@ from degroot.node.server.threads import run_in_thread
 LARGEST = 1 << 20  # numbers of trust that are looked at where nobody has asked for them
 IMPOSSIBLE = INVALID.rstrip(".")
 OWN_VIEW = "own view"  # how a question is listed that is no question for the consensus
+
+
+class NotPooled(DeGrootError):
+    """The consensus is asked for where evidence stays at home."""
 
 
 class Answering:
@@ -51,13 +56,12 @@ class Answering:
         """The answer to some rows of a question, which are no question by themselves."""
         begun = time.perf_counter()
         if asked.view == OWN:
-            answered = await consult_own_view(self.circle, asked)
-            self._metrics.question_seconds.observe(time.perf_counter() - begun)
-            return answered
-        extra = self._extra(asked, until)
-        answered = await self._answer_with_quorum(
-            replace(asked, fields=[*asked.fields, *extra]) if extra else asked, until
-        )
+            extra = self._extra(asked, until)
+            answered = await consult_own_view(self.circle, _add_fields(asked, extra))
+        else:
+            check_pooled(self.circle)
+            extra = self._extra(asked, until)
+            answered = await self._answer_with_quorum(_add_fields(asked, extra), until)
         self._metrics.question_seconds.observe(time.perf_counter() - begun)
         if answered.rounds:  # 0: it was solved
             self._metrics.question_rounds.observe(answered.rounds)
@@ -96,14 +100,23 @@ class Answering:
                     raise
 
     def _extra(self, asked: NodeQuestion, until: Until | None) -> list[str] | None:
-        """What the sample wants beside what is asked for and costs nothing more; None: nothing of this question."""
-        if self.recent is None or not self.recent.wants():
+        """What the sample wants beside what is asked for and costs nothing more; None: nothing of this question.
+
+        Where there is a consensus the sample is of it; elsewhere of the node's own view, which knows no trust.
+        """
+        own = asked.view == OWN
+        if self.recent is None or (own and self.circle.configuration.pooled) or not self.recent.wants():
             return None
         M, K = len(asked.points), len(self.circle.names)
         wanted = ["value", "weights"]
-        wanted += ["trust"] if until is None and M * K * K <= LARGEST else []
+        wanted += ["trust"] if not own and until is None and M * K * K <= LARGEST else []
         wanted += ["influence"] if until is not None or "standard_error" in asked.fields else []
         return [name for name in wanted if name not in asked.fields]
+
+
+def _add_fields(asked: NodeQuestion, extra: Sequence[str] | None) -> NodeQuestion:
+    """The question with further fields."""
+    return replace(asked, fields=[*asked.fields, *extra]) if extra else asked
 
 
 def _drop_fields(answered: NodeAnswer, extra: Sequence[str]) -> NodeAnswer:
@@ -115,13 +128,15 @@ def _drop_fields(answered: NodeAnswer, extra: Sequence[str]) -> NodeAnswer:
 
 async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     """The collective's answer in one round."""
-    aside, missing = circle.set_aside(), circle.troubled()
+    aside, missing = circle.set_aside(), circle.without_evidence()
     opinions = await gather_opinions(circle, asked, missing)
     while True:
         scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
         roster, who = circle.names, circle.membership(scored, missing)
         who.check(circle.configuration.needed)
-        work = partial(_solve, circle.scores.seat, asked, roster, who, opinions, aside)
+        work = partial(
+            solve, roster, who, opinions, circle.scores.seat.option, list(asked.fields), guard=asked.guard, aside=aside
+        )
         try:
             return work() if len(asked.points) <= FEW_POINTS else await run_in_thread(work)
         except MalformedOpinions as error:
@@ -130,25 +145,13 @@ async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
                 del opinions[name]
 
 
-def _solve(
-    seat: ScoredAgent,
-    asked: NodeQuestion,
-    roster: Sequence[str],
-    who: Membership,
-    opinions: dict[str, PeerOpinion],
-    aside: Sequence[str],
-) -> NodeAnswer:
-    """The answer of those who take part, with intervals if they are asked for."""
-    fields = list(asked.fields)
-    if asked.coverage is None:
-        return solve(roster, who, opinions, seat.option, fields, guard=asked.guard, aside=aside)
-    told = collect_calibration(who.members, opinions)
-    with_value = list(dict.fromkeys([*fields, "value"]))
-    answered = solve(roster, who, opinions, seat.option, with_value, guard=asked.guard, aside=aside)
-    answered = add_bounds(answered, told, asked.coverage, classes=seat.agent.classes is not None)
-    if "value" not in fields:
-        del answered.fields["value"]
-    return answered
+def check_pooled(circle: Peers) -> None:
+    """Raise unless this node may ask for the consensus."""
+    if not circle.configuration.pooled:
+        raise NotPooled(
+            f"The consensus needs pooled evidence: evidence = {POOLED!r} in the file of every node that answers, which "
+            f"lets members recover each other's labels; {circle.configuration.name!r} has {OWN_EVIDENCE!r}."
+        )
 
 
 def check_columns(points: Array, names: Sequence[str], seat: ScoredAgent) -> Array:

@@ -1,15 +1,16 @@
-"""Gathering: a question goes to all peers at once, and what they say in time comes back."""
+"""Gathering: a question goes to the peers whose answers are needed, all at once; what comes in time is used."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import TypeVar
 
 from degroot.compute.compiled import Array
-from degroot.consultation.consult import Opinion
+from degroot.consultation.consult import FEW_POINTS, Opinion
 from degroot.node.answering.answer import NodeQuestion
+from degroot.node.copies.copy import CopyError, ModelCopy
 from degroot.node.errors import BadReply, PeerError
-from degroot.node.peers.link import Link, kind_of
+from degroot.node.peers.link import Link, Question, kind_of
 from degroot.node.peers.peers import Peers
 from degroot.node.protocol.codec import (
     PROTOCOL,
@@ -20,7 +21,7 @@ from degroot.node.protocol.codec import (
     decode_prediction,
     tensor,
 )
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.rules.evidence import MOMENTS
 
@@ -29,46 +30,85 @@ _numbers = count(1)
 Said = TypeVar("Said", PeerOpinion, PeerPrediction)
 
 
-def make_question(points: Array, **wanted: bool) -> v1.Question:
-    """A question about points; `wanted`: what replies are to have beside what they always have."""
-    return v1.Question(protocol=PROTOCOL, id=next(_numbers), points=tensor(points), **wanted)
+def make_question(points: Array, **wanted: bool) -> wire.Question:
+    """A question for opinions; `wanted`: what replies are to have beside what they always have."""
+    return wire.Question(protocol=PROTOCOL, id=next(_numbers), points=tensor(points), **wanted)
 
 
 async def gather_opinions(circle: Peers, asked: NodeQuestion, missing: dict[str, str]) -> dict[str, PeerOpinion]:
     """Everybody's opinion; who has none that can be used becomes `missing`."""
-    wanted = {"spread": circle.spread, "guard": asked.guard, "interval": asked.coverage is not None}
+    wanted = {"spread": circle.spread, "guard": asked.guard}
     seat, question, rows = circle.scores.seat, make_question(asked.points, **wanted), len(asked.points)
+    links = [link for name, link in circle.links.items() if name not in missing]
     return await _gather(
-        circle, question, missing, lambda: circle.opinion(asked.points, **wanted),
+        circle, question, links, missing, lambda: circle.opinion(asked.points, **wanted),
         lambda link: ask_peer(link, question, rows, seat),
     )  # fmt: skip
 
 
 async def gather_predictions(
-    circle: Peers, seat: ScoredAgent, points: Array, missing: dict[str, str]
+    circle: Peers, seat: ScoredAgent, points: Array, missing: dict[str, str], meanwhile: Callable[[Array], None]
 ) -> dict[str, PeerPrediction]:
-    """Everybody's prediction, and nothing else; who has none that can be used becomes `missing`."""
-    question = make_question(points, predictions=True)
+    """Everybody's prediction: of models that are copied here without a word, of others from their owners.
 
-    async def ask(link: Link) -> PeerPrediction | PeerError:
+    Parameters
+    ----------
+    missing : whose model cannot be asked, and why; who does not answer is added
+    meanwhile : called with the own prediction while peers are at work
+    """
+
+    async def predict_own() -> PeerPrediction:
+        own = await circle.prediction(points, seat)
+        meanwhile(own.beliefs)
+        return own
+
+    links = [link for name, link in circle.links.items() if name not in missing and name not in seat.copies]
+    copies = [each for name, each in seat.copies.items() if name in circle.links and name not in missing]
+    asking = asyncio.ensure_future(_ask_copies(copies, points))  # beside the peers
+    if not links:
+        said = {circle.configuration.name: await predict_own()}
+    else:
+        request = wire.PredictRequest(protocol=PROTOCOL, id=next(_numbers), points=tensor(points))
+
+        async def ask(link: Link) -> PeerPrediction | PeerError:
+            try:
+                return decode_prediction(await link.ask(request), len(points), seat.outputs)
+            except PeerError as error:
+                return error
+            except Malformed as error:
+                return BadReply(link.name, f"its prediction makes no sense: {error}")
+
+        said = await _gather(circle, request, links, missing, predict_own, ask)
+    for copy, reply in zip(copies, await asking, strict=True):
+        if isinstance(reply, CopyError):
+            missing[copy.model.name] = str(reply)
+        else:
+            said[copy.model.name] = PeerPrediction(copy.model.version, reply)
+    return said
+
+
+async def _ask_copies(copies: Sequence[ModelCopy], points: Array) -> list[Array | CopyError]:
+    """What copies say of points: a few points at once where that takes no time, all else on threads side by side."""
+
+    async def predict(copy: ModelCopy) -> Array | CopyError:
         try:
-            return decode_prediction(await link.opinion(question), len(points), seat.outputs)
-        except PeerError as error:
+            if copy.near_by and len(points) <= FEW_POINTS:
+                return copy.predict(points)
+            return await copy.predict_in_thread(points)
+        except CopyError as error:
             return error
-        except Malformed as error:
-            return BadReply(link.name, f"its prediction makes no sense: {error}")
 
-    return await _gather(circle, question, missing, lambda: circle.prediction(points, seat), ask)
+    return list(await asyncio.gather(*map(predict, copies)))
 
 
 async def _gather(
     circle: Peers,
-    question: v1.Question,
+    question: Question,
+    links: Sequence[Link],
     missing: dict[str, str],
     own: Callable[[], Awaitable[Said]],
     ask: Callable[[Link], Awaitable[Said | PeerError]],
 ) -> dict[str, Said]:
-    links = [link for name, link in circle.links.items() if name not in missing]
     rows = question.points.shape[0]
     circle.wiring.record([link.name for link in links], kind_of(question), rows, question.ByteSize())
     waiting = [asyncio.ensure_future(ask(link)) for link in links]
@@ -87,11 +127,10 @@ async def _gather(
     return said
 
 
-async def ask_peer(link: Link, question: v1.Question, rows: int, seat: ScoredAgent) -> PeerOpinion | PeerError:
+async def ask_peer(link: Link, question: wire.Question, rows: int, seat: ScoredAgent) -> PeerOpinion | PeerError:
     """What a peer says, or why it says nothing that can be used."""
     try:
-        reply = await link.opinion(question)
-        told = decode_opinion(reply, rows, seat.outputs, classes=seat.agent.classes is not None)
+        told = decode_opinion(await link.ask(question), rows, seat.outputs)
     except PeerError as error:
         return error
     except Malformed as error:
@@ -100,7 +139,7 @@ async def ask_peer(link: Link, question: v1.Question, rows: int, seat: ScoredAge
     return BadReply(link.name, f"its opinion lacks {', '.join(lacking)}") if lacking else told
 
 
-def _find_lacking(opinion: Opinion, question: v1.Question, seat: ScoredAgent) -> list[str]:
+def _find_lacking(opinion: Opinion, question: wire.Question, seat: ScoredAgent) -> list[str]:
     """What was asked for and is not in the opinion."""
     wanted = ["moments"] if seat.option.definition.uses == MOMENTS else []
     wanted += ["spread", "effective"] if question.spread else []

@@ -1,54 +1,73 @@
 """The own view: a node answers for itself, from everybody's predictions and the evidence of its own rows.
 
-Peers are asked for predictions only. Nothing that they say of errors or distances enters, so that no quorum is needed:
-where everybody else is missing, the node's own model answers.
+Peers' models are asked for predictions only, at their owners' or as copies here. Nothing that others say of errors or
+distances enters, so that no quorum is needed: where everybody else is missing, the node's own model answers.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from degroot.answers.answer import interval_fields
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array
-from degroot.consultation.asker import AskerView
-from degroot.consultation.consult import field_shape
+from degroot.consultation.asker import AskerView, NearPoints
+from degroot.consultation.consult import FEW_POINTS, field_shape
 from degroot.exceptions import InvalidInput
 from degroot.node.answering.answer import STALE, NodeQuestion, expand_to_roster, flag_missing_members
 from degroot.node.answering.gathering import gather_predictions
 from degroot.node.peers.peers import Membership, Peers
 from degroot.node.protocol.codec import NodeAnswer, PeerPrediction
+from degroot.node.scoring.views import ViewKind
 from degroot.node.server.threads import run_in_thread
 
 
 async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     """The answer from this node's own view, of those who are there and whose models it has scored."""
-    me, seat, missing = circle.configuration.name, circle.scores.seat, circle.troubled()
+    me, seat = circle.configuration.name, circle.scores.seat
     if circle.no_view:
         raise InvalidInput(
-            f"A node must have scored all models on its own rows to answer from its own view; {me}: {circle.no_view}. "
-            "Ask for the consensus."
+            f"A node must have scored all models on its own rows to answer from its own view; {me}: {circle.no_view}."
         )
-    said = await gather_predictions(circle, seat, asked.points, missing)
     scored, roster = {model.name: model.version for model in seat.scored}, circle.names
-    members = tuple(name for name in roster if name in said and name in scored)
+    hindrances = {name: circle.find_hindrance(link, seat) for name, link in circle.links.items()}
+    missing = {name: why for name, why in hindrances.items() if why is not None}
+    expected = tuple(name for name in roster if name not in missing and name in scored)
+    near: NearPoints | None = None
+    kind = ViewKind(frozenset(asked.fields), asked.coverage is not None, asked.correct)
+    few = 0 < len(asked.points) <= FEW_POINTS  # which are answered sooner than a thread is found for them
+
+    def look_near(own: Array) -> None:
+        nonlocal near
+        view = seat.views.find_prepared(expected, kind) if few else None
+        if view is not None:
+            near = view.look_near(asked.points, own, guard=asked.guard, correct=asked.correct)
+
+    said = await gather_predictions(circle, seat, asked.points, missing, look_near)
+    members = tuple(name for name in expected if name in said)
     away = {name: missing.get(name, f"not scored yet by: {me}") for name in roster if name not in members}
     view = await seat.views.among(members)
-    told = await run_in_thread(_answer, view, asked, [said[name].beliefs for name in members])
+    work = partial(
+        _answer, view, asked, [said[name].beliefs for name in members], near if members == expected else None
+    )
+    told = work() if few and seat.views.find_prepared(members, kind) is view else await run_in_thread(work)
+    if len(asked.points):
+        seat.views.mark_prepared(view, members, kind)
     M = len(asked.points)
-    notes = [*flag_missing_members(Membership(members, away), M), *_flag_stale(me, members, said, scored, M)]
+    notes = [*flag_missing_members(Membership(members, away), M), *_flag_stale(circle, members, said, scored, M)]
     wide = expand_to_roster(told.fields, roster, members)
     return replace(told, names=tuple(roster), fields=wide, flags=(*notes, *told.flags))
 
 
-def _answer(view: AskerView, asked: NodeQuestion, beliefs: Sequence[Array]) -> NodeAnswer:
-    """The answer of those who take part; `beliefs`: of each of them, (M, Q)."""
+def _answer(view: AskerView, asked: NodeQuestion, beliefs: Sequence[Array], near: NearPoints | None) -> NodeAnswer:
+    """The answer of those who take part; `beliefs`: of each of them, (M, Q); `near`: what is known near the points."""
     fields, flags = _empty_fields(view, asked), ()
     if len(asked.points):
         known = view.answer(
             asked.points, np.stack(beliefs, axis=1), asked.fields, guard=asked.guard, correct=asked.correct,
-            coverage=asked.coverage,
+            coverage=asked.coverage, near=near,
         )  # fmt: skip
         flags = known.pop("flags")
         fields = {name: np.asarray(values, np.float64) for name, values in known.items()}
@@ -62,7 +81,9 @@ def _empty_fields(view: AskerView, asked: NodeQuestion) -> dict[str, Array]:
 
 
 def _flag_stale(
-    me: str, members: Sequence[str], said: Mapping[str, PeerPrediction], scored: Mapping[str, str], M: int
+    circle: Peers, members: Sequence[str], said: Mapping[str, PeerPrediction], scored: Mapping[str, str], M: int
 ) -> list[Flag]:
-    """Whose model is another by now than the one that this node has scored."""
-    return [Flag(name, f"{STALE} {me}", np.arange(M)) for name in members if said[name].version != scored[name]]
+    """Whose model is another by now than the one that this node has scored, or has a copy of."""
+    heard = {name: link.version for name, link in circle.links.items() if link.trouble is None and link.version}
+    stale = [name for name in members if {said[name].version, heard.get(name, scored[name])} != {scored[name]}]
+    return [Flag(name, f"{STALE} {circle.configuration.name}", np.arange(M)) for name in stale]

@@ -5,10 +5,13 @@ from degroot.files import DataSource
 from degroot.models import ModelSource
 from degroot.node.config.entries import (
     ASK,
-    CALIBRATE,
     CLIENT_RIGHTS,
-    ON_DEMAND,
+    COPY,
+    GRANTS,
+    INTERVAL,
     OPINION,
+    OWN,
+    POOLED,
     QUERY,
     RIGHTS,
     Client,
@@ -25,11 +28,14 @@ from degroot.node.config.template import LISTEN, template
 
 __all__ = [
     "ASK",
-    "CALIBRATE",
     "CLIENT_RIGHTS",
+    "COPY",
+    "GRANTS",
+    "INTERVAL",
     "LISTEN",
-    "ON_DEMAND",
     "OPINION",
+    "OWN",
+    "POOLED",
     "QUERY",
     "RIGHTS",
     "Client",

@@ -16,12 +16,14 @@ from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback, split
 from degroot.files.atomic import PRIVATE, make_folder
 from degroot.files.lock import HAS_POSIX_LOCKS
-from degroot.node.config.entries import Configuration, Peer
+from degroot.node.config.entries import COPY, Configuration, Peer
+from degroot.node.copies.offer import examine_model
+from degroot.node.copies.store import read_held
 from degroot.node.errors import from_rpc
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
-from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.scoring.load import seated_with
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.access import NAME
@@ -93,6 +95,9 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
         if configuration.page is not None:
             page = configuration.page
             yield _found("page port", lambda: _check_port(page.host, page.port))
+    yield _check_evidence(configuration)
+    if seats:
+        yield from _check_copies(configuration, seats[0])
     yield _found("state", lambda: f"{make_folder(configuration.state, mode=PRIVATE)} can be written")
     mine = describe_node(configuration, seats[0].agent, seats[0].feature_names) if seats else None
     for peer in configuration.peers:
@@ -138,6 +143,29 @@ def _check_model(
     return f"version {seats[0].version} answers for these rows"
 
 
+def _check_evidence(configuration: Configuration) -> CheckFinding:
+    """What the node's evidence means for its labels, in a sentence."""
+    if configuration.pooled:
+        return CheckFinding("evidence", WARNING, "pooled: members can recover this organisation's labels from it")
+    return CheckFinding("evidence", OK, "own: labels and errors stay here, and answers weigh models by the own rows")
+
+
+def _check_copies(configuration: Configuration, seat: ScoredAgent) -> Iterator[CheckFinding]:
+    """Whether the model can be given to those who may copy it, and what is held of theirs."""
+    may = sorted(peer.name for peer in configuration.peers if COPY in peer.may)
+    if may:
+        offer = examine_model(configuration, seat)
+        if offer.lacking:
+            yield CheckFinding("copies", FAILED, f"the model cannot be copied by {', '.join(may)}: {offer.lacking}")
+        else:
+            yield CheckFinding("copies", OK, f"the model may be copied by {', '.join(may)}")
+        yield from (CheckFinding("copies", WARNING, warning) for warning in offer.warnings)
+    for peer in configuration.peers:
+        held = read_held(configuration, peer.name)
+        if held is not None:
+            yield CheckFinding(f"copy of {peer.name}", OK, f"version {held.version}, signed {held.issued}")
+
+
 def _check_port(host: str, port: int) -> str:
     """The port has to be free on an address of this machine."""
     try:
@@ -164,14 +192,14 @@ def check_peers(configuration: Configuration, seat: ScoredAgent) -> None:
         raise InvalidInput(f"A node must be like its peers; {answered[0].what} at {answered[0].told}")
 
 
-def _reached(configuration: Configuration, peer: Peer, mine: v1.Description | None) -> CheckFinding:
+def _reached(configuration: Configuration, peer: Peer, mine: wire.Description | None) -> CheckFinding:
     """Whether a peer answers, which it need not yet, and whether it has the same features, which it must."""
     what, seconds = f"peer {peer.name}", configuration.timing.deadline_seconds
     metadata = ((NAME, configuration.name),) if configuration.identity is None else ()
     try:
         with _channel(configuration, peer) as channel:
             stub: Any = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
-            theirs = stub.Describe(v1.DescribeRequest(protocol=PROTOCOL), timeout=seconds, metadata=metadata)
+            theirs = stub.Describe(wire.DescribeRequest(protocol=PROTOCOL), timeout=seconds, metadata=metadata)
     except grpc.RpcError as error:
         return CheckFinding(what, WARNING, f"{peer.address}: {from_rpc(peer.name, error, seconds).reason}")
     except InvalidInput:
@@ -187,5 +215,6 @@ def _reached(configuration: Configuration, peer: Peer, mine: v1.Description | No
 def _channel(configuration: Configuration, peer: Peer) -> Any:
     if configuration.identity is None:
         return grpc.insecure_channel(peer.address)
+    identity.check_caller(configuration.identity)  # gRPC ends the process where there is no certificate in the file
     credentials = identity.channel_credentials(configuration.identity)
     return grpc.secure_channel(peer.address, credentials, [("grpc.ssl_target_name_override", peer.name)])

@@ -8,10 +8,15 @@ from pathlib import Path
 from degroot.files import DataSource
 from degroot.models import ModelSource
 
-QUERY, OPINION, ASK = "query", "opinion", "ask"
-RIGHTS = (QUERY, OPINION, ASK)  # query our model; take part in answers; ask us for a collective answer
+OWN, POOLED = "own", "pooled"  # evidence: it stays at home, or goes to whoever asks for the consensus
+QUERY, COPY, OPINION, ASK = "query", "copy", "opinion", "ask"
+RIGHTS = (QUERY, COPY, OPINION, ASK)  # query our model; get its file; get our pooled evidence; ask us for answers
 CLIENT_RIGHTS = (QUERY, ASK)  # who has no node takes part in nothing
-CALIBRATE, ON_DEMAND = "calibrate", "on-demand"
+USES = (COPY, QUERY)  # how we use a peer's model
+VALUE, INTERVAL = "value", "interval"
+GRANTS = (VALUE, INTERVAL, "weights", "beliefs", "trust", "standard_error")  # fields of answers, each granted by itself
+DEFAULT_FIELDS = (VALUE, INTERVAL)
+PEER_ROWS_PER_DAY, CLIENT_ROWS_PER_DAY = 1_000_000, 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +42,14 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another organisation's node, and what it may do here."""
+    """Another organisation's node, what it may do here, and how its model is used."""
 
     name: str
     address: str
-    may: frozenset[str] = frozenset(RIGHTS)
+    may: frozenset[str] = frozenset({QUERY})
+    fields: frozenset[str] = frozenset(DEFAULT_FIELDS)  # of answers, if it may ask
+    use: frozenset[str] = frozenset(USES)  # a copy of its model where it offers one, else queries; or one of them only
+    rows_per_day: int = PEER_ROWS_PER_DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,15 @@ class Client:
 
     name: str
     may: frozenset[str] = frozenset({ASK})
+    fields: frozenset[str] = frozenset(DEFAULT_FIELDS)
+    rows_per_day: int = CLIENT_ROWS_PER_DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """How much has to be behind what leaves as pooled evidence."""
+
+    least_rows: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,9 @@ class Limits:
     concurrent_calls: int = 32
     message_bytes: int = 67_108_864
     idle_seconds: float = 60.0
+    copy_bytes: int = 67_108_864  # of a peer's model, and what it may take when it is asked
+    copy_memory_bytes: int = 1_073_741_824
+    copy_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +115,8 @@ class Configuration:
     name: str
     listen: str
     state: Path
+    evidence: str
     quorum: int | None
-    queries: str
     identity: IdentityFiles | None
     model: ModelSource
     data: DataSource
@@ -107,12 +127,33 @@ class Configuration:
     timing: Timing = Timing()
     metrics_port: int | None = None
     page: Page | None = None
+    disclosure: Disclosure = Disclosure()
+
+    @property
+    def pooled(self) -> bool:
+        """Whether this organisation has agreed to pool its evidence."""
+        return self.evidence == POOLED
 
     @cached_property
     def rights(self) -> Mapping[str, frozenset[str]]:
         """Who may do what here: clients, peers, and the node itself, which may do all."""
         clients, peers = {each.name: each.may for each in self.clients}, {each.name: each.may for each in self.peers}
         return clients | peers | {self.name: frozenset(RIGHTS)}
+
+    @cached_property
+    def fields(self) -> Mapping[str, frozenset[str]]:
+        """Who may see which fields of answers: the node itself all, others what they were granted."""
+        clients, peers = (
+            {each.name: each.fields for each in self.clients},
+            {each.name: each.fields for each in self.peers},
+        )
+        return clients | peers | {self.name: frozenset(GRANTS)}
+
+    @cached_property
+    def budgets(self) -> Mapping[str, int]:
+        """How many rows a day each peer and client may ask about; the node itself has no such limit."""
+        clients = {each.name: each.rows_per_day for each in self.clients}
+        return clients | {each.name: each.rows_per_day for each in self.peers}
 
     @cached_property
     def needed(self) -> int:
@@ -123,3 +164,8 @@ class Configuration:
     def ledger(self) -> Path:
         """The file that records all exchanges."""
         return self.state / "ledger.sqlite"
+
+    @property
+    def copies(self) -> Path:
+        """The folder for copies of peers' models."""
+        return self.state / "copies"

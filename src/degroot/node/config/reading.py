@@ -1,5 +1,6 @@
 """From the TOML file to what a node is told, checked once."""
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -8,17 +9,26 @@ from degroot.consultation.settings import check_settings
 from degroot.exceptions import InvalidInput
 from degroot.files import DataSource, data_source
 from degroot.files.addresses import LAST_PORT, is_this_machine, split
+from degroot.files.source import PEERS
 from degroot.files.toml import Table
 from degroot.models import ModelSource, model_source
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.node.config.entries import (
     ASK,
-    CALIBRATE,
     CLIENT_RIGHTS,
-    ON_DEMAND,
+    CLIENT_ROWS_PER_DAY,
+    DEFAULT_FIELDS,
+    GRANTS,
+    OPINION,
+    OWN,
+    PEER_ROWS_PER_DAY,
+    POOLED,
+    QUERY,
     RIGHTS,
+    USES,
     Client,
     Configuration,
+    Disclosure,
     IdentityFiles,
     Limits,
     NodeSettings,
@@ -29,20 +39,28 @@ from degroot.node.config.entries import (
 from degroot.node.config.names import check_name
 from degroot.rules.rules import RULES
 
+MOST_OF_COPIES = {"copy_bytes": 2**31 - 1, "copy_memory_bytes": 2**44, "copy_seconds": 86_400}
 MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
 
 Measures = TypeVar("Measures", Limits, Timing)
+Result = TypeVar("Result")
 KEYS = (
-    "name", "listen", "state", "quorum", "queries", "identity", "model", "data", "collective", "peers", "clients",
-    "limits", "timing", "metrics", "page",
+    "name", "listen", "state", "evidence", "quorum", "identity", "model", "data", "collective", "disclosure", "peers",
+    "clients", "limits", "timing", "metrics", "page",
 )  # fmt: skip
+REMOVED = {
+    "queries": "is no setting any more; remove the line. A node scores all peers' models on all of its rows: that is "
+    'what its own view takes. To send rows to nobody, have peers grant may = ["copy"] and set use = ["copy"] for them.'
+}
 
 
 def read(path: Path) -> Configuration:
     """The configuration in the file; whatever is wrong with it is one line. Other files need not be there yet."""
-    table = Table.read(path, KEYS)
-    queries = table.given("queries", lambda key: table.choice(key, (CALIBRATE, ON_DEMAND)), CALIBRATE)
-    peers = tuple(_peer(entry) for entry in table.tables("peers", _keys(Peer)))
+    table = Table.read(path, (*KEYS, *REMOVED))
+    for key in REMOVED.keys() & table.entries.keys():
+        raise InvalidInput(f"{path}: `{key}` {REMOVED[key]}")
+    evidence = table.given("evidence", lambda key: table.choice(key, (OWN, POOLED)), OWN)
+    peers = tuple(_peer(entry, evidence) for entry in table.tables("peers", _keys(Peer)))
     metrics = table.given("metrics", lambda key: table.table(key, ("port",)), None)
     limits = _limits(_or_empty(table, "limits", Limits))
     configuration = Configuration(
@@ -50,19 +68,21 @@ def read(path: Path) -> Configuration:
         name=_name(table),
         listen=_address(table, "listen", first_port=0),
         state=table.file("state"),
-        quorum=table.given("quorum", lambda key: table.whole(key, 1, 1 + len(peers)), None),
-        queries=queries,
+        evidence=evidence,
+        quorum=_of_pooled(table, "quorum", evidence, lambda key: table.whole(key, 1, 1 + len(peers)), None),
         identity=table.given("identity", lambda key: _identity(table.table(key, _keys(IdentityFiles))), None),
         model=model_source(table.table("model", _keys(ModelSource))),
         data=data_source(table.table("data", _keys(DataSource))),
-        collective=_settings(_or_empty(table, "collective", NodeSettings), queries),
+        collective=_settings(_or_empty(table, "collective", NodeSettings)),
         peers=peers,
         clients=tuple(_client(entry) for entry in table.tables("clients", _keys(Client))),
         limits=limits,
         timing=_timing(_or_empty(table, "timing", Timing), limits),
         metrics_port=None if metrics is None else metrics.whole("port", 0, LAST_PORT),
         page=table.given("page", lambda key: _page(table.table(key, _keys(Page))), None),
+        disclosure=_of_pooled(table, "disclosure", evidence, lambda key: _disclosure(table, key), Disclosure()),
     )
+    _check_own_predictions(table, configuration)
     _check_roster(configuration)
     _check_ports(configuration)
     return configuration
@@ -90,14 +110,25 @@ def _identity(table: Table) -> IdentityFiles:
     return IdentityFiles(table.file("ca"), table.file("certificate"), table.file("key"))
 
 
-def _settings(table: Table, queries: str) -> NodeSettings:
+def _of_pooled(table: Table, key: str, evidence: str, read: Callable[[str], Result], default: Result) -> Result:
+    """A setting that means something only where evidence is pooled."""
+    if key in table.entries and evidence != POOLED:
+        raise InvalidInput(
+            f"{table.what(key)} must come with evidence = {POOLED!r}, which lets members recover labels; here it is "
+            f"{evidence!r}. Remove it: a node's own view needs no other node's evidence."
+        )
+    return table.given(key, read, default)
+
+
+def _disclosure(table: Table, key: str) -> Disclosure:
+    told = table.table(key, _keys(Disclosure))
+    return Disclosure(told.given("least_rows", told.whole, Disclosure().least_rows))
+
+
+def _settings(table: Table) -> NodeSettings:
     default = NodeSettings()
     rule = table.given("rule", lambda key: _rule(table, key), default.rule)
-    guard = table.given("guard", table.flag, queries != ON_DEMAND)
-    if guard and queries == ON_DEMAND:
-        raise InvalidInput(
-            f"{table.what('guard')} must be false where `queries` is {ON_DEMAND!r}: the guard needs all rows scored."
-        )
+    guard = table.given("guard", table.flag, default.guard)
     neighbours = table.entries.get("neighbours")
     metric = table.given("metric", lambda key: table.choice(key, METRICS), default.metric)
     try:
@@ -118,12 +149,40 @@ def _rule(table: Table, key: str) -> str:
     return table.choice(key, RULES)
 
 
-def _peer(table: Table) -> Peer:
-    return Peer(_name(table), _address(table, "address"), _may(table, RIGHTS, RIGHTS))
+def _peer(table: Table, evidence: str) -> Peer:
+    may = _texts(table, "may", RIGHTS, (QUERY, OPINION) if evidence == POOLED else (QUERY,))
+    if OPINION in may and evidence != POOLED:
+        raise InvalidInput(
+            f"{table.what('may')} must not have {OPINION!r} where evidence is {evidence!r}; got it. Remove it, or set "
+            f"evidence = {POOLED!r}, which lets members recover labels."
+        )
+    name, address, fields = _name(table), _address(table, "address"), _fields(table, may)
+    return Peer(name, address, may, fields, _uses(table), _budget(table, PEER_ROWS_PER_DAY))
 
 
 def _client(table: Table) -> Client:
-    return Client(_name(table), _may(table, CLIENT_RIGHTS, (ASK,)))
+    may = _texts(table, "may", CLIENT_RIGHTS, (ASK,))
+    return Client(_name(table), may, _fields(table, may), _budget(table, CLIENT_ROWS_PER_DAY))
+
+
+def _fields(table: Table, may: frozenset[str]) -> frozenset[str]:
+    if "fields" in table.entries and ASK not in may:
+        raise InvalidInput(f"{table.what('fields')} must come with the right {ASK!r} in `may`; it is missing.")
+    fields = _texts(table, "fields", GRANTS, DEFAULT_FIELDS)
+    if not fields:
+        raise table.refusal("fields", f"be at least one of {', '.join(map(repr, GRANTS))}")
+    return fields
+
+
+def _uses(table: Table) -> frozenset[str]:
+    uses = _texts(table, "use", USES, USES)
+    if not uses:
+        raise table.refusal("use", f"be at least one of {', '.join(map(repr, USES))}")
+    return uses
+
+
+def _budget(table: Table, default: int) -> int:
+    return table.given("rows_per_day", table.whole, default)
 
 
 def _page(table: Table) -> Page:
@@ -133,13 +192,16 @@ def _page(table: Table) -> Page:
     return Page(table.whole("port", 1, LAST_PORT), host)
 
 
-def _may(table: Table, known: tuple[str, ...], default: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(table.given("may", lambda key: table.texts(key, known), default))
+def _texts(table: Table, key: str, known: tuple[str, ...], default: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(table.given(key, lambda key: table.texts(key, known), default))
 
 
 def _limits(table: Table) -> Limits:
     if "message_bytes" in table.entries:
         table.whole("message_bytes", *MESSAGE_BYTES)
+    for key, most in MOST_OF_COPIES.items():
+        if key in table.entries and isinstance(table.entries[key], int | float) and table.entries[key] > most:
+            raise table.refusal(key, f"be at most {most}")
     limits = _measured(table, Limits())
     most = max(1, int(limits.rows_per_second))  # a request with more rows would never be let through
     rows = _at_most(table, "rows_per_request", limits.rows_per_request, most, "limits.rows_per_second")
@@ -163,6 +225,15 @@ def _measured(table: Table, default: Measures) -> Measures:
     whole = {key for key in table.entries if isinstance(getattr(default, key), int)}
     given: dict[str, Any] = {key: table.whole(key) if key in whole else table.number(key) for key in table.entries}
     return replace(default, **given)
+
+
+def _check_own_predictions(table: Table, configuration: Configuration) -> None:
+    """What peers measure of a model is pooled evidence: without it they cannot stand in."""
+    if configuration.data.own_predictions == PEERS and not configuration.pooled:
+        raise InvalidInput(
+            f"{table.path}: `data.own_predictions` must be a column where evidence is {configuration.evidence!r}; got "
+            f"{PEERS!r}, whose measurements are pooled evidence."
+        )
 
 
 def _check_roster(configuration: Configuration) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +19,8 @@ from degroot.node.config import OPINION, Limits, Peer
 from degroot.node.errors import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
 from degroot.node.peers.retry import retry_when_limited
 from degroot.node.protocol.codec import PROTOCOL
-from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.records.ledger import OUT, Ledger
 from degroot.node.records.metrics import Metrics
 from degroot.node.server import model_service
@@ -51,24 +51,24 @@ async def read_ending(call: Any) -> grpc.RpcError:
     return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
 
 
-class OpinionStream:
+class QuestionStream:
     """An open stream. After a failure, or when nobody waited for the reply, it has to be ended."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
-        self._write: Callable[[v1.Question], Awaitable[None]] = partial(write_first, call)
+        self._write: Callable[[Any], Awaitable[None]] = partial(write_first, call)
 
     @property
     def over(self) -> bool:
         """Whether the peer has closed it: nothing can be sent any more."""
         return bool(self._call.done())
 
-    async def ask(self, question: v1.Question) -> v1.OpinionReply:
-        """Put a question, and wait for the opinion."""
+    async def ask(self, question: Any) -> Any:
+        """Put a question, and wait for the reply."""
         try:
             await self._write(question)
             self._write = self._call.write
-            reply: v1.OpinionReply = await self._call.read()
+            reply = await self._call.read()
         except asyncio.InvalidStateError:  # the stream ended before it was written to
             raise await read_ending(self._call) from None
         if reply is grpc.aio.EOF:
@@ -103,9 +103,11 @@ class Latency:
         return tuple(self._seconds)
 
 
-REHEARSAL = "rehearsal"  # what a question is called whose points are rows of the one who asks, and
-PREDICTION = "prediction"  # one for predictions only
-SPARE = 4  # streams that are kept open while nothing is asked
+PREDICTION, COPIED, PUSHED = "prediction", "copy", "pushed copy"  # what questions and copies are called in ledgers
+SPARE = 4  # streams of a kind that are kept open while nothing is asked
+CHUNK_BYTES = 1 << 20  # of a bundle in one message
+
+Question = wire.Question | wire.PredictRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +141,15 @@ class LinkContext:
         return grpc.aio.secure_channel(peer.address, self.credentials, options)
 
 
-def kind_of(question: v1.Question) -> str:
+def kind_of(question: Question) -> str:
     """What a question is called in ledgers."""
-    if question.predictions:
-        return PREDICTION
-    return REHEARSAL if question.rehearsal else OPINION
+    return PREDICTION if isinstance(question, wire.PredictRequest) else OPINION
+
+
+def cut_bundle(encoded: bytes) -> Iterator[wire.CopyChunk]:
+    """A bundle in chunks, of which the first says which protocol it is."""
+    for start in range(0, len(encoded), CHUNK_BYTES):
+        yield wire.CopyChunk(protocol=PROTOCOL if start == 0 else 0, content=encoded[start : start + CHUNK_BYTES])
 
 
 class Link:
@@ -154,9 +160,10 @@ class Link:
         self._channel = wiring.channel(peer)
         self._collective = collective_pb2_grpc.CollectiveStub(self._channel)  # type: ignore[no-untyped-call]
         self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        self._free: list[OpinionStream] = []  # open streams on which nothing is asked now
+        self._methods = {OPINION: self._collective.Opinion, PREDICTION: self._collective.Predict}
+        self._free: dict[str, list[QuestionStream]] = {kind: [] for kind in self._methods}  # open, and nothing is asked
         self._asking = asyncio.Semaphore(max(1, wiring.limits.concurrent_calls // 2))  # the peer's limits are like ours
-        self.description: v1.Description | None = None
+        self.description: wire.Description | None = None
         self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
         self.setback: DeGrootError | None = None  # why its model could not be scored when that was last tried
         self.progress = 0.0  # of calibration
@@ -174,13 +181,19 @@ class Link:
         return None if self.fault is None else self.fault.reason
 
     @property
+    def setback_reason(self) -> str | None:
+        """Why its model could not be scored when that was last tried, in words."""
+        error = self.setback
+        return None if error is None else error.reason if isinstance(error, PeerError) else str(error)
+
+    @property
     def version(self) -> str:
         """Of the peer's model, when it was last heard of."""
         return "" if self.description is None else self.description.model_version
 
-    async def describe(self, accept: Callable[[v1.Description], None]) -> None:
+    async def describe(self, accept: Callable[[wire.Description], None]) -> None:
         """Ask the peer who it is; `accept` raises if it cannot take part."""
-        request = v1.DescribeRequest(protocol=PROTOCOL)
+        request = wire.DescribeRequest(protocol=PROTOCOL)
         self._record("describe", 0, request.ByteSize())
         begun = time.perf_counter()
         try:
@@ -192,13 +205,13 @@ class Link:
             raise
         self.description, self.fault = description, None
 
-    async def opinion(self, question: v1.Question) -> v1.OpinionReply:
+    async def ask(self, question: Question) -> Any:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
         seconds = self._wiring.deadline
         try:
             async with asyncio.timeout(seconds), self._asking:
                 begun = time.perf_counter()
-                reply = await self._conversed(question)
+                reply = await self._ask_open_stream(question)
                 self.pace.took(time.perf_counter() - begun)
         except TimeoutError:
             raise self._troubled(late(self.name, seconds)) from None
@@ -208,7 +221,7 @@ class Link:
             failure, call = from_rpc(self.name, error, seconds), _as_any(error)
             raise failure if call.code() is StatusCode.RESOURCE_EXHAUSTED else self._troubled(failure) from error
         if reply.fault:
-            raise PeerRefused(self.name, f"has no opinion: {reply.fault[:300]}")
+            raise PeerRefused(self.name, f"cannot answer: {reply.fault[:300]}")
         return reply
 
     async def infer(self, points: Array, version: str) -> Any:
@@ -220,6 +233,48 @@ class Link:
             return await self._call(self._model.ModelInfer, request)
 
         return await retry_when_limited(once)
+
+    async def fetch_copy(self, most_bytes: int) -> bytes:
+        """The peer's model, as a signed bundle of at most so many bytes."""
+        request, parts, size = wire.FetchCopyRequest(protocol=PROTOCOL), [], 0
+        self._record(COPIED, 0, request.ByteSize())
+        seconds = self._wiring.deadline * (1 + most_bytes // CHUNK_BYTES)
+        call = self._collective.FetchCopy(iter([request]), timeout=seconds, metadata=self._metadata())
+        try:
+            while (chunk := await self._next_chunk(call)) is not grpc.aio.EOF:
+                parts.append(chunk.content)
+                size += len(chunk.content)
+                if not chunk.content:
+                    raise BadReply(self.name, "sends an empty part of its model")
+                if size > most_bytes:
+                    raise BadReply(self.name, f"its model has more than {most_bytes} bytes (limits.copy_bytes)")
+        finally:
+            call.cancel()
+        return b"".join(parts)
+
+    async def _next_chunk(self, call: Any) -> Any:
+        seconds = self._wiring.deadline
+        try:
+            async with asyncio.timeout(seconds):
+                return await call.read()
+        except TimeoutError:
+            raise late(self.name, seconds) from None
+        except grpc.RpcError as error:
+            raise from_rpc(self.name, error, seconds) from error
+        except asyncio.CancelledError as error:
+            raise left(self.name, error) from error
+
+    async def push_copy(self, encoded: bytes) -> str:
+        """Give the peer this node's model; the version that it has taken in."""
+        seconds = self._wiring.deadline * (1 + len(encoded) // CHUNK_BYTES)
+        self._record(PUSHED, 0, len(encoded))
+        try:
+            receipt = await self._collective.PushCopy(cut_bundle(encoded), timeout=seconds, metadata=self._metadata())
+        except grpc.RpcError as error:
+            raise from_rpc(self.name, error, seconds) from error
+        except asyncio.CancelledError as error:
+            raise left(self.name, error) from error
+        return str(receipt.version)
 
     def pool(self) -> Any:
         """A stream for pooling with the peer."""
@@ -235,26 +290,27 @@ class Link:
         self._end_all()
         await self._channel.close()
 
-    async def _conversed(self, question: v1.Question) -> v1.OpinionReply:
+    async def _ask_open_stream(self, question: Question) -> Any:
         """The reply over a stream that is free; or over a new one, where the peer has closed it for its silence."""
-        free = self._spare()
+        kind = kind_of(question)
+        free = self._spare(kind)
         if free is not None:
             with suppress(grpc.RpcError):
                 return await self._ask_stream(free, question)
-            self._record(kind_of(question), question.points.shape[0], question.ByteSize())  # it is sent again
+            self._record(kind, question.points.shape[0], question.ByteSize())  # it is sent again
         if self._closed:
             raise PeerUnreachable(self.name, LEFT)
-        return await self._ask_stream(OpinionStream(self._collective.Opinion(metadata=self._metadata())), question)
+        return await self._ask_stream(QuestionStream(self._methods[kind](metadata=self._metadata())), question)
 
-    def _spare(self) -> OpinionStream | None:
+    def _spare(self, kind: str) -> QuestionStream | None:
         """A stream that is still open, if there is one; those that are not are forgotten."""
-        while self._free:
-            stream = self._free.pop()
+        while self._free[kind]:
+            stream = self._free[kind].pop()
             if not stream.over:
                 return stream
         return None
 
-    async def _ask_stream(self, stream: OpinionStream, question: v1.Question) -> v1.OpinionReply:
+    async def _ask_stream(self, stream: QuestionStream, question: Question) -> Any:
         try:
             reply = await stream.ask(question)
             if reply.id != question.id:
@@ -262,8 +318,9 @@ class Link:
         except BaseException:
             stream.end()
             raise
-        if len(self._free) < SPARE and not self._closed:
-            self._free.append(stream)
+        free = self._free[kind_of(question)]
+        if len(free) < SPARE and not self._closed:
+            free.append(stream)
         else:
             stream.end()
         return reply
@@ -283,8 +340,9 @@ class Link:
         return error
 
     def _end_all(self) -> None:
-        while self._free:
-            self._free.pop().end()
+        for free in self._free.values():
+            while free:
+                free.pop().end()
 
     def _record(self, kind: str, rows: int, sent: int) -> None:
         self._wiring.record([self.name], kind, rows, sent)

@@ -3,24 +3,29 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.config import Configuration
+from degroot.node.config import COPY, POOLED, QUERY, Configuration
+from degroot.node.copies.copy import CopyError
+from degroot.node.copies.exchange import CopyExchange, FailedAttempts
 from degroot.node.errors import LEFT, PeerError, PeerRefused, PeerUnreachable
-from degroot.node.intervals.leave_one_out import Rehearsed
 from degroot.node.peers.link import Link, LinkContext
-from degroot.node.protocol.codec import CalibrationSummary, PeerOpinion, PeerPrediction, encode_models
+from degroot.node.peers.retry import DAILY
+from degroot.node.protocol.codec import PeerOpinion, PeerPrediction, encode_models
 from degroot.node.protocol.description import describe_node, find_difference
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
-from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_model_in_thread
 from degroot.rules.evidence import MOMENTS
+
+NO_COPY = "it grants no copy of its model, and `use` allows nothing else"
+NOT_READY = "the copy of its model is not ready yet"
+KEEPS_EVIDENCE = f"it keeps its evidence to itself: `evidence` in its file is not {POOLED!r}"
 
 READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"
 
@@ -110,17 +115,15 @@ def _reason(name: str, holes: set[tuple[str, str]], cut: set[tuple[str, str]], s
 
 
 class Peers:
-    """A node's peers: who can be asked, and whose models are scored."""
+    """A node's peers: who can be asked, whose models are scored, and who holds copies of whose."""
 
-    def __init__(
-        self, configuration: Configuration, wiring: LinkContext, scores: CalibratedScores | OnDemand, log: Any
-    ) -> None:
+    def __init__(self, configuration: Configuration, wiring: LinkContext, scores: CalibratedScores, log: Any) -> None:
         self.configuration, self.wiring, self.scores = configuration, wiring, scores
         self.links: dict[str, Link] = {}
-        self.rehearsed: Rehearsed | None = None  # for intervals, and
-        self.lacking = "it has not rehearsed yet"  # why there is nothing
+        self.copies = CopyExchange(configuration, lambda: scores.seat, log)
         self._log = log
         self._following: dict[str, asyncio.Task[None]] = {}
+        self._failed = FailedAttempts()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -133,6 +136,7 @@ class Peers:
 
     async def change(self, configuration: Configuration) -> None:
         """Go on with the peers of another configuration; those that stay are not disturbed."""
+        await self.copies.change(configuration)  # before anybody is asked: a model that is here is not queried
         wanted = {peer.name: peer for peer in configuration.peers}
         addresses = {name: peer.address for name, peer in wanted.items()}
         gone = [name for name, link in self.links.items() if addresses.get(name) != link.peer.address]
@@ -142,33 +146,28 @@ class Peers:
                 self.links[name] = Link(peer, self.wiring)
                 self._following[name] = asyncio.create_task(self._follow(self.links[name]))
         self.configuration = configuration  # up to here nothing is awaited: nobody sees half of a roster
+        for link in self.links.values():
+            link.peer = wanted[link.name]
         for link in closing:
             await link.close()
         await self.scores.keep(self.links)
+        await self.copies.keep(self.links)
 
     async def close(self) -> None:
         """Hang up on everybody."""
         for name in list(self.links):
             await self._forget(name).close()
 
-    async def opinion(
-        self, points: Array, *, spread: bool = False, guard: bool = False, interval: bool = False
-    ) -> PeerOpinion:
-        """What this node says of points."""
+    async def opinion(self, points: Array, *, spread: bool = False, guard: bool = False) -> PeerOpinion:
+        """What this node measures of all models near points: pooled evidence, which it has to have agreed to."""
         seat = self.scores.seat
-        if isinstance(self.scores, OnDemand):
-            seat = await self.scores.seat_for(points, self.links)
+        if not self.configuration.pooled:
+            raise InvalidInput(f"An opinion must come from a node with evidence = {POOLED!r}; here it is not.")
         if guard and not seat.guarded:
             raise InvalidInput("The guard must be on at all nodes; here it is off.")
-        rehearsed, lacking = self.rehearsed, self.lacking
 
         def formed() -> PeerOpinion:
-            opinion = seat.give_opinion(points, distances=spread, guard=guard)
-            if not interval:
-                return opinion
-            return replace(
-                opinion, calibrated=CalibrationSummary(lacking) if rehearsed is None else rehearsed.told(points)
-            )
+            return seat.give_opinion(points, distances=spread, guard=guard)
 
         return formed() if seat.quick(len(points)) else await run_model_in_thread(formed)
 
@@ -181,9 +180,24 @@ class Peers:
     @property
     def no_view(self) -> str:
         """Why this node cannot answer from its own view; empty: it can."""
-        if self.scores.seat.agent.scored_by_peers:
-            return "its own model is scored by its peers, not on its own rows"
-        return "it scores models near asked points only, on demand" if isinstance(self.scores, OnDemand) else ""
+        by_peers = self.scores.seat.agent.scored_by_peers
+        return "its own model is scored by its peers, not on its own rows" if by_peers else ""
+
+    def without_evidence(self) -> dict[str, str]:
+        """Who cannot take part in the consensus: who cannot be asked now, or keeps its evidence to itself."""
+        told = {name: link.description for name, link in self.links.items()}
+        kept = {name: KEEPS_EVIDENCE for name, each in told.items() if each is not None and not each.pooled}
+        return kept | self.troubled()
+
+    def find_hindrance(self, link: Link, seat: ScoredAgent) -> str | None:
+        """Why a peer's model cannot be asked now, neither a copy of it nor its owner; None: it can."""
+        if link.name in seat.copies:
+            return None
+        if self.copies.is_wanted(link):
+            return link.setback_reason or NOT_READY
+        if QUERY not in link.peer.use:
+            return link.trouble or NO_COPY
+        return link.trouble
 
     def membership(
         self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = (), unlisted: Any = ()
@@ -249,28 +263,55 @@ class Peers:
 
     def state(self, link: Link) -> str:
         """How it stands with a peer."""
-        if link.trouble is not None:
-            return ABSENT
-        if self.scores.known(link):
-            return READY
-        return STALE if link.name in {model.name for model in self.scores.seat.scored} else CALIBRATING
-
-    def description(self) -> v1.Description:
-        """Who this node is, and how it stands with its peers."""
         seat = self.scores.seat
+        scored = {model.name: model.version for model in seat.scored}
+        if link.trouble is not None:
+            return READY if link.name in seat.copies else ABSENT
+        if link.name not in scored or (link.name not in seat.copies and self.copies.is_wanted(link)):
+            return CALIBRATING
+        return READY if scored[link.name] == link.version else STALE
+
+    def _find_reason(self, link: Link) -> str:
+        """What is the matter with a peer, if anything is."""
+        if self.state(link) == READY:
+            return ""
+        copied = isinstance(link.setback, CopyError)  # which says more than that its owner cannot be reached
+        return (link.setback_reason if copied else link.trouble or link.setback_reason) or ""
+
+    def description(self, caller: str | None = None) -> wire.Description:
+        """Who this node is, and how it stands with its peers; with what concerns the caller.
+
+        Where evidence stays at home, nobody but this node itself is told which models are scored and how far they have
+        come: a model that is slow or fails on certain rows would tell its owner of them.
+        """
+        seat, links = self.scores.seat, sorted(self.links.items())
         description = describe_node(self.configuration, seat.agent, seat.feature_names)
         description.model_version, description.no_view = seat.version, self.no_view
-        description.scored.extend(encode_models(seat.scored))
-        description.members.extend(
-            v1.Member(name=name, state=self.state(link), reason=link.trouble or "", progress=link.progress)
-            for name, link in sorted(self.links.items())
-        )
-        if self.rehearsed is not None:
-            description.rehearsed.extend(encode_models(self.rehearsed.models))
-            description.calibrated = self.rehearsed.summary is not None
+        if caller not in (None, self.configuration.name) and not self.configuration.pooled:
+            description.members.extend(wire.Member(name=name) for name, _ in links)
+        else:
+            description.scored.extend(encode_models(seat.scored))
+            description.members.extend(
+                wire.Member(name=name, state=self.state(link), reason=self._find_reason(link), progress=link.progress)
+                for name, link in links
+            )
+        if caller is not None:
+            self._describe_to(description, caller)
         return description
 
-    def accept(self, description: v1.Description, name: str) -> None:
+    def _describe_to(self, description: wire.Description, caller: str) -> None:
+        """Add what the caller may see, and how copies of models stand between it and this node."""
+        configuration = self.configuration  # by which a peer is known before there is a link to it
+        description.fields.extend(sorted(configuration.fields.get(caller, ())))
+        uses = {peer.name: peer.use for peer in configuration.peers}
+        if caller in uses:
+            link = self.links.get(caller)
+            description.offers_copy = COPY in configuration.rights[caller] and not self.copies.offer_lacking
+            description.takes_copy = COPY in uses[caller] and configuration.identity is not None
+            description.held_copy = self.copies.held.find_version(caller) or ""
+            description.reaches_caller = link is not None and link.trouble is None
+
+    def accept(self, description: wire.Description, name: str) -> None:
         """Refuse a peer that cannot take part: another protocol, other settings, other features."""
         difference = find_difference(self.description(), description, name)
         if difference is not None:
@@ -290,7 +331,9 @@ class Peers:
             if trouble != told:
                 told = trouble
                 if trouble is None:
-                    self._log.info("peer ready", peer=link.name, version=link.version)
+                    copy = self.scores.seat.copies.get(link.name)
+                    version = link.version if copy is None else copy.model.version
+                    self._log.info("peer ready", peer=link.name, version=version, copy=copy is not None)
                 else:
                     self._log.warning("peer not ready", peer=link.name, reason=trouble)
             self._count(self.wiring.metrics)
@@ -299,17 +342,46 @@ class Peers:
     async def _trouble(self, link: Link) -> str | None:
         """Look after a peer; what kept it from being ready, if anything did."""
         try:
-            await link.describe(lambda description: self.accept(description, link.name))
-            await self.scores.score(link)
+            trouble = await self._hear_from(link)
+            copy = await self.copies.find(link, trouble)
+            if copy is not None:
+                await self.scores.score_copy(copy, link)
+            elif trouble is not None:
+                raise trouble
+            elif QUERY in link.peer.use:
+                await self._score_at_owner(link)
+            else:
+                raise PeerRefused(link.name, NO_COPY)
+            if trouble is None:
+                await self.copies.push(link)
             self.wiring.metrics.calibrated(link.name, link.progress)
             link.setback = None
             return None
         except DeGrootError as error:
             link.setback = error
-            return error.reason if isinstance(error, PeerError) else str(error)
+            return link.setback_reason
         except Exception as error:  # a mistake of ours: the peer is looked after all the same
             self._log.exception("a peer could not be looked after", peer=link.name)
             return f"{type(error).__name__}: {error}"
+
+    async def _score_at_owner(self, link: Link) -> None:
+        """Score a peer's model by queries; once they are over its budget for the day, not again for a while."""
+        key = link.name, QUERY, link.version
+        self._failed.check(*key)
+        try:
+            await self.scores.score(link)
+        except PeerRefused as error:
+            if DAILY in error.reason:
+                self._failed.add(error, *key)
+            raise
+
+    async def _hear_from(self, link: Link) -> PeerError | None:
+        """Ask a peer who it is; why it cannot be asked, if it cannot."""
+        try:
+            await link.describe(lambda description: self.accept(description, link.name))
+        except PeerError as error:
+            return error
+        return None
 
     def _count(self, metrics: Metrics) -> None:
         states = dict.fromkeys((READY, STALE, CALIBRATING, ABSENT), 0)

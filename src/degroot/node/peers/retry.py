@@ -8,6 +8,7 @@ from grpc import StatusCode
 
 from degroot.node.errors import PeerRefused
 
+DAILY = "rows_per_day"  # the limit that lasts
 PAUSE, TRIES = 0.2, 50  # seconds before it is tried again, and how often
 
 Reply = TypeVar("Reply")
@@ -26,5 +27,6 @@ async def retry_when_limited(ask: Callable[[], Awaitable[Reply]]) -> Reply:
 
 
 def _over_a_limit(error: PeerRefused) -> bool:
+    """Whether a limit was exceeded that allows more in a moment; a day's budget does not."""
     call: Any = error.__cause__
-    return call is not None and call.code() is StatusCode.RESOURCE_EXHAUSTED
+    return call is not None and call.code() is StatusCode.RESOURCE_EXHAUSTED and DAILY not in error.reason

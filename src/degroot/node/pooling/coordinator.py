@@ -25,7 +25,7 @@ from degroot.node.peers.peers import ABSENT, Membership, Peers
 from degroot.node.pooling.rounds import FEW, GuardBounds, Pooled, PoolingTerms, check_rule, take_part, weight_of
 from degroot.node.pooling.session import HUNG_UP, MembersLost, Sessions
 from degroot.node.protocol.codec import Malformed, NodeAnswer, PeerOpinion, beliefs_of, decode_forecast, decode_models
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.server.threads import run_in_thread
 
 ATTEMPTS = 3  # sessions that a peer may refuse because its roster differs
@@ -64,7 +64,7 @@ class Candidates:
 
     def __init__(self, circle: Peers) -> None:
         self._circle, self._me = circle, circle.configuration.name
-        self._missing = circle.troubled()
+        self._missing = circle.without_evidence()
         self._apart: set[tuple[str, str]] = set()  # who cannot hear each other
         self._unscored: set[tuple[str, str]] = set()  # who has not scored whom, whatever it said before
         self._mismatches: Counter[str] = Counter()
@@ -196,7 +196,7 @@ def _lacking(opinion: PeerOpinion, members: Sequence[str]) -> list[str]:
 
 
 async def _start_member(
-    call: Any, begin: v1.PoolMessage, name: str, asked: NodeQuestion, outputs: int, patience: float
+    call: Any, begin: wire.PoolMessage, name: str, asked: NodeQuestion, outputs: int, patience: float
 ) -> PeerOpinion | PeerError:
     try:
         async with asyncio.timeout(patience):
@@ -239,7 +239,7 @@ def _examine(
     }
 
 
-async def _send(call: Any, message: v1.PoolMessage, name: str, patience: float) -> None:
+async def _send(call: Any, message: wire.PoolMessage, name: str, patience: float) -> None:
     try:
         await asyncio.wait_for(call.write(message), patience)
     except grpc.RpcError as error:

@@ -17,7 +17,7 @@ from degroot.node.protocol.codec import (
     encode_models,
     tensor,
 )
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.server.access import Access, Exceeded, Visit
 
 
@@ -27,7 +27,7 @@ class PoolingMember:
     def __init__(self, circle: Peers, sessions: Sessions, access: Access) -> None:
         self._circle, self._sessions, self._access = circle, sessions, access
 
-    async def take_part(self, message: v1.PoolMessage, visit: Visit) -> None:
+    async def take_part(self, message: wire.PoolMessage, visit: Visit) -> None:
         """Take part in a session that another node was asked for."""
         begin = message.begin
         await visit.refusing(check_protocol, begin.protocol)
@@ -35,7 +35,7 @@ class PoolingMember:
         terms = await visit.refusing(PoolingTerms.told, begin, me, names)
         features = self._circle.scores.seat.agent.n_features
         points = await visit.refusing(array, begin.points, (None, features), "points")
-        await visit.message("pool", len(points), message.ByteSize())
+        await visit.points("pool", points, message.ByteSize())
         if visit.name not in terms.members:
             told = f"A session must be begun by a member; {visit.name!r} is none."
             await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
@@ -51,19 +51,19 @@ class PoolingMember:
             check_rule(self._circle.scores.seat)
             opinion = await self._circle.opinion(points, guard=terms.guard)
         except DeGrootError as error:
-            await visit.reply("pool", 0, v1.PoolReply(ready=v1.Ready(fault=told_to_peers(error))))
+            await visit.reply("pool", 0, wire.PoolReply(ready=wire.Ready(fault=told_to_peers(error))))
             return
-        await visit.reply("pool", len(points), v1.PoolReply(ready=_ready(opinion)))
+        await visit.reply("pool", len(points), wire.PoolReply(ready=_ready(opinion)))
         held = await self._held(terms, len(points), visit) if terms.guard else None
         try:
             pooled = await take_part(me, terms, opinion, held, session, self._circle.links, patience)
-            outcome = v1.Outcome(weight=tensor(pooled.part.weight))
+            outcome = wire.Outcome(weight=tensor(pooled.part.weight))
         except MembersLost as lost:
-            losses = [v1.Loss(name=name, reason=reason) for name, reason in lost.losses.items()]
-            outcome = v1.Outcome(lost=losses)
+            losses = [wire.Loss(name=name, reason=reason) for name, reason in lost.losses.items()]
+            outcome = wire.Outcome(lost=losses)
         except Malformed as error:
-            outcome = v1.Outcome(lost=[v1.Loss(name=me, reason=str(error))])
-        await visit.reply("pool", len(points), v1.PoolReply(outcome=outcome))
+            outcome = wire.Outcome(lost=[wire.Loss(name=me, reason=str(error))])
+        await visit.reply("pool", 0, wire.PoolReply(outcome=outcome))  # the same rows, which were counted
 
     async def _held(self, terms: PoolingTerms, points: int, visit: Visit) -> GuardBounds:
         message = await visit.next_message()
@@ -73,7 +73,7 @@ class PoolingMember:
         held: GuardBounds = await visit.refusing(GuardBounds.decode, message.bounds, points, len(terms.members))
         return held
 
-    async def listen(self, message: v1.PoolMessage, visit: Visit) -> None:
+    async def listen(self, message: wire.PoolMessage, visit: Visit) -> None:
         """Take in a member's beliefs, round by round. It cannot be ahead by more than one: there is no flood."""
         await visit.refusing(check_protocol, message.join.protocol)
         await visit.message("pool", 0, message.ByteSize())
@@ -89,7 +89,7 @@ class PoolingMember:
                 session.lose(visit.name, HUNG_UP)
             self._sessions.left(name, session, visit.name)
 
-    def _received(self, session: Session, sender: str, message: v1.PoolMessage) -> None:
+    def _received(self, session: Session, sender: str, message: wire.PoolMessage) -> None:
         kind, most = message.WhichOneof("kind"), self._access.allowances.limits.rows_per_request
         if kind != "beliefs":
             raise Malformed(f"After `join` there must be beliefs; got {kind}.")
@@ -98,9 +98,9 @@ class PoolingMember:
         session.receive(sender, message.beliefs)
 
 
-def _ready(opinion: PeerOpinion) -> v1.Ready:
+def _ready(opinion: PeerOpinion) -> wire.Ready:
     """What the asked node is told before the first round: beliefs and expectations, and no errors."""
-    ready = v1.Ready(model_version=opinion.version, beliefs=tensor(opinion.opinion.beliefs))
+    ready = wire.Ready(model_version=opinion.version, beliefs=tensor(opinion.opinion.beliefs))
     ready.scored.extend(encode_models(opinion.scored))
     if opinion.opinion.forecast is not None:
         ready.expectation.CopyFrom(encode_forecast(opinion.opinion))

@@ -26,7 +26,7 @@ from degroot.node.peers.link import Link, write_first
 from degroot.node.pooling.session import MembersLost, Session
 from degroot.node.pooling.state import PoolingState
 from degroot.node.protocol.codec import PROTOCOL, Malformed, PeerOpinion, UnknownMembers, array, tensor
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread
 
@@ -46,13 +46,13 @@ class GuardBounds:
     high: Array  # (M, K)
     own: Array  # (M,)
 
-    def encode(self) -> v1.PoolMessage:
+    def encode(self) -> wire.PoolMessage:
         """Ready to be sent."""
         told = {name: tensor(getattr(self, name).astype(float)) for name in ("kept", "low", "high", "own")}
-        return v1.PoolMessage(bounds=v1.Bounds(**told))
+        return wire.PoolMessage(bounds=wire.Bounds(**told))
 
     @classmethod
-    def decode(cls, message: v1.Bounds, M: int, K: int) -> "GuardBounds":
+    def decode(cls, message: wire.Bounds, M: int, K: int) -> "GuardBounds":
         """What was sent, if it has the right shapes."""
         low, high = (array(getattr(message, name), (M, K), name, finite=False) for name in ("low", "high"))
         if np.isnan(low).any() or np.isnan(high).any():
@@ -73,17 +73,17 @@ class PoolingTerms:
     tolerance: float
     rounds: int
 
-    def begin(self, points: Array) -> v1.PoolMessage:
+    def begin(self, points: Array) -> wire.PoolMessage:
         """The message that opens a session."""
-        return v1.PoolMessage(
-            begin=v1.Begin(
+        return wire.PoolMessage(
+            begin=wire.Begin(
                 protocol=PROTOCOL, session=self.session, members=self.members, points=tensor(points), guard=self.guard,
                 tolerance=self.tolerance, rounds=self.rounds,
             )
         )  # fmt: skip
 
     @classmethod
-    def told(cls, begin: v1.Begin, me: str, roster: Sequence[str]) -> "PoolingTerms":
+    def told(cls, begin: wire.Begin, me: str, roster: Sequence[str]) -> "PoolingTerms":
         """What a message says, if it makes sense."""
         members = tuple(begin.members)
         if len(set(members)) < len(members) or me not in members:
@@ -158,7 +158,7 @@ class BeliefSender:
         self._calls: list[Any] = []
 
     async def __aenter__(self) -> "BeliefSender":
-        join = v1.PoolMessage(join=v1.Join(protocol=PROTOCOL, session=self._terms.session))
+        join = wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session=self._terms.session))
         self._calls = [link.pool() for link in self._links]
         try:
             await self._each(lambda call, _link: write_first(call, join))
@@ -173,7 +173,9 @@ class BeliefSender:
 
         def tell(call: Any, link: Link) -> Awaitable[None]:
             share = tensor(part.share(members.index(link.name)))
-            message = v1.PoolMessage(beliefs=v1.Beliefs(round=number, beliefs=beliefs, share=share, settled=settled))
+            message = wire.PoolMessage(
+                beliefs=wire.Beliefs(round=number, beliefs=beliefs, share=share, settled=settled)
+            )
             link.pooled(len(part.settled), message.ByteSize())
             written: Awaitable[None] = call.write(message)
             return written
@@ -231,7 +233,7 @@ def _part(me: str, terms: PoolingTerms, opinion: PeerOpinion, held: GuardBounds 
 
 
 def _taken_in(
-    heard: Mapping[str, v1.Beliefs], part: PoolingState, me: str, members: Sequence[str]
+    heard: Mapping[str, wire.Beliefs], part: PoolingState, me: str, members: Sequence[str]
 ) -> tuple[list[Array], list[Array], Mask]:
     """Beliefs and shares in the order of the members, and where everybody is settled."""
     M = len(part.settled)
@@ -258,7 +260,7 @@ def _bounded(beliefs: Array) -> Array:
     return beliefs
 
 
-def weight_of(message: v1.Tensor, points: int, name: str) -> Array:
+def weight_of(message: wire.Tensor, points: int, name: str) -> Array:
     """Weight (M,) that a member says it has or hands on: not below nothing, and not more than there is."""
     weight = array(message, (points,), name)
     if (weight < 0.0).any() or (weight > 1.0 + SLACK).any():

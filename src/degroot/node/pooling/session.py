@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from degroot.exceptions import DeGrootError
 from degroot.node.protocol.codec import Malformed
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.server.access import Exceeded
 
 MOST, EARLY = 256, 8  # sessions at the same time; of one sender, that have not begun here
@@ -47,11 +47,11 @@ class Session:
         self.joined: list[str] = []  # who sends here
         self.members: frozenset[str] | None = None  # None: it has not begun here
         self._round = 0
-        self._inbox: dict[int, dict[str, v1.Beliefs]] = defaultdict(dict)
+        self._inbox: dict[int, dict[str, wire.Beliefs]] = defaultdict(dict)
         self._gone: dict[str, str] = {}
         self._news = asyncio.Event()
 
-    def receive(self, sender: str, message: v1.Beliefs) -> None:
+    def receive(self, sender: str, message: wire.Beliefs) -> None:
         """Keep what a member sent; before it has begun here nobody can have come to the second round."""
         if self.members is not None and sender not in self.members:
             raise Malformed(f"Beliefs must come from a member of the session; got some from {sender!r}.")
@@ -66,7 +66,7 @@ class Session:
         self._gone[sender] = reason
         self._news.set()
 
-    async def round(self, number: int, members: Sequence[str], patience: float) -> Mapping[str, v1.Beliefs]:
+    async def round(self, number: int, members: Sequence[str], patience: float) -> Mapping[str, wire.Beliefs]:
         """What all `members` say in a round, if it comes within so many seconds."""
         until = asyncio.get_running_loop().time() + patience
         while True:

@@ -1,4 +1,4 @@
-"""The codec between protobuf messages and what they say: arrays, models, opinions, calibration, answers.
+"""The codec between protobuf messages and what they say: arrays, models, predictions, opinions, answers.
 
 Whatever arrives is checked here: it has the right shapes, or it is `Malformed`.
 """
@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import MISSING, Flag
@@ -18,15 +17,13 @@ from degroot.compute.tables import LARGEST
 from degroot.consultation.consult import Opinion
 from degroot.exceptions import InvalidInput
 from degroot.guard.forecast import AnswerForecast, GuardStandards
-from degroot.intervals import POINTS, Summary
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.rules.evidence import Evidence
 
-PROTOCOL = 1
+PROTOCOL = 2
 LITTLE = np.dtype("<f8")
 LARGEST_EMPTY = 1 << 40
 MEASURED = ("errors", "moments", "spread", "effective")
-MOST_ROWS = 1 << 40  # that a node may say it has
 OF_CANDIDATES = ("shares", "errors", "differences", "standard_errors")  # of a mixture
 
 
@@ -42,12 +39,12 @@ class UnknownMembers(InvalidInput):
     """A session has members that are not in the roster here."""
 
 
-def tensor(array: Array) -> v1.Tensor:
+def tensor(array: Array) -> wire.Tensor:
     """An array, ready to be sent."""
-    return v1.Tensor(shape=array.shape, data=np.ascontiguousarray(array, LITTLE).tobytes())
+    return wire.Tensor(shape=array.shape, data=np.ascontiguousarray(array, LITTLE).tobytes())
 
 
-def array(message: v1.Tensor, shape: Sequence[int | None], name: str, *, finite: bool = True) -> Array:
+def array(message: wire.Tensor, shape: Sequence[int | None], name: str, *, finite: bool = True) -> Array:
     """The array in a message, if it has that shape (None: any length) and, unless told otherwise, is finite.
 
     Examples
@@ -97,91 +94,17 @@ class Model(NamedTuple):
     version: str
 
 
-def encode_models(known: Iterable[Model]) -> list[v1.Model]:
+def encode_models(known: Iterable[Model]) -> list[wire.Model]:
     """Models, ready to be sent."""
-    return [v1.Model(name=name, version=version) for name, version in known]
+    return [wire.Model(name=name, version=version) for name, version in known]
 
 
-def decode_models(told: Sequence[v1.Model]) -> tuple[Model, ...]:
+def decode_models(told: Sequence[wire.Model]) -> tuple[Model, ...]:
     """The models that a message lists, each once."""
     known = tuple(Model(each.name, each.version) for each in told)
     if len({each.name for each in known}) < len(known):
         raise Malformed(f"A message must name each model once; got {len(known)} names, some of them twice.")
     return known
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """The collective's mean squared errors on a node's rehearsed rows near M points, and where those rows are."""
-
-    errors: Array  # (M, Q)
-    spread: Array  # (M,)
-    effective: Array  # (M,)
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationSummary:
-    """What one node tells of its rehearsed rows: near points and in all. No row and no single error is in it."""
-
-    lacking: str = ""  # why there is nothing
-    models: tuple[Model, ...] = ()  # those with which the rows were rehearsed
-    rows: int = 0
-    squares: Array | None = None  # (Q,) sums of squared errors
-    near: Near | None = None  # None for classes
-    summary: Summary | None = None  # of its scores; None as long as there are none
-
-
-def encode_calibration(told: CalibrationSummary) -> v1.Calibrated:
-    """What is told, ready to be sent."""
-    message = v1.Calibrated(lacking=told.lacking, rows=told.rows)
-    message.models.extend(encode_models(told.models))
-    if told.squares is not None:
-        message.squares.CopyFrom(tensor(told.squares))
-    if told.near is not None:
-        message.near.CopyFrom(tensor(told.near.errors))
-        message.spread.CopyFrom(tensor(told.near.spread))
-        message.effective.CopyFrom(tensor(told.near.effective))
-    if told.summary is not None:
-        message.ranks.extend(told.summary.ranks.tolist())
-        message.scores.CopyFrom(tensor(told.summary.scores.reshape(len(told.summary.ranks), -1)))
-    return message
-
-
-def decode_calibration(message: v1.Calibrated, points: int, outputs: int, *, classes: bool) -> CalibrationSummary:
-    """What a peer told, if rows could give it; whether they did is not known."""
-    if message.lacking or not message.models:
-        return CalibrationSummary(message.lacking[:300] or "it has not rehearsed yet")
-    if not 1 <= message.rows <= MOST_ROWS:
-        raise Malformed(f"`rows` must be 1 to {MOST_ROWS}; got {message.rows}.")
-    squares = _check_positive(array(message.squares, (outputs,), "squares"), "squares")
-    near = None if classes else _decode_near(message, points, outputs)
-    told = _decode_summary(message, 1 if classes else outputs) if message.ranks else None
-    return CalibrationSummary("", decode_models(message.models), message.rows, squares, near, told)
-
-
-def _decode_near(message: v1.Calibrated, M: int, Q: int) -> Near:
-    errors = _check_positive(array(message.near, (M, Q), "near"), "near")
-    spread, effective = (array(getattr(message, name), (M,), name, finite=False) for name in ("spread", "effective"))
-    return Near(errors, _check_positive(spread, "spread"), _check_positive(effective, "effective"))
-
-
-def _check_positive(values: Array, name: str) -> Array:
-    if not (values >= 0.0).all():
-        raise Malformed(f"`{name}` must not be negative; some of it is.")
-    return values
-
-
-def _decode_summary(message: v1.Calibrated, outputs: int) -> Summary:
-    """Scores in order with their ranks, the last of which is the number of rows."""
-    if len(message.ranks) > POINTS or max(message.ranks) > MOST_ROWS:
-        raise Malformed(f"`ranks` must be at most {POINTS} numbers up to {MOST_ROWS}; got others.")
-    ranks: NDArray[np.int64] = np.array(message.ranks, np.int64)
-    if ranks[0] < 1 or (np.diff(ranks) < 1).any() or ranks[-1] != message.rows:
-        raise Malformed(f"`ranks` must rise to the number of rows, {message.rows}; they do not.")
-    scores = _check_positive(array(message.scores, (len(ranks), outputs), "scores"), "scores")
-    if (np.diff(scores, axis=0) < 0.0).any():
-        raise Malformed("`scores` must be in order; they are not.")
-    return Summary(ranks, scores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +114,6 @@ class PeerOpinion:
     version: str  # of its own model
     scored: tuple[Model, ...]  # the columns of what it measured
     opinion: Opinion
-    calibrated: CalibrationSummary | None = None  # for intervals
 
     def select(self, members: Sequence[str]) -> Opinion:
         """The opinion with the members' models as its columns, in their order."""
@@ -207,9 +129,9 @@ class PeerOpinion:
         return replace(self.opinion, measured=measured, forecast=forecast)
 
 
-def encode_opinion(told: PeerOpinion, number: int) -> v1.OpinionReply:
+def encode_opinion(told: PeerOpinion, number: int) -> wire.OpinionReply:
     """An opinion, ready to be sent in reply to a question."""
-    reply = v1.OpinionReply(id=number, model_version=told.version, beliefs=tensor(told.opinion.beliefs))
+    reply = wire.OpinionReply(id=number, model_version=told.version, beliefs=tensor(told.opinion.beliefs))
     reply.scored.extend(encode_models(told.scored))
     for name in MEASURED:
         values = getattr(told.opinion.measured, name)
@@ -217,8 +139,6 @@ def encode_opinion(told: PeerOpinion, number: int) -> v1.OpinionReply:
             getattr(reply, name).CopyFrom(tensor(values[:, 0]))
     if told.opinion.forecast is not None:
         reply.expectation.CopyFrom(encode_forecast(told.opinion))
-    if told.calibrated is not None:
-        reply.calibrated.CopyFrom(encode_calibration(told.calibrated))
     return reply
 
 
@@ -227,7 +147,7 @@ def _has_plain_errors(opinion: Opinion) -> bool:
     return opinion.measured is not None and opinion.measured.moments is None
 
 
-def decode_opinion(reply: v1.OpinionReply, points: int, outputs: int, *, classes: bool = False) -> PeerOpinion:
+def decode_opinion(reply: wire.OpinionReply, points: int, outputs: int) -> PeerOpinion:
     """What a peer said of so many points, if it has the right shapes; whether it can be true is for the guard."""
     M, scored = points, decode_models(reply.scored)
     K = len(scored)
@@ -244,11 +164,8 @@ def decode_opinion(reply: v1.OpinionReply, points: int, outputs: int, *, classes
     forecast, standards = None, None
     if reply.HasField("expectation"):
         forecast, standards = decode_forecast(reply.expectation, M, K, outputs)
-    told = None
-    if reply.HasField("calibrated"):
-        told = decode_calibration(reply.calibrated, M, outputs, classes=classes)
     opinion = Opinion(beliefs_of(reply.beliefs, M, outputs), measured, forecast, standards)
-    return PeerOpinion(reply.model_version, scored, opinion, told)
+    return PeerOpinion(reply.model_version, scored, opinion)
 
 
 class PeerPrediction(NamedTuple):
@@ -258,17 +175,17 @@ class PeerPrediction(NamedTuple):
     beliefs: Array  # (M, Q)
 
 
-def encode_prediction(told: PeerPrediction, number: int) -> v1.OpinionReply:
-    """A prediction, ready to be sent in reply to a question for nothing else."""
-    return v1.OpinionReply(id=number, model_version=told.version, beliefs=tensor(told.beliefs))
+def encode_prediction(told: PeerPrediction, number: int) -> wire.Prediction:
+    """A prediction, ready to be sent in reply to a request."""
+    return wire.Prediction(id=number, model_version=told.version, predictions=tensor(told.beliefs))
 
 
-def decode_prediction(reply: v1.OpinionReply, points: int, outputs: int) -> PeerPrediction:
-    """What a peer's model said of so many points; what else an earlier version of degroot sends is not read."""
-    return PeerPrediction(reply.model_version, beliefs_of(reply.beliefs, points, outputs))
+def decode_prediction(reply: wire.Prediction, points: int, outputs: int) -> PeerPrediction:
+    """What a peer's model said of so many points."""
+    return PeerPrediction(reply.model_version, beliefs_of(reply.predictions, points, outputs))
 
 
-def beliefs_of(message: v1.Tensor, points: int, outputs: int) -> Array:
+def beliefs_of(message: wire.Tensor, points: int, outputs: int) -> Array:
     """Beliefs (M, Q), none of them too large."""
     beliefs = array(message, (points, outputs), "beliefs")
     if np.abs(beliefs).max(initial=0.0) > LARGEST:
@@ -276,18 +193,18 @@ def beliefs_of(message: v1.Tensor, points: int, outputs: int) -> Array:
     return beliefs
 
 
-def encode_forecast(opinion: Opinion) -> v1.Expectation:
+def encode_forecast(opinion: Opinion) -> wire.Expectation:
     """What a node expects of others, and what is usual at its own rows, ready to be sent."""
     if opinion.forecast is None or opinion.standards is None:
         raise Malformed("Under a guard an opinion must have a forecast; it has none.")
     said, usual = opinion.forecast, opinion.standards
-    return v1.Expectation(
+    return wire.Expectation(
         answers=tensor(said.answers), tolerance=tensor(said.tolerance), errors=tensor(said.errors),
         spread=tensor(said.spread), reach=usual.distance, low=tensor(usual.low), high=tensor(usual.high),
     )  # fmt: skip
 
 
-def decode_forecast(message: v1.Expectation, M: int, K: int, Q: int) -> tuple[AnswerForecast, GuardStandards]:
+def decode_forecast(message: wire.Expectation, M: int, K: int, Q: int) -> tuple[AnswerForecast, GuardStandards]:
     """What a peer expects, if it has the right shapes."""
     said = AnswerForecast(
         array(message.answers, (M, K, Q), "answers", finite=False),
@@ -318,9 +235,9 @@ class NodeAnswer:
         return tuple(flag.agent for flag in self.flags if flag.kind == MISSING)
 
 
-def encode_answer(answered: NodeAnswer, outputs: int | None) -> v1.Answer:
+def encode_answer(answered: NodeAnswer, outputs: int | None) -> wire.Answer:
     """An answer, ready to be sent. `outputs`: how many numbers a value is; None: one, as (M,)."""
-    message = v1.Answer(
+    message = wire.Answer(
         names=answered.names, rounds=answered.rounds, outputs=outputs or 0, asker=answered.asker,
         choice=None if answered.choice is None else encode_mixture(answered.choice),
     )  # fmt: skip
@@ -331,7 +248,7 @@ def encode_answer(answered: NodeAnswer, outputs: int | None) -> v1.Answer:
     return message
 
 
-def decode_answer(message: v1.Answer, fields: Sequence[str], outputs: int | None) -> NodeAnswer:
+def decode_answer(message: wire.Answer, fields: Sequence[str], outputs: int | None) -> NodeAnswer:
     """The answer in a message, if it has these fields in the right shapes; it may have others, which are not read."""
     K, Q = len(message.names), outputs or 1
     of_agents = {"weights": (None, K), "trust": (None, K, K), "beliefs": (None, K, Q), "influence": (None, K, Q)}
@@ -341,15 +258,15 @@ def decode_answer(message: v1.Answer, fields: Sequence[str], outputs: int | None
     return NodeAnswer(tuple(message.names), found, flags, message.rounds, message.asker or None, choice)
 
 
-def encode_mixture(mixed: Mixture) -> v1.Mixture:
+def encode_mixture(mixed: Mixture) -> wire.Mixture:
     """What was mixed, ready to be sent."""
-    return v1.Mixture(
+    return wire.Mixture(
         candidates=mixed.candidates, rows=mixed.rows, folds=mixed.folds,
         **{name: tensor(getattr(mixed, name)) for name in OF_CANDIDATES},
     )  # fmt: skip
 
 
-def decode_mixture(message: v1.Mixture, asker: str) -> Mixture:
+def decode_mixture(message: wire.Mixture, asker: str) -> Mixture:
     """What a node says was mixed for it."""
     shape = (len(message.candidates),)
     found = {name: array(getattr(message, name), shape, name, finite=False) for name in OF_CANDIDATES}

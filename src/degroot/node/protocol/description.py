@@ -5,22 +5,23 @@ from collections.abc import Sequence
 from degroot.agents.agent import Agent
 from degroot.node.config import Configuration, NodeSettings
 from degroot.node.protocol.codec import PROTOCOL
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 
+SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard")  # alike where evidence is pooled
 LONGEST, MOST = 200, 10_000  # characters of a version; models that are scored, and members
 
 
-def describe_node(configuration: Configuration, agent: Agent, feature_names: Sequence[str]) -> v1.Description:
+def describe_node(configuration: Configuration, agent: Agent, feature_names: Sequence[str]) -> wire.Description:
     """What a node says of itself, before it has scored any model."""
-    return v1.Description(
+    return wire.Description(
         protocol=PROTOCOL, name=configuration.name, settings=_encode_settings(configuration.collective),
         n_features=agent.n_features, feature_names=feature_names, outputs=agent.outputs or 0,
         classes=agent.class_names,
-        scored_by_peers=agent.scored_by_peers,
+        scored_by_peers=agent.scored_by_peers, pooled=configuration.pooled,
     )  # fmt: skip
 
 
-def find_difference(mine: v1.Description, theirs: v1.Description, name: str) -> str | None:
+def find_difference(mine: wire.Description, theirs: wire.Description, name: str) -> str | None:
     """What keeps two nodes from answering together, if anything does."""
     if theirs.protocol != mine.protocol:
         return f"it must speak version {mine.protocol} of the protocol; it speaks {theirs.protocol}"
@@ -35,7 +36,7 @@ def find_difference(mine: v1.Description, theirs: v1.Description, name: str) -> 
         return f"it must predict {mine.outputs or 1} outputs, as here; it predicts {theirs.outputs or 1}"
     if list(theirs.classes) != list(mine.classes):
         return f"its classes must be {', '.join(mine.classes)}, as here; they are {', '.join(theirs.classes)[:200]}"
-    for field in ("rule", "neighbours", "metric", "kernel", "ridge", "guard"):
+    for field in SETTINGS if mine.pooled and theirs.pooled else ():
         here, there = getattr(mine.settings, field), getattr(theirs.settings, field)
         if here != there:
             return f"its setting {field!r} must be {_format_setting(here)}, as here; it is {_format_setting(there)}"
@@ -46,7 +47,7 @@ def _format_setting(setting: object) -> str:
     return "left out" if setting == "" else repr(setting)[:100]
 
 
-def _implausible(theirs: v1.Description) -> str | None:
+def _implausible(theirs: wire.Description) -> str | None:
     """What no node says."""
     if not 1 <= len(theirs.model_version) <= LONGEST:
         return f"its model's version must have 1 to {LONGEST} characters; it has {len(theirs.model_version)}"
@@ -66,11 +67,11 @@ def _misnamed(mine: Sequence[str], theirs: Sequence[str]) -> str | None:
     return None
 
 
-def _encode_settings(settings: NodeSettings) -> v1.Settings:
+def _encode_settings(settings: NodeSettings) -> wire.Settings:
     def written(value: object) -> str:
         return "" if value is None else str(value)
 
-    return v1.Settings(
+    return wire.Settings(
         rule=settings.rule, neighbours=written(settings.neighbours), metric=settings.metric,
         kernel=written(settings.kernel), ridge=written(settings.ridge), guard=settings.guard,
     )  # fmt: skip

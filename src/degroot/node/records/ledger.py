@@ -66,6 +66,12 @@ SELECT peer, kind, direction, sum(exchanges), sum("rows"), sum(sent), sum(receiv
     UNION ALL SELECT peer, kind, direction, 1, "rows", sent, received, at, at FROM exchanges
 ) GROUP BY peer, kind, direction ORDER BY peer, kind, direction
 """
+ASKED_ROWS = """
+SELECT peer, sum("rows") FROM (
+    SELECT peer, direction, "rows" FROM days WHERE day = :day
+    UNION ALL SELECT peer, direction, "rows" FROM exchanges WHERE at >= :day * 86400.0 AND at < (:day + 1) * 86400.0
+) WHERE direction = 'in' GROUP BY peer
+"""
 
 
 class LedgerError(DeGrootError):
@@ -148,6 +154,14 @@ class Ledger:
             self._connection.rollback()  # if SQLite has not done so already, as on a full disk
             raise
 
+    def count_rows_asked(self, day: int) -> dict[str, int]:
+        """How many rows each peer and client has asked about on a day, counted from 1970 in UTC."""
+        try:
+            with self._lock:
+                return dict(self._connection.execute(ASKED_ROWS, {"day": day}).fetchall())
+        except sqlite3.Error as error:
+            raise LedgerError(self.path, str(error)) from error
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
@@ -179,7 +193,7 @@ def summary(path: Path) -> list[LedgerEntry]:
         raise InvalidInput(f"The ledger must be a file that a node has written; {path} is not there.")
     with opened(path) as connection:
         _check_version(connection, path)
-        return [_line(*row) for row in connection.execute(SUMMARY)]
+        return [make_entry(*row) for row in connection.execute(SUMMARY)]
 
 
 @contextmanager
@@ -214,8 +228,9 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> int:
     return int(version)
 
 
-def _line(
+def make_entry(
     peer: str, kind: str, direction: str, exchanges: int, rows: int, sent: int, received: int, first: float, last: float
 ) -> LedgerEntry:
+    """An entry of a row of `SUMMARY`; `first`, `last`: seconds since 1970."""
     begun, ended = (datetime.fromtimestamp(at, UTC) for at in (first, last))
     return LedgerEntry(peer, kind, direction, exchanges, rows, sent, received, begun, ended)

@@ -47,6 +47,9 @@ class Metrics:
         self._peers = self._gauge("peers", "Peers in each state.", ("state",))
         self._calibrated = self._gauge("calibrated_ratio", "Share of own rows scored with a peer's model.", ("peer",))
         self._stale = self._gauge("stale_models", "Peers whose model changed since it was scored.", ())
+        self._own_rows = self._gauge(
+            "own_rows_asked", "Own rows that a caller has asked about, exactly as they are, today.", ("peer",)
+        )
         ProcessCollector(registry=self.registry)
 
     def refused(self, peer: str | None, reason: str) -> None:
@@ -62,6 +65,10 @@ class Metrics:
     def calibrated(self, peer: str, share: float) -> None:
         """Say which share of the own rows has been scored with the peer's model."""
         self._calibrated.labels(self._label(peer)).set(share)
+
+    def own_rows_asked(self, peer: str, rows: int) -> None:
+        """Say how many of the own rows a caller has asked about."""
+        self._own_rows.labels(self._label(peer)).set(rows)
 
     def forget(self, peer: str) -> None:
         """A peer has left the roster."""

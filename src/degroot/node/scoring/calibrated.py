@@ -1,14 +1,12 @@
-"""Scores by calibration: which models a node has scored on all of its rows, and what it answers from."""
+"""Scores: which peers' models a node has scored on all of its rows, and what it answers from."""
 
 import asyncio
 import time
-from collections.abc import Collection
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Any
 
 from degroot.compute.compiled import Array
+from degroot.models.formats import VERSION_DIGITS
 from degroot.node.errors import BadReply
 from degroot.node.peers.link import Link
 from degroot.node.protocol.codec import Malformed, Model
@@ -19,16 +17,26 @@ from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.model_service import predictions_in
 from degroot.node.server.threads import run_in_thread, run_model_in_thread
 
+if TYPE_CHECKING:
+    from degroot.node.copies.copy import ModelCopy
+
+OF_COPY = "copy:"  # before the digest of a copied file
 TELL_SECONDS = 2.0  # between lines that say how far calibration is
+
+Predict = Callable[[Array], Awaitable[Array]]  # of rows (m, d): what a model says of them, (m, Q)
 
 
 class CalibratedScores:
-    """All rows are put to every peer's model once, in shuffled chunks: calibration."""
+    """All rows are put to every peer's model once for each version, in shuffled chunks: calibration.
+
+    The model is asked at its owner's, or a copy of it here.
+    """
 
     def __init__(self, first: ScoredAgent, residuals: Residuals, chunk_rows: int, metrics: Metrics, log: Any) -> None:
         self._first, self._own = first, own_residuals(first)
         self._residuals, self._chunk_rows, self._metrics, self._log = residuals, chunk_rows, metrics, log
         self._complete = dict(residuals.complete())
+        self._copies: dict[str, ModelCopy] = {}  # of scored models, by name
         self._names: frozenset[str] = frozenset()
         self._building = asyncio.Lock()
         self.seat = first
@@ -44,29 +52,49 @@ class CalibratedScores:
         self._first, self._own = first, own
         await self._reseat()
 
-    def known(self, link: Link) -> bool:
-        """Whether the peer's model, as it is now, is scored and questions are answered with that."""
-        return Model(link.name, link.version) in self.seat.scored
+    def has_scored(self, model: Model, copy: "ModelCopy | None" = None) -> bool:
+        """Whether questions are answered with this version of a peer's model, asked at its owner's or this copy."""
+        return model in self.seat.scored and self.seat.copies.get(model.name) is copy
+
+    async def score_copy(self, copy: "ModelCopy", link: Link) -> None:
+        """Score a copy of a peer's model, unless that is done; no row leaves."""
+        await self._score(_name_scored(copy), link, copy.predict_in_thread, copy)
 
     async def score(self, link: Link) -> None:
-        """Score a peer's model, unless it is scored already; what was finished before is not asked again."""
-        model = Model(link.name, link.version)
-        if model in self._complete:
-            link.progress = 1.0
-            return
-        work = await run_in_thread(self._residuals.begun, model, self._chunk_rows)
-        self._log.info("calibrating", peer=link.name, version=model.version, done=round(work.progress, 3))
-        await self._calibrate(link, model.version, work)
-        work.finish()
-        self._residuals.forget_earlier(model)
-        self._complete = dict(self._residuals.complete())
-        await self._reseat()
-        self._log.info("calibrated", peer=link.name, version=model.version)
+        """Score a peer's model at its owner's, unless that is done; what was finished before is not asked again."""
+        model, seat = Model(link.name, link.version), self._first
 
-    async def _calibrate(self, link: Link, version: str, work: UnfinishedResiduals) -> None:
-        told = time.monotonic()
+        async def predict(rows: Array) -> Array:
+            return await query_model(link, model.version, rows, seat.outputs)
+
+        await self._score(model, link, predict, None)
+
+    async def _score(self, model: Model, link: Link, predict: Predict, copy: "ModelCopy | None") -> None:
+        if model not in self._complete:
+            work = await run_in_thread(self._residuals.begun, model, self._chunk_rows)
+            self._log.info(
+                "calibrating",
+                peer=link.name,
+                version=_name_model(model).version,
+                done=round(work.progress, 3),
+                copy=bool(copy),
+            )
+            await self._calibrate(link, work, predict)
+            work.finish()
+            self._residuals.forget_earlier(model)
+            self._complete = dict(self._residuals.complete())
+            self._log.info("calibrated", peer=link.name, version=_name_model(model).version, copy=bool(copy))
+        link.progress = 1.0
+        if not self.has_scored(model if copy is None else copy.model, copy):
+            self._copies = {name: each for name, each in self._copies.items() if name != model.name}
+            self._copies |= {} if copy is None else {model.name: copy}
+            await self._reseat()
+
+    async def _calibrate(self, link: Link, work: UnfinishedResiduals, predict: Predict) -> None:
+        told, agent = time.monotonic(), self._first.agent
         for chunk in work.remaining():
-            residuals = await residuals_at(link, version, self._first, work.rows(chunk))
+            rows = work.rows(chunk)
+            residuals = await predict(agent.X[rows]) - agent.y[rows].reshape(len(rows), -1)
             await run_in_thread(work.write, chunk, residuals)
             link.progress = work.progress
             self._metrics.calibrated(link.name, link.progress)
@@ -77,18 +105,33 @@ class CalibratedScores:
     async def _reseat(self) -> None:
         """A new `ScoredAgent`, when something has changed; questions that are open keep the old one."""
         async with self._building:
-            kept: dict[Model, Array] = {each: r for each, r in self._complete.items() if each.name in self._names}
+            kept: dict[Model, Array] = {}
+            for each, residuals in self._complete.items():
+                if each.name in self._names:
+                    kept[_name_model(each)] = residuals
             kept[Model(self._first.agent.name, self._first.version)] = self._own
-            self.seat = await run_in_thread(ScoredAgent.taken, self._first, kept)
+            copies = {name: each for name, each in self._copies.items() if _name_scored(each) in self._complete}
+            self.seat = await run_in_thread(ScoredAgent.taken, self._first, kept, copies)
 
 
-async def residuals_at(link: Link, version: str, seat: ScoredAgent, rows: NDArray[np.intp]) -> Array:
-    """What this version of a peer's model is off by on some rows, (m, Q). If it has another by now, it refuses."""
-    answer = await link.infer(seat.agent.X[rows], version)
+def _name_scored(copy: "ModelCopy") -> Model:
+    """By which the residuals of a copy are known: the whole digest of its file, whatever its owner says of it."""
+    return Model(copy.model.name, f"{OF_COPY}{copy.bundle.manifest.digest.hex()}")
+
+
+def _name_model(scored: Model) -> Model:
+    """The model whose residuals are known so."""
+    if not scored.version.startswith(OF_COPY):
+        return scored
+    return Model(scored.name, scored.version.removeprefix(OF_COPY)[:VERSION_DIGITS])
+
+
+async def query_model(link: Link, version: str, rows: Array, outputs: int) -> Array:
+    """What this version of a peer's model says of rows, (m, Q). If it has another by now, it refuses."""
+    answer = await link.infer(rows, version)
     if answer.model_version != version:
         raise BadReply(link.name, f"answers with version {answer.model_version[:100]!r} of its model, not {version!r}")
     try:
-        predictions = predictions_in(answer, len(rows), seat.outputs)
+        return predictions_in(answer, len(rows), outputs)
     except Malformed as error:
         raise BadReply(link.name, str(error)) from error
-    return predictions - seat.agent.y[rows].reshape(len(rows), -1)

@@ -1,6 +1,7 @@
 """Loading: from a node's configuration to its agent, with the one model that it needs nobody for, its own."""
 
-import time
+from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,12 @@ from degroot import files, models
 from degroot.agents.agent import Agent, Scorer, residuals_of
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
-from degroot.consultation.consult import FEW_POINTS
+from degroot.exceptions import InvalidInput
 from degroot.node.config import Configuration
 from degroot.node.protocol.codec import Model
-from degroot.node.scoring.scored_agent import ScoredAgent
+from degroot.node.scoring.scored_agent import ScoredAgent, answers_at_once
+from degroot.rules.evidence import NeighbourhoodSpec
 from degroot.rules.rules import RULES, RuleSettings
-
-AT_ONCE, TRIES = 0.005, 3  # seconds for a few rows, at best of so many tries
 
 
 def load_scored_agent(configuration: Configuration, *, unsafe_pickle: bool = False) -> ScoredAgent:
@@ -29,26 +29,47 @@ def seated_with(configuration: Configuration, rows: files.Rows, *, unsafe_pickle
     models.check_features(model, rows.names)
     agent, settings = _agent(configuration, rows, model), configuration.collective
     option = RuleSettings(settings.rule, RULES[settings.rule].reach)
-    scorer = Scorer.build(agent, [agent], settings.metric)
+    option = option.as_set(settings.neighbours, settings.kernel, settings.ridge)
+    pooled, least = option, 1
+    if configuration.pooled:
+        least = configuration.disclosure.least_rows
+        _check_rows(configuration, agent, least)
+        pooled = replace(option, reach=widen(option.reach, least))
+    scorer = replace(Scorer.build(agent, [agent], settings.metric), least_rows=least)
     first = ScoredAgent(
-        agent, version, option.as_set(settings.neighbours, settings.kernel, settings.ridge),
-        (Model(configuration.name, version),), scorer, settings.guard, rows.names, is_near_by(configuration, agent),
+        agent, version, option, pooled, (Model(configuration.name, version),), scorer, settings.guard, rows.names,
+        is_near_by(configuration, agent),
     )  # fmt: skip
     return ScoredAgent.taken(first, {first.scored[0]: own_residuals(first)})
 
 
+def widen(reach: NeighbourhoodSpec, least_rows: int) -> NeighbourhoodSpec:
+    """The same neighbourhoods with so many rows at least that count.
+
+    Of a tricube kernel the farthest row counts nothing.
+
+    Examples
+    --------
+    >>> widen(NeighbourhoodSpec(2, "tricube"), 10).neighbours
+    11
+    """
+    least = least_rows + (reach.kernel == "tricube" and least_rows > 1)
+    if isinstance(reach.neighbours, Integral):
+        return replace(reach, neighbours=max(int(reach.neighbours), least))
+    return replace(reach, least=max(reach.least, least), most=None if reach.most is None else max(reach.most, least))
+
+
+def _check_rows(configuration: Configuration, agent: Agent, least: int) -> None:
+    if agent.n_rows <= least:
+        raise InvalidInput(
+            f"{configuration.path}: pooled evidence must have more than {least} rows behind it "
+            f"(disclosure.least_rows); there are {agent.n_rows}."
+        )
+
+
 def is_near_by(configuration: Configuration, agent: Agent) -> bool:
     """Whether its model answers in this process, and a few rows at once; it has been asked before."""
-    if configuration.model.address is not None:
-        return False
-    rows = agent.X[np.arange(FEW_POINTS) % agent.n_rows]
-    return min(_seconds(agent, rows) for _ in range(TRIES)) <= AT_ONCE
-
-
-def _seconds(agent: Agent, rows: Array) -> float:
-    begun = time.perf_counter()
-    agent.predict(rows)
-    return time.perf_counter() - begun
+    return configuration.model.address is None and answers_at_once(agent)
 
 
 def own_residuals(seat: ScoredAgent) -> Array:

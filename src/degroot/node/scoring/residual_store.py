@@ -74,19 +74,6 @@ class Residuals:
         except OSError as error:
             raise _refusal(about, error) from error
 
-    def cache(self, model: Model) -> Any:
-        """Residuals of some rows, on disk; NaN where they are not known. Those of other versions are removed."""
-        path = self.folder / f"{_file_name(model)}.cache"
-        try:
-            self._forget_unfinished(model)
-            if not path.exists():
-                fresh = path.with_suffix(".fresh")
-                _allocate(fresh, self.shape, np.float64, np.nan)
-                os.replace(fresh, path)
-            return np.load(path, mmap_mode="r+")
-        except OSError as error:
-            raise _refusal(path, error) from error
-
     def forget_earlier(self, model: Model) -> None:
         """Remove what is kept of other versions of a model."""
         for path in self._others(model):
@@ -155,10 +142,10 @@ def _seed() -> int:
     return int.from_bytes(os.urandom(8), "little")
 
 
-def _allocate(path: Path, shape: tuple[int, ...], dtype: type, value: float = 0) -> None:
-    """A file with one value everywhere, all of it on disk: to map more than there is room for ends the process."""
+def _allocate(path: Path, shape: tuple[int, ...], dtype: type) -> None:
+    """A file with zeros, all of it on disk: to map more than there is room for ends the process."""
     about = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-    block: NDArray[Any] = np.full(BLOCK, value, dtype)
+    block: NDArray[Any] = np.zeros(BLOCK, dtype)
     left = int(np.prod(shape))
     try:
         with path.open("wb") as file:

@@ -3,9 +3,11 @@
 When a model changes there is a new one; questions keep the one they began with.
 """
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +19,23 @@ from degroot.node.scoring.views import OwnViews
 from degroot.rules.evidence import MOMENTS, NOTHING, Evidence
 from degroot.rules.rules import RuleSettings
 
+if TYPE_CHECKING:
+    from degroot.node.copies.copy import ModelCopy
+
+AT_ONCE_SECONDS, TRIES = 0.005, 3  # for a few rows, at best of so many tries
+
+
+def answers_at_once(agent: Agent) -> bool:
+    """Whether its model answers a few rows sooner than a thread is found for them; it has been asked before."""
+    rows = agent.X[np.arange(FEW_POINTS) % agent.n_rows]
+    return min(_measure_seconds(agent, rows) for _ in range(TRIES)) <= AT_ONCE_SECONDS
+
+
+def _measure_seconds(agent: Agent, rows: Array) -> float:
+    begun = time.perf_counter()
+    agent.predict(rows)
+    return time.perf_counter() - begun
+
 
 @dataclass(frozen=True)
 class ScoredAgent:
@@ -25,20 +44,24 @@ class ScoredAgent:
     agent: Agent
     version: str  # of its own model
     option: RuleSettings
+    pooled_option: RuleSettings  # of opinions: neighbourhoods have as many rows as have to be behind what leaves
     scored: tuple[Model, ...]
     scorer: Scorer
     guarded: bool
     feature_names: tuple[str, ...] = ()
     near_by: bool = True  # whether its model answers in this process, and a few points at once
+    copies: "Mapping[str, ModelCopy]" = field(default_factory=dict)  # of peers' models that were scored, by name
 
     @classmethod
-    def taken(cls, first: "ScoredAgent", residuals: Mapping[Model, Array]) -> "ScoredAgent":
+    def taken(
+        cls, first: "ScoredAgent", residuals: Mapping[Model, Array], copies: "Mapping[str, ModelCopy] | None" = None
+    ) -> "ScoredAgent":
         """The same agent with other models scored: their residuals, (n, Q) each, in the order of their names."""
         scored = tuple(sorted(residuals))
         stacked = np.stack([residuals[model] for model in scored], axis=-1)
         scorer = first.scorer.with_residuals(stacked)
-        scorer.ready(first.option.reach)
-        seat = replace(first, scored=scored, scorer=scorer)
+        scorer.ready(first.pooled_option.reach)
+        seat = replace(first, scored=scored, scorer=scorer, copies=copies or {})
         if seat.guarded:
             _ = scorer.standards  # made here, not when the first question comes
         return seat
@@ -58,12 +81,12 @@ class ScoredAgent:
         return self.near_by and points <= FEW_POINTS
 
     def give_opinion(self, points: Array, *, distances: bool = False, guard: bool = False) -> PeerOpinion:
-        """What this node says of `points`, (M, d)."""
-        M, K, uses = len(points), len(self.scored), self.option.definition.uses
+        """What this node measures of all models near `points`, (M, d): pooled evidence."""
+        M, K, uses = len(points), len(self.scored), self.pooled_option.definition.uses
         if uses == NOTHING and not guard:
             opinion = Opinion(self.predict(points), Evidence(np.ones((M, 1, K))))
         else:
-            question = Question(self.option.reach, uses == MOMENTS, distances, guard)
+            question = Question(self.pooled_option.reach, uses == MOMENTS, distances, guard)
             if M:
                 opinion = give_whole_opinion(self.agent, self.scorer, points, question)
             else:

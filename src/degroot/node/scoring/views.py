@@ -3,6 +3,8 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from degroot.agents.agent import Agent, Scorer
 from degroot.consultation.asker import AskerView
@@ -12,24 +14,52 @@ from degroot.rules.rules import RuleSettings
 KEPT = 4  # views: on all models, and where some are missing, on the others
 
 
+class ViewKind(NamedTuple):
+    """What decides what a view has to make before it can answer a question."""
+
+    fields: frozenset[str]
+    has_interval: bool
+    correct: bool
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A view, and the kinds of questions that it has answered: what it makes at the first one is made."""
+
+    view: "asyncio.Future[AskerView]"
+    prepared: set[ViewKind] = field(default_factory=set)
+
+
 class OwnViews:
     """The views of one agent: on all models that it has scored, or on those of some members only."""
 
     def __init__(self, agent: Agent, scorer: Scorer, names: Sequence[str], option: RuleSettings) -> None:
         self._agent, self._scorer, self._names, self._option = agent, scorer, list(names), option
-        self._made: OrderedDict[tuple[str, ...], asyncio.Future[AskerView]] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, ...], _Entry] = OrderedDict()
 
     async def among(self, members: Sequence[str]) -> AskerView:
         """The view on the models of these members, the agent among them, in this order; it is made once."""
         key = tuple(members)
-        made = self._made.get(key)
-        if made is None:
-            made = self._made[key] = asyncio.ensure_future(run_model_in_thread(self._make, key))
+        entry = self._entries.get(key)
+        if entry is None:
+            made = asyncio.ensure_future(run_model_in_thread(self._make, key))
+            entry = self._entries[key] = _Entry(made)
             made.add_done_callback(lambda done: self._forget_failed(key, done))
-            while len(self._made) > KEPT:
-                self._made.popitem(last=False)
-        self._made.move_to_end(key)
-        return await asyncio.shield(made)  # others may wait for it
+            while len(self._entries) > KEPT:
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(key)
+        return await asyncio.shield(entry.view)  # others may wait for it
+
+    def find_prepared(self, members: Sequence[str], kind: ViewKind) -> AskerView | None:
+        """The view on these members' models, if it has answered questions of this kind before."""
+        entry = self._entries.get(tuple(members))
+        return entry.view.result() if entry is not None and kind in entry.prepared else None
+
+    def mark_prepared(self, view: AskerView, members: Sequence[str], kind: ViewKind) -> None:
+        """The view has answered a question of this kind."""
+        entry = self._entries.get(tuple(members))
+        if entry is not None and entry.view.done() and entry.view.result() is view:
+            entry.prepared.add(kind)
 
     def _make(self, members: tuple[str, ...]) -> AskerView:
         scorer = self._scorer
@@ -39,6 +69,6 @@ class OwnViews:
         return AskerView(scorer, members, members.index(self._agent.name), self._option)
 
     def _forget_failed(self, key: tuple[str, ...], done: "asyncio.Future[AskerView]") -> None:
-        failed = done.cancelled() or done.exception() is not None
-        if failed and self._made.get(key) is done:
-            del self._made[key]
+        failed, entry = done.cancelled() or done.exception() is not None, self._entries.get(key)
+        if failed and entry is not None and entry.view is done:
+            del self._entries[key]

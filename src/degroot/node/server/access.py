@@ -12,11 +12,14 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
+from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.config import ASK, Limits
+from degroot.node.peers.retry import DAILY
 from degroot.node.protocol.codec import UnknownMembers, UnknownVersion
-from degroot.node.records.ledger import IN, Ledger, LedgerError
+from degroot.node.records.ledger import DAY, IN, Ledger, LedgerError
 from degroot.node.records.metrics import Metrics
+from degroot.node.records.own_rows import OwnRowsWatch
 
 NAME = "degroot-name"  # in the metadata, where there are no certificates
 LINES = 2.0  # refusals that are logged, a second
@@ -25,6 +28,7 @@ NAMES = 1024  # how many peers and clients have an allowance at the same time
 
 Clock = Callable[[], float]
 Roster = Callable[[], Mapping[str, frozenset[str]]]
+Budgets = Callable[[], Mapping[str, int]]  # rows a day, by name
 Result = TypeVar("Result")
 
 
@@ -125,6 +129,28 @@ class Allowances:
         del self._by_name[idle]
 
 
+class DailyBudgets:
+    """Rows that each peer and client has asked about today, in all requests together; a day is one of UTC.
+
+    What was asked before the node started is taken from its ledger.
+    """
+
+    def __init__(self, budgets: Budgets, ledger: Ledger, clock: Clock = time.time) -> None:
+        self._budgets, self._ledger, self._clock = budgets, ledger, clock
+        self._day = int(clock() // DAY)
+        self._used = Counter(ledger.count_rows_asked(self._day))
+
+    def take(self, name: str, rows: int) -> None:
+        """Let so many rows through; those that are refused are not counted."""
+        day, budget = int(self._clock() // DAY), self._budgets().get(name)
+        if day != self._day:  # as a rule a new one; a clock that is set may come back to one
+            self._used = Counter(self._ledger.count_rows_asked(day))
+            self._day = day
+        if budget is not None and rows > 0 and self._used[name] + rows > budget:  # what has no rows passes
+            raise _exceeded(DAILY, f"{budget} rows a day", f"{self._used[name]} came before, and {rows} more")
+        self._used[name] += max(rows, 0)
+
+
 def _exceeded(limit: str, allowed: str, came: str) -> Exceeded:
     return Exceeded(limit, f"At most {allowed} are allowed ({limit}); {came}.")
 
@@ -155,6 +181,8 @@ class Access:
     name: str
     roster: Roster
     allowances: Allowances
+    budgets: DailyBudgets
+    watch: OwnRowsWatch
     ledger: Ledger
     metrics: Metrics
     insecure: bool = False
@@ -288,9 +316,16 @@ class Visit:
         """Let a message with so many rows in, or end the call if that is over a limit."""
         try:
             self._allowance.take(rows)
+            self._access.budgets.take(self.name, rows)
         except Exceeded as exceeded:
             await self.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
         self.received(kind, received_bytes, rows)
+
+    async def points(self, kind: str, points: Array, received_bytes: int) -> None:
+        """Let a message with points (M, d) in, as `message` does, and see whether they are the node's own rows."""
+        await self.message(kind, len(points), received_bytes)
+        if self.name != self._access.name:  # not while the caller waits, who could time it
+            asyncio.get_running_loop().call_soon(self._access.watch.look, self.name, points)
 
     def received(self, kind: str, received_bytes: int, rows: int = 0) -> None:
         """Note what came of its own accord, in step with what was sent: it counts against no limit."""

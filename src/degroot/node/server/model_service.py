@@ -128,7 +128,7 @@ class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
                 points = points_in(request, seat.agent.n_features)
             except Malformed as error:
                 await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
-            await visit.message(MODEL_QUERY, len(points), request.ByteSize())
+            await visit.points(MODEL_QUERY, points, request.ByteSize())
             try:
                 if seat.quick(len(points)):
                     predictions = seat.agent.predict(points)

@@ -8,6 +8,7 @@ from typing import Any
 
 from degroot import models
 from degroot.exceptions import DeGrootError
+from degroot.files.atomic import find_stamp
 from degroot.node.config import Configuration, read
 from degroot.node.config.check import secured
 from degroot.node.peers.peers import Peers
@@ -20,11 +21,11 @@ ADDRESS_SECONDS = 10.0  # between looks at a model that is served elsewhere
 Stamp = tuple[int, int, int] | None
 
 
-async def watch(circle: Peers, unsafe_pickle: bool, log: Any) -> None:
+async def watch_files(circle: Peers, unsafe_pickle: bool, log: Any) -> None:
     """Look after the configuration and the model, as long as the node runs."""
     configuration = circle.configuration
     files = {"configuration": configuration.path, "model": configuration.model.file}
-    seen = {what: _stamp(path) for what, path in files.items()}
+    seen = {what: _find_stamp(path) for what, path in files.items()}
     looked = asyncio.get_running_loop().time()
     while True:
         await asyncio.sleep(configuration.timing.probe_seconds)
@@ -76,17 +77,13 @@ def _with_model(seat: ScoredAgent, configuration: Configuration, unsafe_pickle: 
     return replace(seat, agent=agent, version=version, scorer=replace(seat.scorer, agent=agent), near_by=near_by)
 
 
-def _stamp(path: Path | None) -> Stamp:
-    try:
-        status = path.stat() if path is not None else None
-    except OSError:
-        return None
-    return None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
+def _find_stamp(path: Path | None) -> Stamp:
+    return None if path is None else find_stamp(path)
 
 
 def _changed(seen: dict[str, Stamp], what: str, path: Path | None) -> bool:
     """Whether a file is there and another than when last seen."""
-    now = _stamp(path)
+    now = _find_stamp(path)
     if now is None or now == seen[what]:
         return False
     seen[what] = now

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -12,25 +12,24 @@ import grpc
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import PRIVATE, make_folder
 from degroot.node.answering.answering import Answering
-from degroot.node.config import ON_DEMAND, Configuration, Page
+from degroot.node.config import Configuration, Page
 from degroot.node.config.check import check_peers, check_system, secured
-from degroot.node.intervals.schedule import keep_rehearsed
 from degroot.node.peers.link import LinkContext
 from degroot.node.peers.peers import Peers
-from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.records import metrics
 from degroot.node.records.ledger import Ledger
 from degroot.node.records.log import logger
+from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.records.recent import Recent
 from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.load import load_scored_agent, warm_up
-from degroot.node.scoring.on_demand import OnDemand
 from degroot.node.scoring.residual_store import Residuals
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import model_service
-from degroot.node.server.access import Access, Allowances, Reading
+from degroot.node.server.access import Access, Allowances, DailyBudgets, Reading
 from degroot.node.server.lock import lock_state
-from degroot.node.server.reload import watch
+from degroot.node.server.reload import watch_files
 from degroot.node.server.service import CollectiveService, OtherVersions
 from degroot.node.server.threads import run_in_thread
 from degroot.node.tls import identity
@@ -49,6 +48,8 @@ def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe
     check_peers(configuration, first)
     with ExitStack() as stack:
         stack.enter_context(lock_state(make_folder(configuration.state, mode=PRIVATE)))
+        with suppress(OSError):  # it may have been made by somebody else, with other rights
+            configuration.state.chmod(PRIVATE)
         ledger = Ledger(configuration.ledger)
         stack.callback(ledger.close)
         measured = metrics.Metrics(ledger.totals)
@@ -71,8 +72,11 @@ async def _serve(
     limits, timing = configuration.limits, configuration.timing
     wiring = LinkContext(configuration.name, credentials, limits, timing.deadline_seconds, ledger, measured)
     circle = Peers(configuration, wiring, _scores(configuration, first, measured, log), log)
-    allowed = Allowances(limits)
-    access = Access(configuration.name, circle.rights, allowed, ledger, measured, files is None, log=log)
+    watch = OwnRowsWatch(first.agent.X, measured, log)
+    budgets = DailyBudgets(lambda: circle.configuration.budgets, ledger)
+    access = Access(
+        configuration.name, circle.rights, Allowances(limits), budgets, watch, ledger, measured, files is None, log=log
+    )
     answering = Answering(circle, measured, None if opened is None else Recent())
     server = _server(configuration, answering, access, log)
     stopping = _stopping()
@@ -80,15 +84,14 @@ async def _serve(
     await run_in_thread(warm_up, first)
     await server.start()
     await circle.change(configuration)
-    page = _page(answering, opened, log)
+    page = _page(answering, watch, opened, log)
     gc.collect()
     gc.freeze()  # what is there now stays: collections need not look at it again
     log.info("serving", listen=configuration.listen, model=first.version, peers=len(configuration.peers))
-    beside = [asyncio.create_task(work) for work in (watch(circle, unsafe_pickle, log), keep_rehearsed(circle, log))]
+    reloading = asyncio.create_task(watch_files(circle, unsafe_pickle, log))
     await stopping.wait()
     log.info("stopping")
-    for task in beside:
-        task.cancel()
+    reloading.cancel()
     if page is not None:
         await page.close()
     await _finish(server, access, timing.shutdown_seconds)
@@ -96,12 +99,8 @@ async def _serve(
     log.info("stopped")
 
 
-def _scores(
-    configuration: Configuration, first: ScoredAgent, measured: metrics.Metrics, log: Any
-) -> CalibratedScores | OnDemand:
+def _scores(configuration: Configuration, first: ScoredAgent, measured: metrics.Metrics, log: Any) -> CalibratedScores:
     residuals, rows = Residuals.at(configuration.state, first.agent.X, first.agent.y), configuration.timing.chunk_rows
-    if configuration.queries == ON_DEMAND:
-        return OnDemand(first, residuals, rows)
     return CalibratedScores(first, residuals, rows, measured, log)
 
 
@@ -123,12 +122,12 @@ def _opened(page: Page) -> socket.socket:
     return bound(page)
 
 
-def _page(answering: Answering, opened: socket.socket | None, log: Any) -> "Serving | None":
+def _page(answering: Answering, watch: OwnRowsWatch, opened: socket.socket | None, log: Any) -> "Serving | None":
     if opened is None or answering.recent is None:
         return None
     from degroot.node.page.app import serve
 
-    return serve(answering, answering.recent, opened, log)
+    return serve(answering, answering.recent, watch, opened, log)
 
 
 def _server(configuration: Configuration, answering: Answering, access: Access, log: Any) -> grpc.aio.Server:

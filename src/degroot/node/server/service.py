@@ -1,18 +1,20 @@
-"""The service: what a node answers to peers and to those who ask, `degroot.v1`."""
+"""The service: what a node answers to peers and to those who ask, `degroot.v2`."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import grpc
 from grpc import StatusCode
 
 from degroot.answers.answer import ASKER_FIELDS, FIELDS, check_fields
+from degroot.answers.flags import MISSING
 from degroot.compute.compiled import Array
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 from degroot.node.answering.answer import (
-    CONSENSUS,
+    GRANT_OF,
     OWN,
     ROUNDS,
     SOLVE,
@@ -21,27 +23,30 @@ from degroot.node.answering.answer import (
     check_view,
     check_way,
 )
-from degroot.node.answering.answering import Answering, check_columns
-from degroot.node.config import ASK, OPINION
+from degroot.node.answering.answering import Answering, NotPooled, check_columns
+from degroot.node.config import ASK, COPY, INTERVAL, OPINION, POOLED, QUERY
+from degroot.node.copies.bundle import OVERHEAD_BYTES
+from degroot.node.copies.offer import NotOffered
 from degroot.node.errors import told_to_peers
-from degroot.node.peers.link import kind_of
-from degroot.node.peers.peers import TooFew
+from degroot.node.peers.link import COPIED, PREDICTION, PUSHED, cut_bundle
+from degroot.node.peers.peers import Peers, TooFew
 from degroot.node.pooling.coordinator import Until
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import MOST
 from degroot.node.protocol.codec import (
     Malformed,
+    NodeAnswer,
     array,
     check_protocol,
     encode_answer,
     encode_opinion,
     encode_prediction,
 )
-from degroot.node.protocol.v1 import collective_pb2 as v1
-from degroot.node.protocol.v1 import collective_pb2_grpc
+from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.server.access import Access, Exceeded, Visit
 
-OURS = "degroot.v1"
+OURS = "degroot.v2"
 
 
 class OtherVersions(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -60,6 +65,7 @@ class OtherVersions(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.stream_stream_rpc_method_handler(refuse)
 
 
+NOT_ASKED = f"{MISSING}: its model cannot be asked now"  # what others are told
 AHEAD = 2  # batches of one stream that wait for those before them
 
 
@@ -70,30 +76,90 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         self._answering, self._access, self._log = answering, access, log
         self._circle = answering.circle
         self._member = PoolingMember(self._circle, answering.sessions, access)
+        self._pushing: set[str] = set()  # peers whose models are on their way
 
-    async def Describe(self, request: v1.DescribeRequest, context: Any) -> v1.Description:  # noqa: N802
+    async def Describe(self, request: wire.DescribeRequest, context: Any) -> wire.Description:  # noqa: N802
         """Who this node is."""
         async with self._access.admitted(context, None) as visit:
             await visit.refusing(check_protocol, request.protocol)
             await visit.message("describe", 0, request.ByteSize())
-            description = self._circle.description()
+            description = self._circle.description(visit.name)
             visit.answered("describe", 0, description.ByteSize())
             return description
 
+    async def Predict(self, _requests: Any, context: Any) -> None:  # noqa: N802
+        """What this node's model predicts at points, request by request."""
+        async with self._access.admitted(context, QUERY) as visit:
+            while (request := await visit.next_message()) is not None:
+                await visit.refusing(check_protocol, request.protocol)
+                points = await visit.refusing(self._points, request.points)
+                await visit.points(PREDICTION, points, request.ByteSize())
+                await visit.reply(PREDICTION, len(points), await self._prediction(request.id, points))
+
+    async def FetchCopy(self, _requests: Any, context: Any) -> None:  # noqa: N802
+        """This node's model for a peer that may copy it, in chunks of a signed bundle."""
+        async with self._access.admitted(context, COPY) as visit:
+            request = await visit.next_message()
+            await visit.refusing(check_protocol, 0 if request is None else request.protocol)
+            await visit.message(COPIED, 0, request.ByteSize())
+            try:
+                encoded = await self._circle.copies.make_own_bundle(visit.name)
+            except NotOffered as error:
+                await visit.refuse("not offered", StatusCode.FAILED_PRECONDITION, str(error))
+            visit.answered(COPIED, 0, len(encoded))
+            for chunk in cut_bundle(encoded):
+                await context.write(chunk)
+
+    async def PushCopy(self, _requests: Any, context: Any) -> wire.CopyReceipt:  # noqa: N802
+        """Take in a peer's model that it sends of its own accord, in chunks of a signed bundle."""
+        async with self._access.admitted(context, None) as visit:
+            if visit.name not in self._circle.links:
+                told = f"A copy must come from a peer; {visit.name!r} is none of {self._circle.configuration.name!r}."
+                await visit.refuse("no peer", StatusCode.PERMISSION_DENIED, told)
+            if COPY not in self._circle.links[visit.name].peer.use or self._circle.configuration.identity is None:
+                told = f"A copy must be one that {self._name!r} uses; it uses none of {visit.name!r}."
+                await visit.refuse("no use", StatusCode.FAILED_PRECONDITION, told)
+            if visit.name in self._pushing:
+                told = "Copies must come one at a time; another is on its way."
+                await visit.refuse("copies", StatusCode.RESOURCE_EXHAUSTED, told)
+            self._pushing.add(visit.name)
+            try:
+                bundle = await self._circle.copies.take(await self._read_bundle(visit), visit.name)
+            except InvalidInput as error:
+                await visit.refuse("copy", StatusCode.INVALID_ARGUMENT, str(error))
+            finally:
+                self._pushing.discard(visit.name)
+            receipt = wire.CopyReceipt(version=bundle.version)
+            visit.answered(PUSHED, 0, receipt.ByteSize())
+            return receipt
+
+    async def _read_bundle(self, visit: Visit) -> bytes:
+        """All chunks of a bundle, unless that is more than a copy may have."""
+        most, size = self._circle.configuration.limits.copy_bytes + OVERHEAD_BYTES, 0
+        parts: list[bytes] = []
+        while (chunk := await visit.next_message()) is not None:
+            if not parts:
+                await visit.refusing(check_protocol, chunk.protocol)
+            await visit.message(PUSHED, 0, chunk.ByteSize())
+            size += len(chunk.content)
+            if size > most:
+                told = f"A copied model must have at most {most - OVERHEAD_BYTES} bytes (copy_bytes); more came."
+                await visit.refuse("copy_bytes", StatusCode.RESOURCE_EXHAUSTED, told)
+            parts.append(chunk.content)
+        return b"".join(parts)
+
     async def Opinion(self, _requests: Any, context: Any) -> None:  # noqa: N802
-        """What this node says of points, question by question."""
-        async with self._access.admitted(context, OPINION) as visit:
+        """What this node measured of all models near points, question by question, if its evidence is pooled."""
+        async with self._admitted_to_evidence(context) as visit:
             while (question := await visit.next_message()) is not None:
                 await visit.refusing(check_protocol, question.protocol)
                 points = await visit.refusing(self._points, question.points)
-                kind = kind_of(question)
-                await visit.message(kind, len(points), question.ByteSize())
-                reply = await self._opinion(question, points)
-                await visit.reply(kind, len(points), reply)
+                await visit.points(OPINION, points, question.ByteSize())
+                await visit.reply(OPINION, len(points), await self._opinion(question, points))
 
     async def Pool(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """Take part in pooling: with `begin` as a member, with `join` as one that others send beliefs to."""
-        async with self._access.admitted(context, OPINION) as visit:
+        async with self._admitted_to_evidence(context) as visit:
             message = await visit.next_message()
             kind = None if message is None else message.WhichOneof("kind")
             if kind == "begin":
@@ -104,7 +170,17 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 told = f"Pooling must open with `begin` or `join`; got {kind}."
                 await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
 
-    async def Ask(self, request: v1.ConsultRequest, context: Any) -> v1.Answer:  # noqa: N802
+    @asynccontextmanager
+    async def _admitted_to_evidence(self, context: Any) -> AsyncIterator[Visit]:
+        """A visit of a peer that may have this node's evidence; where that stays at home, the call is aborted."""
+        configuration = self._circle.configuration
+        async with self._access.admitted(context, OPINION if configuration.pooled else None) as visit:
+            if not configuration.pooled:
+                told = f"{configuration.name!r} keeps its evidence to itself: `evidence` in its file is not {POOLED!r}."
+                await visit.refuse("evidence", StatusCode.FAILED_PRECONDITION, told)
+            yield visit
+
+    async def Ask(self, request: wire.ConsultRequest, context: Any) -> wire.Answer:  # noqa: N802
         """A collective prediction for one batch."""
         async with self._access.admitted(context, ASK) as visit:
             return await self._answer(request, visit)
@@ -115,9 +191,9 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             async for answer in answers:
                 await context.write(answer)
 
-    async def _ahead(self, visit: Visit) -> AsyncGenerator[v1.Answer, None]:
+    async def _ahead(self, visit: Visit) -> AsyncGenerator[wire.Answer, None]:
         """Answers to the batches as they come, in order; up to `AHEAD` are at work while one is waited for."""
-        begun: asyncio.Queue[asyncio.Task[v1.Answer] | None] = asyncio.Queue(AHEAD)
+        begun: asyncio.Queue[asyncio.Task[wire.Answer] | None] = asyncio.Queue(AHEAD)
         work: set[asyncio.Task[Any]] = set()
 
         async def read() -> None:
@@ -140,25 +216,63 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
 
-    async def _answer(self, request: v1.ConsultRequest, visit: Visit) -> v1.Answer:
+    async def _answer(self, request: wire.ConsultRequest, visit: Visit) -> wire.Answer:
         question = await visit.refusing(self._asked, request)
-        await visit.message("consult", len(question.points), request.ByteSize())
+        await self._check_fields(request, visit)
+        await visit.points("consult", question.points, request.ByteSize())
         try:
             until = None if request.way in ("", SOLVE) else Until(request.tolerance, request.rounds)
             answered = await self._answering.answer(visit.name, question, until)
         except TooFew as error:
             await visit.refuse("quorum", StatusCode.UNAVAILABLE, str(error))
+        except NotPooled as error:
+            await visit.refuse("evidence", StatusCode.FAILED_PRECONDITION, str(error))
         except AgentError as error:
             await visit.refuse("model", StatusCode.INTERNAL, str(error))
         except InvalidInput as error:
             await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
         except Exceeded as exceeded:
             await visit.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+        if question.view == OWN and visit.name != self._name:
+            answered = self._redact(answered, visit.name)
         answer = encode_answer(answered, self._circle.scores.seat.agent.outputs)
         visit.answered("consult", len(question.points), answer.ByteSize())
         return answer
 
-    def _asked(self, request: v1.ConsultRequest) -> NodeQuestion:
+    def _redact(self, answered: NodeAnswer, name: str) -> NodeAnswer:
+        """An answer from the own view for others than the node itself.
+
+        What was mixed tells of errors on the node's rows. Why a model is missing may tell its owner of the rows on
+        which a copy of it failed.
+        """
+        choice = answered.choice if "weights" in self._granted(name) else None
+        flags = (replace(flag, reason=NOT_ASKED) if flag.kind == MISSING else flag for flag in answered.flags)
+        return replace(answered, choice=choice, flags=tuple(flags))
+
+    def _granted(self, name: str) -> frozenset[str]:
+        """The fields of answers that a caller may see."""
+        return self._circle.configuration.fields.get(name, frozenset())
+
+    async def _check_fields(self, request: wire.ConsultRequest, visit: Visit) -> None:
+        """End the call of somebody who asks for what they may not see."""
+        granted = self._granted(visit.name)
+        wanted = dict.fromkeys(GRANT_OF.get(name, name) for name in request.fields)
+        wanted |= {INTERVAL: None} if request.HasField("coverage") else {}
+        lacking = [name for name in wanted if name not in granted]
+        if request.correct and visit.name != self._name:
+            told = f"Corrected answers, which tell more of labels, must be asked for by {self._name!r} itself."
+            await visit.refuse("correct", StatusCode.PERMISSION_DENIED, told)
+        if lacking:
+            may = ", ".join(map(repr, sorted(granted))) or "nothing"
+            wanted_fields = ", ".join(map(repr, lacking))
+            told = f"{visit.name!r} must be granted {wanted_fields} at {self._name!r}; it may see: {may}."
+            await visit.refuse("fields", StatusCode.PERMISSION_DENIED, told)
+
+    @property
+    def _name(self) -> str:
+        return self._circle.configuration.name
+
+    def _asked(self, request: wire.ConsultRequest) -> NodeQuestion:
         """What is asked, if it makes sense."""
         check_protocol(request.protocol)
         check_way(request.way or SOLVE)
@@ -167,29 +281,45 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 f"Rounds must have a tolerance from 0 to 1 and a number from 1 to {MOST}; "
                 f"got {request.tolerance} and {request.rounds}."
             )
-        seat = self._circle.scores.seat
-        points = check_columns(self._points(request.points, None), list(request.feature_names), seat)
-        view = request.view or CONSENSUS  # whoever does not know of views expects the consensus
+        seat, view = self._circle.scores.seat, request.view or OWN
+        check_asker(request.asker, self._circle)
         check_view(view, request.way or SOLVE)
+        points = check_columns(self._points(request.points, None), list(request.feature_names), seat)
         fields = check_fields(list(request.fields), ASKER_FIELDS if view == OWN else FIELDS)
         coverage = request.coverage if request.HasField("coverage") else None
-        check_coverage(coverage, request.way or SOLVE)
+        check_coverage(coverage, view)
         if request.correct and view != OWN:
             raise InvalidInput("`correct` must be asked for with a node's own view; got the consensus.")
-        return NodeQuestion(points, fields, seat.guarded and not request.unguarded, coverage, view, request.correct)
+        return NodeQuestion(points, fields, seat.guarded, coverage, view, request.correct)
 
-    def _points(self, message: v1.Tensor, features: int | None = -1) -> Array:
+    def _points(self, message: wire.Tensor, features: int | None = -1) -> Array:
         known = self._circle.scores.seat.agent.n_features if features == -1 else features
         return array(message, (None, known), "points")
 
-    async def _opinion(self, question: v1.Question, points: Array) -> v1.OpinionReply:
+    async def _prediction(self, number: int, points: Array) -> wire.Prediction:
         try:
-            if question.predictions:
-                return encode_prediction(await self._circle.prediction(points), question.id)
-            opinion = await self._circle.opinion(
-                points, spread=question.spread, guard=question.guard, interval=question.interval
-            )
+            return encode_prediction(await self._circle.prediction(points), number)
+        except DeGrootError as error:
+            self._log.warning("no prediction", reason=str(error))
+            return wire.Prediction(id=number, fault=told_to_peers(error))
+
+    async def _opinion(self, question: wire.Question, points: Array) -> wire.OpinionReply:
+        try:
+            opinion = await self._circle.opinion(points, spread=question.spread, guard=question.guard)
             return encode_opinion(opinion, question.id)
         except DeGrootError as error:
             self._log.warning("no opinion", reason=str(error))
-            return v1.OpinionReply(id=question.id, fault=told_to_peers(error))
+            return wire.OpinionReply(id=question.id, fault=told_to_peers(error))
+
+
+def check_asker(asker: str, circle: Peers) -> None:
+    """Raise where a question is in another member's name: its own node answers that, from its own rows."""
+    me, links = circle.configuration.name, circle.links
+    if asker in ("", me):
+        return
+    if asker in links:
+        raise InvalidInput(
+            f"A node answers for itself only, and this is {me!r}; for {asker[:100]!r} ask its own node, at "
+            f"{links[asker].peer.address}."
+        )
+    raise InvalidInput(f"`asker` must be the asked node, {me!r}; got {asker[:100]!r}.")

@@ -33,11 +33,18 @@ def check_caller(files: IdentityFiles, now: datetime | None = None) -> None:
     chain, authorities = read_certificates(files.certificate, CERTIFICATE), read_certificates(files.ca, CA)
     validity(chain[0], CERTIFICATE, files.certificate, now)
     _check_signed(chain, authorities, files)
-    for authority in authorities:
-        if authority.subject == chain[-1].issuer:
-            validity(authority, "The CA's certificate", files.ca, now)
+    check_authorities(chain, authorities, files.ca, now)
     if read_key(files.key, KEY).public_key() != chain[0].public_key():
         raise InvalidInput(f"{KEY} must belong to the certificate; {files.key} does not belong to {files.certificate}.")
+
+
+def check_authorities(
+    chain: list[x509.Certificate], authorities: list[x509.Certificate], ca: Path, now: datetime | None = None
+) -> None:
+    """Raise unless the certificates of the CA that a chain ends with are valid now."""
+    for authority in authorities:
+        if authority.subject == chain[-1].issuer:
+            validity(authority, "The CA's certificate", ca, now)
 
 
 def server_credentials(files: IdentityFiles) -> Any:
@@ -63,9 +70,20 @@ def _contents(files: IdentityFiles) -> tuple[bytes, bytes, bytes]:
     return read_bytes(files.ca, CA), read_bytes(files.certificate, CERTIFICATE), read_bytes(files.key, KEY)
 
 
+def names_of(certificate: x509.Certificate) -> list[str]:
+    """The common names in a certificate, by which callers and signers are known: one, as a rule."""
+    return [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+
+
+def is_signed_by(chain: list[x509.Certificate], authorities: list[x509.Certificate]) -> bool:
+    """Whether each certificate is signed by the next, which may sign others, and the last by an authority."""
+    links = all(_signed(low, high) and _may_sign(high) for low, high in pairwise(chain))
+    return links and any(_signed(chain[-1], authority) for authority in authorities)
+
+
 def _check_name(certificate: x509.Certificate, name: str, path: Path) -> None:
     """The name stands as common name, by which callers are known, and among the DNS names, by which servers are."""
-    common = [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    common = names_of(certificate)
     if common != [name]:
         raise InvalidInput(
             f"{CERTIFICATE} must be for {name!r}; {path} is for {', '.join(map(repr, common)) or 'nobody'}."
@@ -79,9 +97,16 @@ def _check_name(certificate: x509.Certificate, name: str, path: Path) -> None:
 
 
 def _check_signed(chain: list[x509.Certificate], authorities: list[x509.Certificate], files: IdentityFiles) -> None:
-    links = all(_signed(low, high) for low, high in pairwise(chain))
-    if not links or not any(_signed(chain[-1], authority) for authority in authorities):
+    if not is_signed_by(chain, authorities):
         raise InvalidInput(f"{CERTIFICATE} must be signed by the CA; {files.certificate} is not signed by {files.ca}.")
+
+
+def _may_sign(certificate: x509.Certificate) -> bool:
+    """Whether a certificate is that of an authority: a member's own signs nobody else's."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
 
 
 def _signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:

@@ -44,7 +44,7 @@ class Model(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "rehearsed", "calibrated", "no_view")
+    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "no_view", "pooled", "fields", "offers_copy", "takes_copy", "held_copy", "reaches_caller")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -56,9 +56,13 @@ class Description(_message.Message):
     SCORED_BY_PEERS_FIELD_NUMBER: _ClassVar[int]
     SCORED_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
-    REHEARSED_FIELD_NUMBER: _ClassVar[int]
-    CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     NO_VIEW_FIELD_NUMBER: _ClassVar[int]
+    POOLED_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    OFFERS_COPY_FIELD_NUMBER: _ClassVar[int]
+    TAKES_COPY_FIELD_NUMBER: _ClassVar[int]
+    HELD_COPY_FIELD_NUMBER: _ClassVar[int]
+    REACHES_CALLER_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     name: str
     model_version: str
@@ -70,10 +74,14 @@ class Description(_message.Message):
     scored_by_peers: bool
     scored: _containers.RepeatedCompositeFieldContainer[Model]
     members: _containers.RepeatedCompositeFieldContainer[Member]
-    rehearsed: _containers.RepeatedCompositeFieldContainer[Model]
-    calibrated: bool
     no_view: str
-    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., rehearsed: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., calibrated: bool = ..., no_view: _Optional[str] = ...) -> None: ...
+    pooled: bool
+    fields: _containers.RepeatedScalarFieldContainer[str]
+    offers_copy: bool
+    takes_copy: bool
+    held_copy: str
+    reaches_caller: bool
+    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., no_view: _Optional[str] = ..., pooled: bool = ..., fields: _Optional[_Iterable[str]] = ..., offers_copy: bool = ..., takes_copy: bool = ..., held_copy: _Optional[str] = ..., reaches_caller: bool = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("name", "state", "reason", "progress")
@@ -87,28 +95,104 @@ class Member(_message.Message):
     progress: float
     def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., progress: _Optional[float] = ...) -> None: ...
 
+class PredictRequest(_message.Message):
+    __slots__ = ("protocol", "id", "points")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    id: int
+    points: Tensor
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+
+class Prediction(_message.Message):
+    __slots__ = ("id", "fault", "model_version", "predictions")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PREDICTIONS_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    fault: str
+    model_version: str
+    predictions: Tensor
+    def __init__(self, id: _Optional[int] = ..., fault: _Optional[str] = ..., model_version: _Optional[str] = ..., predictions: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+
+class FetchCopyRequest(_message.Message):
+    __slots__ = ("protocol",)
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    def __init__(self, protocol: _Optional[int] = ...) -> None: ...
+
+class CopyChunk(_message.Message):
+    __slots__ = ("protocol", "content")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    content: bytes
+    def __init__(self, protocol: _Optional[int] = ..., content: _Optional[bytes] = ...) -> None: ...
+
+class CopyReceipt(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    def __init__(self, version: _Optional[str] = ...) -> None: ...
+
+class Bundle(_message.Message):
+    __slots__ = ("manifest", "content", "signature", "certificate")
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    manifest: bytes
+    content: bytes
+    signature: bytes
+    certificate: bytes
+    def __init__(self, manifest: _Optional[bytes] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., certificate: _Optional[bytes] = ...) -> None: ...
+
+class Manifest(_message.Message):
+    __slots__ = ("owner", "recipient", "version", "issued", "suffix", "digest", "size", "labels", "n_features", "feature_names", "outputs", "classes")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    RECIPIENT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_FIELD_NUMBER: _ClassVar[int]
+    SUFFIX_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    N_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    recipient: str
+    version: str
+    issued: float
+    suffix: str
+    digest: bytes
+    size: int
+    labels: str
+    n_features: int
+    feature_names: _containers.RepeatedScalarFieldContainer[str]
+    outputs: int
+    classes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, owner: _Optional[str] = ..., recipient: _Optional[str] = ..., version: _Optional[str] = ..., issued: _Optional[float] = ..., suffix: _Optional[str] = ..., digest: _Optional[bytes] = ..., size: _Optional[int] = ..., labels: _Optional[str] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Question(_message.Message):
-    __slots__ = ("protocol", "id", "points", "spread", "guard", "interval", "rehearsal", "predictions")
+    __slots__ = ("protocol", "id", "points", "spread", "guard")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     GUARD_FIELD_NUMBER: _ClassVar[int]
-    INTERVAL_FIELD_NUMBER: _ClassVar[int]
-    REHEARSAL_FIELD_NUMBER: _ClassVar[int]
-    PREDICTIONS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     id: int
     points: Tensor
     spread: bool
     guard: bool
-    interval: bool
-    rehearsal: bool
-    predictions: bool
-    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ..., interval: bool = ..., rehearsal: bool = ..., predictions: bool = ...) -> None: ...
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ...) -> None: ...
 
 class OpinionReply(_message.Message):
-    __slots__ = ("id", "fault", "model_version", "beliefs", "scored", "errors", "moments", "spread", "effective", "expectation", "calibrated")
+    __slots__ = ("id", "fault", "model_version", "beliefs", "scored", "errors", "moments", "spread", "effective", "expectation")
     ID_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -119,7 +203,6 @@ class OpinionReply(_message.Message):
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     EXPECTATION_FIELD_NUMBER: _ClassVar[int]
-    CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     id: int
     fault: str
     model_version: str
@@ -130,8 +213,7 @@ class OpinionReply(_message.Message):
     spread: Tensor
     effective: Tensor
     expectation: Expectation
-    calibrated: Calibrated
-    def __init__(self, id: _Optional[int] = ..., fault: _Optional[str] = ..., model_version: _Optional[str] = ..., beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., moments: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., effective: _Optional[_Union[Tensor, _Mapping]] = ..., expectation: _Optional[_Union[Expectation, _Mapping]] = ..., calibrated: _Optional[_Union[Calibrated, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., fault: _Optional[str] = ..., model_version: _Optional[str] = ..., beliefs: _Optional[_Union[Tensor, _Mapping]] = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., moments: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., effective: _Optional[_Union[Tensor, _Mapping]] = ..., expectation: _Optional[_Union[Expectation, _Mapping]] = ...) -> None: ...
 
 class Expectation(_message.Message):
     __slots__ = ("answers", "tolerance", "errors", "spread", "reach", "low", "high")
@@ -150,28 +232,6 @@ class Expectation(_message.Message):
     low: Tensor
     high: Tensor
     def __init__(self, answers: _Optional[_Union[Tensor, _Mapping]] = ..., tolerance: _Optional[_Union[Tensor, _Mapping]] = ..., errors: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., reach: _Optional[float] = ..., low: _Optional[_Union[Tensor, _Mapping]] = ..., high: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
-
-class Calibrated(_message.Message):
-    __slots__ = ("lacking", "models", "rows", "squares", "near", "spread", "effective", "ranks", "scores")
-    LACKING_FIELD_NUMBER: _ClassVar[int]
-    MODELS_FIELD_NUMBER: _ClassVar[int]
-    ROWS_FIELD_NUMBER: _ClassVar[int]
-    SQUARES_FIELD_NUMBER: _ClassVar[int]
-    NEAR_FIELD_NUMBER: _ClassVar[int]
-    SPREAD_FIELD_NUMBER: _ClassVar[int]
-    EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
-    RANKS_FIELD_NUMBER: _ClassVar[int]
-    SCORES_FIELD_NUMBER: _ClassVar[int]
-    lacking: str
-    models: _containers.RepeatedCompositeFieldContainer[Model]
-    rows: int
-    squares: Tensor
-    near: Tensor
-    spread: Tensor
-    effective: Tensor
-    ranks: _containers.RepeatedScalarFieldContainer[int]
-    scores: Tensor
-    def __init__(self, lacking: _Optional[str] = ..., models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., rows: _Optional[int] = ..., squares: _Optional[_Union[Tensor, _Mapping]] = ..., near: _Optional[_Union[Tensor, _Mapping]] = ..., spread: _Optional[_Union[Tensor, _Mapping]] = ..., effective: _Optional[_Union[Tensor, _Mapping]] = ..., ranks: _Optional[_Iterable[int]] = ..., scores: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
 
 class PoolMessage(_message.Message):
     __slots__ = ("begin", "bounds", "join", "beliefs")
@@ -274,7 +334,7 @@ class Loss(_message.Message):
     def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ConsultRequest(_message.Message):
-    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "unguarded", "coverage", "view", "correct")
+    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "coverage", "view", "correct", "asker")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
@@ -282,10 +342,10 @@ class ConsultRequest(_message.Message):
     WAY_FIELD_NUMBER: _ClassVar[int]
     TOLERANCE_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
-    UNGUARDED_FIELD_NUMBER: _ClassVar[int]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
     VIEW_FIELD_NUMBER: _ClassVar[int]
     CORRECT_FIELD_NUMBER: _ClassVar[int]
+    ASKER_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     points: Tensor
     feature_names: _containers.RepeatedScalarFieldContainer[str]
@@ -293,11 +353,11 @@ class ConsultRequest(_message.Message):
     way: str
     tolerance: float
     rounds: int
-    unguarded: bool
     coverage: float
     view: str
     correct: bool
-    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., unguarded: bool = ..., coverage: _Optional[float] = ..., view: _Optional[str] = ..., correct: bool = ...) -> None: ...
+    asker: str
+    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., coverage: _Optional[float] = ..., view: _Optional[str] = ..., correct: bool = ..., asker: _Optional[str] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("names", "fields", "flags", "rounds", "outputs", "asker", "choice")
