@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from degroot.node.protocol.codec import tensor
-from degroot.node.protocol.v1 import collective_pb2 as v1
+from degroot.node.protocol.v2 import collective_pb2 as wire
 
 LARGE = 1 << 26  # bytes of float32 rows beyond which they are searched where they are
 NAME, VERSION = "organisation-0001", "0123456789abcdef"  # of members and their models, as long as they usually are
@@ -43,20 +43,20 @@ NETWORKS = (LOCAL, CONTINENTS)
 
 
 def question_bytes(d: int, M: int = 1) -> int:
-    return v1.Question(protocol=1, id=1, points=tensor(np.zeros((M, d)))).ByteSize()
+    return wire.Question(protocol=1, id=1, points=tensor(np.zeros((M, d)))).ByteSize()
 
 
 def reply_bytes(models: int, M: int = 1, name: str = NAME) -> int:
-    scored = [v1.Model(name=name, version=VERSION)] * models
-    reply = v1.OpinionReply(id=1, model_version=VERSION, beliefs=tensor(np.zeros((M, 1))), scored=scored)
+    scored = [wire.Model(name=name, version=VERSION)] * models
+    reply = wire.OpinionReply(id=1, model_version=VERSION, beliefs=tensor(np.zeros((M, 1))), scored=scored)
     reply.errors.CopyFrom(tensor(np.zeros((M, models))))
     return reply.ByteSize()
 
 
 def beliefs_bytes(K: int, M: int = 1) -> int:
     one = tensor(np.zeros(M))
-    beliefs = v1.Beliefs(round=1, beliefs=tensor(np.zeros((M, 1 + K, 1))), share=one, settled=one)
-    return v1.PoolMessage(beliefs=beliefs).ByteSize()
+    beliefs = wire.Beliefs(round=1, beliefs=tensor(np.zeros((M, 1 + K, 1))), share=one, settled=one)
+    return wire.PoolMessage(beliefs=beliefs).ByteSize()
 
 
 @dataclass(frozen=True)

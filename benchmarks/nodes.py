@@ -4,14 +4,16 @@
 """
 
 import argparse
+import asyncio
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -21,25 +23,46 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.consortium import Consortium, free_ports, made_rows
 from support.soak import Soaked, soak
 
+from degroot import Agent, Collective, load_model
+from degroot.answers.answer import ASKER_FIELDS
+from degroot.node.answering.answer import OWN, NodeQuestion
+from degroot.node.answering.answering import Answering
+from degroot.node.config import Configuration
+from degroot.node.peers.link import LinkContext
+from degroot.node.peers.peers import READY, Peers
 from degroot.node.records import ledger
+from degroot.node.records.metrics import Metrics
+from degroot.node.scoring.calibrated import CalibratedScores
+from degroot.node.scoring.load import load_scored_agent
+from degroot.node.scoring.residual_store import Residuals
+from degroot.node.tls import identity
 
 HEAD = """\
 Written by `make bench`. Five node processes on loopback with mutual TLS, {rows} rows of {features} features each,
 linear models as ONNX files, the paper's rule with its defaults; all on one machine of 2 shared cores, taking turns.
 Ratios are what counts."""
+INSIDE = """\
+One point from the node's own view, measured inside the asked node: from the question as an array to the answer as
+arrays, with the guard. *In process*: `Collective.consult(asker=...)` with the same models and rows. *Bare fan-out*:
+four echo services are asked over open streams with the same TLS, from the same process, and nobody computes or records
+anything. With copies of all models a question costs no message. Asked for: with copies at most 1.3 times the same
+collective in process; with queries at most 2 times a bare fan-out. The ledger's writes are in the figures and, by
+themselves, in the last lines: one record for each queried peer before its request leaves, and one for the answer, which
+the service writes."""
 LATENCY = """\
-One point, asked through `degroot.connect`. *Bare round trip*: one unary call of an empty echo service with the same TLS
-and the same client library, nothing else. *Bare fan-out*: such a service asks four others over open streams, and
-nobody computes or records anything. Asked for: at most 4 times the bare round trip, at the median, by solving."""
+One point for the consensus (pooled evidence), asked through `degroot.connect`. *Bare round trip*: one unary call of an
+empty echo service with the same TLS and the same client library, nothing else. *Bare fan-out*: such a service asks four
+others over open streams, and nobody computes or records anything."""
 THROUGHPUT = """\
-Batches of 1000 points, 20 of them: over one stream to the nodes, and one after the other in one process with all agents
-(2 threads). All fields. Asked for: at least 0.5."""
+The consensus of batches of 1000 points, 20 of them: over one stream to the nodes, and one after the other in one
+process with all agents (2 threads). All fields. Asked for: at least 0.5."""
 TRAFFIC = """\
 What one question costs: rounds until everybody is settled (tolerance {tolerance:g}), and bytes that nodes send each
 other, by their ledgers, for 1 and for 1000 points."""
 SOAK = "Mixed questions for {seconds:g} seconds, and a peer killed and started again every {every:g} seconds."
 RESULTS = Path(__file__).with_name("NODES.md")
 K, ROWS, FEATURES = 5, 1000, 8
+PATIENCE = 30.0  # seconds for a peer
 TOLERANCE = 1e-9
 ECHO = """
 import asyncio, sys, grpc
@@ -130,14 +153,124 @@ def bare(consortium: Consortium) -> Iterator[dict[str, Callable[[], object]]]:
             process.wait()
 
 
+@asynccontextmanager
+async def asked_node(configuration: Configuration) -> AsyncIterator[Answering]:
+    """A node in this process that asks and does not serve, once it has scored all models."""
+    first, log = load_scored_agent(configuration), Silent()
+    configuration.state.mkdir(exist_ok=True)
+    record = ledger.Ledger(configuration.ledger)
+    metrics = Metrics(record.totals)
+    credentials, limits = identity.channel_credentials(configuration.identity), configuration.limits
+    wiring = LinkContext(configuration.name, credentials, limits, PATIENCE, record, metrics)
+    residuals = Residuals.at(configuration.state, first.agent.X, first.agent.y)
+    peers = Peers(configuration, wiring, CalibratedScores(first, residuals, ROWS, metrics, log), log)
+    await peers.change(configuration)
+    try:
+        while not all(peers.state(link) == READY for link in peers.links.values()):
+            await asyncio.sleep(0.1)
+        yield Answering(peers, metrics, None)
+    finally:
+        await peers.close()
+        record.close()
+
+
+class Silent:
+    """A logger that says nothing."""
+
+    def __init__(self) -> None:
+        self.info = self.warning = self.error = self.exception = lambda *_, **__: None
+
+
+@asynccontextmanager
+async def bare_fan_out(consortium: Consortium) -> AsyncIterator[Callable[[], Awaitable[object]]]:
+    """A call of four echo services over open streams."""
+    keys, ports = consortium.folder / "keys", [str(port) for port in free_ports(K - 1)]
+    files = [str(keys / name) for name in ("ca.pem", "node0.pem", "node0.key")]
+    processes = [subprocess.Popen([sys.executable, "-c", ECHO, port, *files]) for port in ports]
+    ca, certificate, key = (Path(path).read_bytes() for path in files)
+    credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+    options = [("grpc.ssl_target_name_override", "node0")]
+    channels = [grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options) for port in ports]
+    streams = [channel.stream_stream("/bare/Echoes")(wait_for_ready=True) for channel in channels]
+
+    async def one(stream: Any) -> None:
+        await stream.write(b"x" * 100)
+        await stream.read()
+
+    async def all_streams() -> None:
+        await asyncio.gather(*map(one, streams))
+
+    try:
+        yield all_streams
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+async def time_in_turns(work: dict[str, Callable[[], Any]], turns: int, each: int) -> dict[str, np.ndarray]:
+    """Milliseconds of every call, awaited where it has to be, taking turns; the first turn warms up."""
+    times: dict[str, list[float]] = {name: [] for name in work}
+    for turn in range(turns + 1):
+        for name, call in work.items():
+            for _ in range(each):
+                begun = time.perf_counter()
+                done = call()
+                if asyncio.iscoroutine(done):
+                    await done
+                if turn:
+                    times[name].append(1e3 * (time.perf_counter() - begun))
+    return {name: np.array(taken) for name, taken in times.items()}
+
+
+async def inside(use: str, turns: int) -> list[dict[str, str]]:
+    """One question inside the asked node, with copies or queries; the last lines are the ledger's writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = list(made_rows(0, K, n=ROWS, d=FEATURES))
+        with Consortium(folder, K, rows=rows, evidence="own", may=["query", "copy"], use=[use]) as consortium:
+            as_configured(consortium)
+            consortium.start(*consortium.names[1:], environment={"NUMBA_NUM_THREADS": "2"})
+            agents = [
+                Agent(load_model(Path(folder) / each.name / "model.onnx"), each.X, each.y, each.name)
+                for each in consortium.agents
+            ]
+            here, point = Collective(agents, guard=True), np.random.default_rng(1).normal(size=(1, FEATURES))
+            configuration = consortium.configuration("node0")
+            async with asked_node(configuration) as answering, bare_fan_out(consortium) as fan_out:
+                work: dict[str, Callable[[], Any]] = {"bare fan-out": fan_out}
+                for name, fields, coverage in (
+                    ("value", ["value"], None), ("value, interval", ["value"], 0.9),
+                    ("all fields", list(ASKER_FIELDS), None),
+                ):  # fmt: skip
+                    question = NodeQuestion(point, fields, True, coverage, OWN)
+                    work[f"{name}, in process"] = partial(here.consult, point, fields, coverage=coverage, asker="node0")
+                    work[f"{name}, in the node"] = partial(answering.answer, "node0", question)
+                record, names = answering.circle.wiring.ledger, consortium.names
+                work["ledger: four requests"] = lambda: record.record_all(names[1:], "prediction", "out", 1, 100, 0)
+                work["ledger: one answer"] = lambda: record.record("node0", "consult", "in", 1, 100, 0)
+                times = await time_in_turns(work, turns, 20)
+    medians = {name: float(np.median(taken)) for name, taken in times.items()}
+    return [
+        {
+            f"with {'copies' if use == 'copy' else 'queries'}": name, "median, ms": f"{median:.2f}",
+            "90 %, ms": f"{np.quantile(times[name], 0.9):.2f}",
+            "over in process": _ratio(medians, name), "over bare fan-out": f"{median / medians['bare fan-out']:.2f}",
+        }
+        for name, median in medians.items()
+    ]  # fmt: skip
+
+
+def _ratio(medians: dict[str, float], name: str) -> str:
+    same = name.replace("in the node", "in process")
+    return f"{medians[name] / medians[same]:.2f}" if same != name else ""
+
+
 def latency(consortium: Consortium, turns: int) -> list[dict[str, str]]:
     point = np.random.default_rng(1).normal(size=(1, FEATURES))
-    guarded, unguarded = consortium.connect(), consortium.connect(guard=False)
+    node = consortium.connect()
     work = {
-        "solve, all fields": lambda: guarded.consult(point),
-        "solve, value only": lambda: guarded.predict(point),
-        "solve without the guard, all fields": lambda: unguarded.consult(point),
-        "solve without the guard, value only": lambda: unguarded.predict(point),
+        "solve, all fields": lambda: node.consult(point),
+        "solve, value only": lambda: node.predict(point),
     }
     with bare(consortium) as calls:
         times = in_turns(calls | work, turns, 20)
@@ -154,23 +287,20 @@ def latency(consortium: Consortium, turns: int) -> list[dict[str, str]]:
 def throughput(consortium: Consortium, turns: int) -> list[dict[str, str]]:
     points = np.random.default_rng(2).normal(size=(20_000, FEATURES))
     batches = np.split(points, 20)
-    rows = []
-    for name, guard in (("with the guard", True), ("without", False)):
-        nodes, here = consortium.connect(guard=guard), consortium.collective(guard=guard)
+    nodes, here = consortium.connect(), consortium.collective()
 
-        def one_by_one(here=here) -> None:
-            for batch in batches:
-                here.consult(batch)
+    def one_by_one() -> None:
+        for batch in batches:
+            here.consult(batch)
 
-        times = in_turns({"nodes": lambda nodes=nodes: nodes.consult(points), "here": one_by_one}, turns, 1)
-        there, local = (float(np.median(times[which])) / 1e3 for which in ("nodes", "here"))
-        rows.append(
-            {
-                "": name, "nodes, points a second": f"{len(points) / there:,.0f}",
-                "in process, points a second": f"{len(points) / local:,.0f}", "ratio": f"{local / there:.2f}",
-            }
-        )  # fmt: skip
-    return rows
+    times = in_turns({"nodes": lambda: nodes.consult(points), "here": one_by_one}, turns, 1)
+    there, local = (float(np.median(times[which])) / 1e3 for which in ("nodes", "here"))
+    return [
+        {
+            "nodes, points a second": f"{len(points) / there:,.0f}",
+            "in process, points a second": f"{len(points) / local:,.0f}", "ratio": f"{local / there:.2f}",
+        }
+    ]  # fmt: skip
 
 
 def sent(consortium: Consortium) -> int:
@@ -186,16 +316,15 @@ def sent(consortium: Consortium) -> int:
 def traffic(consortium: Consortium) -> list[dict[str, str]]:
     random, rows = np.random.default_rng(3), []
     for way in ("solve", "rounds"):
-        for guard in (True, False):
-            node = consortium.connect(way=way, tolerance=TOLERANCE, guard=guard)
-            row = {"way": way, "guard": "on" if guard else "off"}
-            for M in (1, 1000):
-                before, rounds = sent(consortium), []
-                for _ in range(5):
-                    rounds.append(node.consult(random.normal(size=(M, FEATURES))).rounds or 0)
-                row[f"rounds, {M} points"] = f"{np.median(rounds):.0f}"
-                row[f"bytes, {M} points"] = f"{(sent(consortium) - before) / 5:,.0f}"
-            rows.append(row)
+        node = consortium.connect(way=way, tolerance=TOLERANCE)
+        row = {"way": way}
+        for M in (1, 1000):
+            before, rounds = sent(consortium), []
+            for _ in range(5):
+                rounds.append(node.consult(random.normal(size=(M, FEATURES))).rounds or 0)
+            row[f"rounds, {M} points"] = f"{np.median(rounds):.0f}"
+            row[f"bytes, {M} points"] = f"{(sent(consortium) - before) / 5:,.0f}"
+        rows.append(row)
     return rows
 
 
@@ -216,12 +345,16 @@ def main(turns: int, seconds: float) -> None:
 
     say("# Nodes")
     say(HEAD.format(rows=ROWS, features=FEATURES))
+    say("## Latency inside the asked node")
+    say(INSIDE)
+    for use in ("copy", "query"):
+        say(as_markdown(asyncio.run(inside(use, turns))))
     with tempfile.TemporaryDirectory() as folder:
         rows = list(made_rows(0, K, n=ROWS, d=FEATURES))
         with Consortium(folder, K, rows=rows, limits="requests_per_second = 100000") as consortium:
             as_configured(consortium)
             consortium.start(environment={"NUMBA_NUM_THREADS": "2"}).ready()
-            say("## Latency")
+            say("## Latency of the consensus")
             say(LATENCY)
             say(as_markdown(latency(consortium, turns)))
             say("## Throughput")

@@ -77,10 +77,16 @@ def message_seconds(few: int, many: int, questions: int) -> float:
 def _asked(K: int, questions: int) -> float:
     with (
         tempfile.TemporaryDirectory() as folder,
-        Consortium(folder, K, rows=list(made_rows(0, K, d=FEATURES)), limits="requests_per_second = 100000") as nodes,
+        Consortium(
+            folder,
+            K,
+            rows=list(made_rows(0, K, d=FEATURES)),
+            settings="guard = false",
+            limits="requests_per_second = 100000",
+        ) as nodes,
     ):
         nodes.start().ready(patience=300.0)
-        node, point = nodes.connect(guard=False), np.zeros((1, FEATURES))
+        node, point = nodes.connect(), np.zeros((1, FEATURES))
         for _ in range(20):
             node.predict(point)
         before = _used(nodes.processes["node0"].pid)
@@ -302,7 +308,7 @@ def check_nodes(c: Constants, K: int = 4) -> list[dict[str, str]]:
             nodes.write(name, limits="requests_per_second = 100000")
         nodes.start().ready(patience=300.0)
         for way in ("solve", "rounds"):
-            node = nodes.connect(way=way, guard=False, tolerance=TOLERANCE)
+            node = nodes.connect(way=way, tolerance=TOLERANCE)
             points = np.random.default_rng(5).normal(size=(12, 1, FEATURES))
             node.consult(points[0])
             before, taken, numbers = sent(nodes), [], []
