@@ -168,10 +168,7 @@ def _client(table: Table) -> Client:
 def _fields(table: Table, may: frozenset[str]) -> frozenset[str]:
     if "fields" in table.entries and ASK not in may:
         raise InvalidInput(f"{table.what('fields')} must come with the right {ASK!r} in `may`; it is missing.")
-    fields = _texts(table, "fields", GRANTS, DEFAULT_FIELDS)
-    if not fields:
-        raise table.refusal("fields", f"be at least one of {', '.join(map(repr, GRANTS))}")
-    return fields
+    return _texts(table, "fields", GRANTS, DEFAULT_FIELDS)
 
 
 def _uses(table: Table) -> frozenset[str]:
