@@ -13,7 +13,7 @@ from support import asker_oracle as oracle
 from degroot import Agent, Collective
 from degroot.asker import assign_folds, guard
 from degroot.asker.guard import bound_beliefs
-from degroot.consultation.kernel_ridge import PENALTIES
+from degroot.consultation.kernel_ridge import PENALTIES, nystroem_basis
 from degroot.consultation.peer_forecast import learn_peers
 
 CONSTANTS = {"clip": guard.CLIP, "beyond": guard.BEYOND, "reach": guard.REACH}
@@ -120,7 +120,8 @@ def test_what_is_expected_of_peers_is_learned_from_the_rows():
     folds = assign_folds(np.arange(80))
     forecast = learn_peers(rows, own, differences, folds)
     assert_allclose(forecast.mean, differences.mean(axis=0))
-    kernel = forecast.features.transform(forecast.inputs.scale(rows, own))
+    learned = forecast.regression.kernel
+    kernel = learned.at(forecast.inputs.scale(rows, own)) @ nystroem_basis(learned)
     targets = (differences - differences.mean(axis=0)).reshape(80, 4)
     fits = [oracle.features_left_out(kernel, targets, folds, penalty) for penalty in PENALTIES]
     spreads = [np.sqrt(((left - targets) ** 2).mean(axis=0)) for left in fits]

@@ -48,8 +48,7 @@ def assert_written(found, answer, names=("value", "weights", "correction")):
     for name in names:
         expected = np.asarray(getattr(answer, name)).reshape(len(found), -1)
         columns = [column for column in found if column.startswith({"weights": "weight_"}.get(name, name))]
-        # other batches are rounded otherwise, and a correction's kernel, with eigenvalues down to 1e-12, magnifies that
-        assert_allclose(found[columns].to_numpy(), expected, rtol=1e-7, atol=1e-8, err_msg=name)
+        assert_allclose(found[columns].to_numpy(), expected, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
 # -- the same answers --------------------------------------------------------------------------------------------------

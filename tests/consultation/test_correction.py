@@ -34,6 +34,11 @@ def one_setting(monkeypatch):
     monkeypatch.setattr(kernel_ridge, "PENALTIES", np.array([0.1]))
 
 
+def features_of(regression, table):
+    """Nyström features of points."""
+    return regression.kernel.at(table) @ kernel_ridge.nystroem_basis(regression.kernel)
+
+
 # -- learning ----------------------------------------------------------------------------------------------------------
 
 
@@ -43,7 +48,7 @@ def test_left_out_rows_are_corrected_by_what_was_learned_without_their_units(one
     rows, said, residuals = problem(Q=Q)
     folds = assign_folds(np.arange(80) if units is None else units)
     made = learn(rows, said, residuals, units)
-    kernel = made.features.transform(made.inputs.scale(rows, said))
+    kernel = features_of(made.regression, made.inputs.scale(rows, said))
     expected = oracle.features_left_out(kernel, residuals, folds, 0.1)
     for fold in np.unique(folds):
         others = residuals[folds != fold]
@@ -103,10 +108,10 @@ def test_chance_is_not_learned():
         source = np.random.default_rng(seed)
         residuals = source.normal(size=(60, 1))
         made = learn(source.normal(size=(60, 2)), source.normal(size=(60, 1)), residuals)
-        learned += made.features is not None
+        learned += made.regression is not None
         added = made.at(source.normal(size=(100, 2)), source.normal(size=(100, 1)))
         worse.append((added**2).mean())  # by so much the error on fresh rows grows
-        if made.features is None:
+        if made.regression is None:
             assert_array_equal(made.left_out, 0)
             assert_array_equal(added, 0)
     assert learned <= 7
@@ -118,7 +123,7 @@ def test_a_correction_is_better_by_more_than_a_standard_error():
         rows, said, residuals = problem(seed, noise=1.5)
         made = learn(rows, said, residuals)
         gained = (residuals**2 - (residuals - made.left_out) ** 2).sum(axis=1)
-        if made.features is not None:
+        if made.regression is not None:
             assert gained.mean() > clustered_standard_error(gained, np.arange(80))
 
 
@@ -311,9 +316,29 @@ def test_sparse_agents_can_be_corrected():
 
 
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
-def test_kernel_features_are_those_of_scikit_learn(kind):
+def test_kernel_features_have_the_products_of_scikit_learns(kind):
+    """Features are the same up to a rotation, which a ridge penalty does not see."""
     source = np.random.default_rng(0)
     table, points = (kind(source.normal(size=(n, 4)) * (source.random((n, 4)) < 0.7)) for n in (90, 7))
     theirs = Nystroem(gamma=0.2, n_components=30, random_state=0).fit(table)
-    ours = kernel_ridge.KernelFeatures.fit(table, 0.2, 30)
-    assert_allclose(ours.transform(points), theirs.transform(points), rtol=1e-6, atol=1e-9)
+    kernel = kernel_ridge.RBFKernel.choose(table, 0.2, 30)
+    ours = [kernel.at(each) @ kernel_ridge.nystroem_basis(kernel) for each in (table, points)]
+    expected = [theirs.transform(each) for each in (table, points)]
+    assert_allclose(ours[1] @ ours[0].T, expected[1] @ expected[0].T, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_a_regression_is_scikit_learns_ridge_on_nystroem_features_whatever_the_batch(n):
+    source = np.random.default_rng(n)
+    rows, predictions = source.normal(size=(n, 2)), source.normal(size=(n, 1))
+    targets, points = np.column_stack([np.sin(rows[:, 0]), rows[:, 1]]), source.normal(size=(40, 3))
+    inputs = kernel_ridge.Inputs(rows, predictions)
+    (trial,) = kernel_ridge.try_bandwidths(inputs, targets, np.arange(n) % 5, (0.3,))
+    for k, penalty in enumerate(kernel_ridge.PENALTIES):
+        fitted = trial.fit(k)
+        kernel = fitted.kernel
+        features = Nystroem(gamma=kernel.gamma, n_components=len(kernel.landmarks), random_state=0).fit(inputs.table)
+        ridge = Ridge(penalty, fit_intercept=False, solver="svd").fit(features.transform(inputs.table), targets)
+        assert_allclose(fitted.predict(points), ridge.predict(features.transform(points)), rtol=1e-6, atol=1e-6)
+        alone = np.concatenate([fitted.predict(points[[m]]) for m in range(len(points))])
+        assert_allclose(alone, fitted.predict(points), rtol=1e-9, atol=1e-9)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from degroot.asker.mixture import clustered_standard_error
 from degroot.compute.compiled import Array
-from degroot.consultation.kernel_ridge import Inputs, KernelFeatures, try_bandwidths
+from degroot.consultation.kernel_ridge import Inputs, KernelRidge, try_bandwidths
 
 BANDWIDTHS = (0.1, 0.3, 1.0)
 LEAST_ROWS = 50  # from which on the asker's view may learn a correction
@@ -26,18 +26,16 @@ class Correction:
     """A learned correction: what has to be added to predictions."""
 
     inputs: Inputs
-    features: KernelFeatures | None  # None: there is nothing to correct
-    coefficients: Array  # (features, Q)
+    regression: KernelRidge | None  # None: there is nothing to correct
     low: Array  # (Q,)
     high: Array  # (Q,)
     left_out: Array  # (n, Q) for the rows it was learned from, by what was learned without their units
 
     def at(self, rows: Any, predictions: Array) -> Array:
         """What to add to `predictions` (M, Q) at points whose transformed rows are `rows`, (M, Q)."""
-        if self.features is None or not len(predictions):
+        if self.regression is None or not len(predictions):
             return np.zeros(predictions.shape)
-        kernel = self.features.transform(self.inputs.scale(rows, predictions))
-        added: Array = np.clip(kernel @ self.coefficients, self.low, self.high)
+        added: Array = np.clip(self.regression.predict(self.inputs.scale(rows, predictions)), self.low, self.high)
         return added
 
 
@@ -46,7 +44,7 @@ def learn_correction(
 ) -> Correction:
     """Learn what to add to `predictions` (n, Q) from label minus prediction, `residuals` (n, Q), on these `rows`."""
     inputs, low, high = Inputs(rows, predictions), residuals.min(axis=0), residuals.max(axis=0)
-    best = Correction(inputs, None, np.zeros((0, 0)), low, high, np.zeros_like(residuals))
+    best = Correction(inputs, None, low, high, np.zeros_like(residuals))
     before = (residuals**2).sum(axis=1)
     least = float(before.mean())
     for trial in try_bandwidths(inputs, residuals, folds, BANDWIDTHS):
@@ -56,7 +54,7 @@ def learn_correction(
         gained = before - losses[:, chosen]
         if gained.mean() > clustered_standard_error(gained, units) and losses[:, chosen].mean() < least:
             least = float(losses[:, chosen].mean())
-            best = Correction(inputs, trial.features, trial.coefficients(chosen), low, high, left[chosen])
+            best = Correction(inputs, trial.fit(chosen), low, high, left[chosen])
     return best
 
 

@@ -18,57 +18,78 @@ from degroot.compute.compiled import Array
 
 LANDMARKS = 150
 PENALTIES = np.logspace(-4, 2, 13)
+SMALLEST_EIGENVALUE = 1e-13  # of the largest: below it there is hardly more than rounding
+
+
+@dataclass(frozen=True)
+class KernelRidge:
+    r"""A fitted regression: :math:`k(x, C) a` with a kernel :math:`k(x, c) = \exp(-\gamma |x - c|^2)`."""
+
+    kernel: "RBFKernel"
+    dual: Array  # (m, T) a
+
+    def predict(self, table: Any) -> Array:
+        """At points (M, inputs): (M, T)."""
+        predicted: Array = self.kernel.at(table) @ self.dual
+        return predicted
+
+
+@dataclass(frozen=True)
+class RBFKernel:
+    """Similarities to landmarks, without scikit-learn's checks of every input, which take longer than one point."""
+
+    gamma: float
+    landmarks: Any  # (m, inputs) C, dense or sparse
+    squares: Array  # (m,) their squared norms
+    is_sparse: bool
+
+    def at(self, table: Any) -> Array:
+        """Of points (M, inputs): (M, m)."""
+        products = table @ self.landmarks.T
+        gaps = -2.0 * (products.toarray() if self.is_sparse else products)
+        gaps += _squared_norms(table, self.is_sparse)[:, None]
+        gaps += self.squares
+        similarities: Array = np.exp(np.maximum(gaps, 0.0) * -self.gamma)
+        return similarities
+
+    @classmethod
+    def choose(cls, table: Any, gamma: float, count: int) -> "RBFKernel":
+        """With so many rows of the table as landmarks."""
+        landmarks = table[np.random.RandomState(0).permutation(table.shape[0])[:count]]
+        sparse = issparse(table)
+        return cls(gamma, landmarks, _squared_norms(landmarks, sparse), sparse)
 
 
 @dataclass(frozen=True)
 class RidgeTrial:
     """One bandwidth, tried on all rows and, for every penalty, on folds that were left out."""
 
-    features: "KernelFeatures"
-    kernel: Array  # (n, features) of the rows
+    kernel: RBFKernel
+    basis: Array  # (m, r) from similarities to Nyström features
+    features: Array  # (n, r) of the rows
     targets: Array  # (n, T)
     left_out: Array  # (penalties, n, T) predictions for rows by what was learned without their folds
 
-    def coefficients(self, penalty: int) -> Array:
-        """From all rows, with the penalty of that number, (features, T)."""
-        ridge = self.kernel.T @ self.kernel + PENALTIES[penalty] * np.eye(self.kernel.shape[1])
-        solved: Array = np.linalg.solve(ridge, self.kernel.T @ self.targets)
-        return solved
+    def fit(self, penalty: int) -> KernelRidge:
+        """From all rows, with the penalty of that number."""
+        ridge = self.features.T @ self.features + PENALTIES[penalty] * np.eye(self.features.shape[1])
+        return KernelRidge(self.kernel, self.basis @ np.linalg.solve(ridge, self.features.T @ self.targets))
 
 
-@dataclass(frozen=True)
-class KernelFeatures:
-    r"""Nyström features: :math:`k(x, C) N'` of a kernel :math:`k(x, c) = \exp(-\gamma |x - c|^2)`.
+def nystroem_basis(kernel: RBFKernel) -> Array:
+    r"""B with :math:`k(x, C) B` the Nyström features of x: :math:`U \Lambda^{-1/2}` of :math:`k(C, C) = U \Lambda U'`.
 
-    They are what a fitted `sklearn.kernel_approximation.Nystroem` gives, without its checks of every input, which take
-    twenty times as long as the numbers for a single point.
+    Directions whose eigenvalue is mostly rounding are left out: its inverse root would magnify the rounding of every
+    prediction, so that a point alone and in a batch would get answers that differ.
     """
-
-    gamma: float
-    landmarks: Any  # (m, inputs) C, dense or sparse
-    squares: Array  # (m,) their squared norms
-    normalization: Array  # (m, m) N
-
-    @classmethod
-    def fit(cls, table: Any, gamma: float, count: int) -> "KernelFeatures":
-        """With so many rows of the table as landmarks."""
-        from sklearn.kernel_approximation import Nystroem
-
-        made = Nystroem(gamma=gamma, n_components=count, random_state=0).fit(table)
-        return cls(gamma, made.components_, _squared_norms(made.components_), made.normalization_)
-
-    def transform(self, table: Any) -> Array:
-        """Of points (M, inputs): (M, m)."""
-        products = table @ self.landmarks.T
-        gaps = -2.0 * (products.toarray() if issparse(products) else products)
-        gaps += _squared_norms(table)[:, None]
-        gaps += self.squares
-        kernel: Array = np.exp(np.maximum(gaps, 0.0) * -self.gamma) @ self.normalization.T
-        return kernel
+    values, vectors = np.linalg.eigh(kernel.at(kernel.landmarks))
+    kept = values > SMALLEST_EIGENVALUE * values[-1]
+    basis: Array = vectors[:, kept] / np.sqrt(values[kept])
+    return basis
 
 
-def _squared_norms(table: Any) -> Array:
-    norms = table.multiply(table).sum(axis=1) if issparse(table) else np.einsum("ij,ij->i", table, table)
+def _squared_norms(table: Any, is_sparse: bool) -> Array:
+    norms = table.multiply(table).sum(axis=1) if is_sparse else np.einsum("ij,ij->i", table, table)
     return np.asarray(norms, np.float64)
 
 
@@ -108,19 +129,20 @@ def try_bandwidths(
         return
     for bandwidth in bandwidths:
         with threadpool_limits(1):  # matrices are small: threads that wait for each other take many times as long
-            made = KernelFeatures.fit(inputs.table, 2.0 * bandwidth / median, len(some))
-            kernel = made.transform(inputs.table)
-            trial = RidgeTrial(made, kernel, targets, _leave_folds_out(kernel, targets, folds))
+            kernel = RBFKernel.choose(inputs.table, 2.0 * bandwidth / median, len(some))
+            basis = nystroem_basis(kernel)
+            features = kernel.at(inputs.table) @ basis
+            trial = RidgeTrial(kernel, basis, features, targets, _leave_folds_out(features, targets, folds))
         yield trial
 
 
-def _leave_folds_out(kernel: Array, targets: Array, folds: NDArray[np.intp]) -> Array:
+def _leave_folds_out(features: Array, targets: Array, folds: NDArray[np.intp]) -> Array:
     """Predictions (penalties, n, T) for each fold by what the others give."""
-    gram, products = kernel.T @ kernel, kernel.T @ targets
+    gram, products = features.T @ features, features.T @ targets
     left = np.empty((len(PENALTIES), *targets.shape))
     for fold in np.unique(folds):
         rows = folds == fold
-        part = kernel[rows]
+        part = features[rows]
         values, vectors = np.linalg.eigh(gram - part.T @ part)
         told, turned = vectors.T @ (products - part.T @ targets[rows]), part @ vectors
         for k, penalty in enumerate(PENALTIES):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
-from degroot.consultation.kernel_ridge import Inputs, KernelFeatures, try_bandwidths
+from degroot.consultation.kernel_ridge import Inputs, KernelRidge, try_bandwidths
 
 BANDWIDTHS = (0.03, 0.1, 0.3, 1.0)
 
@@ -17,18 +17,16 @@ class PeerForecast:
     """Differences of all models' predictions to the asker's own, learned on its rows."""
 
     inputs: Inputs
-    features: KernelFeatures | None  # None: the mean is all there is
-    coefficients: Array  # (features, K * Q)
+    regression: KernelRidge | None  # of K * Q differences to their mean; None: the mean is all there is
     mean: Array  # (K, Q)
     spread: Array  # (K, Q) root mean squared error of forecasts for rows that were left out
 
     def at(self, rows: Any, own: Array) -> Array:
         """Expected differences (M, K, Q) at points with transformed `rows`, where the own model says `own` (M, Q)."""
         M = len(own)
-        if self.features is None or not M:
+        if self.regression is None or not M:
             return np.broadcast_to(self.mean, (M, *self.mean.shape)).copy()
-        kernel = self.features.transform(self.inputs.scale(rows, own))
-        expected: Array = self.mean + (kernel @ self.coefficients).reshape(M, *self.mean.shape)
+        expected: Array = self.mean + self.regression.predict(self.inputs.scale(rows, own)).reshape(M, *self.mean.shape)
         return expected
 
 
@@ -42,7 +40,7 @@ def learn_peers(rows: Any, own: Array, differences: Array, folds: NDArray[np.int
     centred = (differences - mean).reshape(n, K * Q)
     scale = (centred**2).mean(axis=0)
     told = scale > 0.0
-    best = PeerForecast(inputs, None, np.zeros((0, K * Q)), mean, np.sqrt(scale).reshape(K, Q))
+    best = PeerForecast(inputs, None, mean, np.sqrt(scale).reshape(K, Q))
     if not told.any():
         return best
     least = np.inf
@@ -52,5 +50,5 @@ def learn_peers(rows: Any, own: Array, differences: Array, folds: NDArray[np.int
         chosen = int(np.argmin(relative))
         if relative[chosen] < least:
             least, spread = float(relative[chosen]), np.sqrt(errors[chosen]).reshape(K, Q)
-            best = PeerForecast(inputs, trial.features, trial.coefficients(chosen), mean, spread)
+            best = PeerForecast(inputs, trial.fit(chosen), mean, spread)
     return best

@@ -94,7 +94,7 @@ def _against_own(gains: Gains) -> str:
 def _against_control(gains: Gains, view: AskerView) -> str:
     if view.control is None:
         return "There are too few rows to learn a correction of the own model, which peers could be compared with."
-    if view.control.features is None:
+    if view.control.regression is None:
         return "A correction of the own model, learned on its own rows without any peer, would change nothing."
     change = _change(gains.against_control[0], gains.against_control_error[0], gains.control[0])
     clear = gains.against_control_p_value[0] < LEVEL
