@@ -19,7 +19,7 @@ from degroot.answers.explanation import Explanation
 from degroot.answers.gains import Gains
 from degroot.compute.compiled import Array
 from degroot.compute.tables import check_points, row_labels
-from degroot.consultation.asker import AskerView
+from degroot.consultation.asker import AskerView, ViewQuestion
 from degroot.consultation.askers import NOBODY, AskerViews, answer_by_asker, check_asker, consensus_fields
 from degroot.consultation.calibration import Calibration, CalibrationRows, calibrate
 from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult, drop_output_axis
@@ -533,10 +533,8 @@ class Collective(Viewed):
         if coverage is not None and len(view.sample) < rows_needed(coverage):
             others = [each for each in self.agents if each.name != view.agent.name and not each.scored_by_peers]
             pooled = [self.view_of(each.name).calibration.summary for each in others]
-        return view.answer(
-            X, beliefs.reshape(X.shape[0], len(self.names), -1), names, guard=self.guarded, correct=correct,
-            coverage=coverage, pooled=pooled,
-        )  # fmt: skip
+        question = ViewQuestion(frozenset(names), self.guarded, correct, coverage)
+        return view.answer(X, beliefs.reshape(X.shape[0], len(self.names), -1), question, pooled)
 
     def gains(self, shapley: bool = False, correct: bool | None = None) -> Gains:
         """What every agent gains by asking for its own view, measured on its own rows, left out in folds.

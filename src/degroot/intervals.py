@@ -183,7 +183,7 @@ def threshold(summaries: Iterable[Summary], coverage: float) -> Array:
     more = np.concatenate([np.diff(each.ranks, prepend=0) for each in told])
     order = np.argsort(scores, axis=0)
     for_sure = np.cumsum(more[order], axis=0)
-    first = np.argmax(for_sure >= _rank(n, coverage), axis=0)
+    first = np.argmax(for_sure >= rank_of(n, coverage), axis=0)
     at = np.take_along_axis(order, np.expand_dims(first, 0), axis=0)
     return np.asarray(np.take_along_axis(scores, at, axis=0)[0])
 
@@ -255,7 +255,7 @@ def prediction_sets(probabilities: ArrayLike, threshold: float) -> NDArray[np.bo
     return held
 
 
-def _rank(n: int, coverage: float) -> int:
+def rank_of(n: int, coverage: float) -> int:
     """Which of n scores, in ascending order, is the threshold."""
     return max(1, math.ceil((n + 1) * float(coverage) - ROUNDING))
 

@@ -16,7 +16,7 @@ from support.refusals import complaint
 from degroot import Agent, Collective, InvalidInput
 from degroot.agents.agent import Scorer
 from degroot.answers.choice import Mixture
-from degroot.consultation.asker import AskerView
+from degroot.consultation.asker import AskerView, ViewQuestion
 from degroot.exceptions import AgentError
 from degroot.intervals import half_width, rows_needed, score
 from degroot.neighbourhoods import METRICS
@@ -713,9 +713,8 @@ def test_what_is_found_near_points_before_others_are_asked_changes_nothing(Q, co
     scorer = Scorer.build(agents[0], agents, "euclidean")
     view = AskerView(scorer, [each.name for each in agents], 0, RuleSettings("stacking", RULES["stacking"].reach))
     beliefs = np.stack([each.predict(X).reshape(4, -1) for each in agents], axis=1)
-    about = {"guard": True, "correct": correct}
-    whole = view.answer(X, beliefs, FIELDS, coverage=0.8, **about)
-    near = view.look_near(X, beliefs[:, 0], **about)
-    ahead = view.answer(X, beliefs, FIELDS, coverage=0.8, near=near, **about)
+    question = ViewQuestion(frozenset(FIELDS), guard=True, correct=correct, coverage=0.8)
+    whole = view.answer(X, beliefs, question)
+    ahead = view.answer(X, beliefs, question, prepared=view.prepare(X, beliefs[:, 0], question))
     for name in (*FIELDS, "lower", "upper"):
-        assert_allclose(ahead[name], whole[name], rtol=1e-7, atol=1e-8)  # blocks are rounded by themselves
+        assert_allclose(ahead[name], whole[name], rtol=1e-9, atol=1e-9)  # blocks are rounded by themselves

@@ -14,6 +14,7 @@ from support.drills import missing, until
 from degroot import Agent, Collective, InvalidInput, connect
 from degroot.answers.answer import ASKER_FIELDS
 from degroot.answers.flags import FAR_FROM_ALL
+from degroot.consultation.asker import ViewQuestion
 from degroot.exceptions import DeGrootError
 from degroot.intervals import rows_needed
 from degroot.node.protocol.codec import PROTOCOL, decode_prediction, tensor
@@ -365,4 +366,4 @@ def test_too_few_rows_for_a_coverage_say_how_many_are_needed():
     agents = [Agent(lambda X: X[:, 0], rows, rows[:, 0] + 1.0, name) for name in "ab"]
     view = Collective(agents).view_of("a")
     with pytest.raises(InvalidInput, match=f"at least {rows_needed(0.9)} rows; 'a' has 8"):
-        view.answer(rows[:1], np.zeros((1, 2, 1)), ["value"], coverage=0.9)
+        view.answer(rows[:1], np.zeros((1, 2, 1)), ViewQuestion(frozenset(["value"]), coverage=0.9))

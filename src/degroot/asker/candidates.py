@@ -23,6 +23,7 @@ Means near x are weighted by the tricube kernel, and :math:`n_x = (\sum k)^2 / \
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,18 @@ class Moments:
 
     def errors(self, K: int) -> Array:
         """Mean squared errors of every model, summed over the outputs, (M, K)."""
-        diagonal = np.cumsum(np.arange(1, K + 1)) - 1
-        return np.maximum(self.packed[:, diagonal], 0.0)
+        return np.maximum(self.packed[:, _find_diagonal(K)], 0.0)
 
     def take(self, places: NDArray[np.intp]) -> "Moments":
         """The moments at these places alone."""
         return Moments(as_kernel_array(self.packed[:, places]), self.effective, self.spread)
+
+
+@cache
+def _find_diagonal(K: int) -> NDArray[np.intp]:
+    """Where the models' own moments are among the packed ones."""
+    places: NDArray[np.intp] = np.cumsum(np.arange(1, K + 1)) - 1
+    return places
 
 
 def places_among(members: NDArray[np.intp], K: int, Q: int) -> NDArray[np.intp]:

@@ -13,12 +13,12 @@ or distances enters, and no majority of honest members is needed: whatever all o
 the own model's local root mean squared error of its prediction.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array
+from degroot.compute.compiled import Array, as_kernel_array, compiled
 
 CLIP, BEYOND = 1.5, 4.5  # errors of the forecast: where predictions are clipped, and beyond which not believed
 REACH = 2.0  # local errors of the own model that the answer may be away from its prediction
@@ -33,22 +33,23 @@ class Bounded:
     alone: NDArray[np.bool_]  # (M,) at least half of the others are not believed: the own model answers
     reach: Array  # (M,) how far the answer may be from the own prediction
 
-    def hold(self, value: Array, own: Array) -> Array:
-        """Answers (M, Q) drawn towards the own predictions (M, Q) until no output is farther than the reach.
+    def hold(self, value: Array, own: Array, alone: NDArray[np.bool_] | None = None) -> Array:
+        """Answers (..., M, Q) drawn towards the own predictions (M, Q) until no output is farther than the reach.
 
-        What lies between two sets of probabilities is one too.
+        What lies between two sets of probabilities is one too. `alone`: (..., M), by default as it is with everybody.
         """
         move, reach = value - own, self.reach[:, None]
         farthest = np.abs(move).max(axis=-1, keepdims=True)
         part = np.divide(reach, farthest, out=np.ones_like(farthest), where=farthest > reach)
-        held: Array = own + np.where(self.alone[:, None], 0.0, part * move)
+        held: Array = own + np.where((self.alone if alone is None else alone)[..., None], 0.0, part * move)
         return held
 
-    def without(self, model: int) -> "Bounded":
-        """The same where another model than the own one is left out, and does not count among the others."""
-        replaced = self.replaced.copy()
-        replaced[:, model] = False
-        return replace(self, alone=_is_alone(replaced, self.replaced.shape[1] - 2))
+    def alone_without_each(self, own: int) -> NDArray[np.bool_]:
+        """`alone` where each model in turn is left out, and does not count among the others, (K, M)."""
+        K, replaced = self.replaced.shape[1], self.replaced.T
+        others = np.full((K, 1), K - 2)
+        others[own] = K - 1
+        return _is_alone(replaced.sum(axis=0) - replaced, others)
 
 
 def bound_beliefs(beliefs: Array, expected: Array, spread: Array, error: Array, own: int) -> Bounded:
@@ -73,16 +74,38 @@ def bound_beliefs(beliefs: Array, expected: Array, spread: Array, error: Array, 
     >>> held.beliefs[0, :, 0], held.replaced[0], held.alone
     (array([1.   , 1.375, 1.   ]), array([False, False,  True]), array([ True]))
     """
-    K, at_own = beliefs.shape[1], beliefs[:, [own]]
-    off = beliefs - at_own - expected
-    replaced = np.asarray((np.abs(off) > BEYOND * spread + error[:, None, None]).any(axis=-1))
-    clipped = np.clip(off, -CLIP * spread, CLIP * spread)
-    believed = at_own + expected + np.where(replaced[..., None], 0.0, clipped)
-    believed[:, own], replaced[:, own] = beliefs[:, own], False
-    return Bounded(believed, replaced, _is_alone(replaced, K - 1), REACH * error)
+    believed, replaced = np.empty(beliefs.shape), np.empty(beliefs.shape[:2], np.bool_)
+    beliefs, expected, spread, error = (as_kernel_array(each) for each in (beliefs, expected, spread, error))
+    _bound_into(beliefs, expected, spread, error, own, believed, replaced)
+    alone = _is_alone(replaced.sum(axis=1), np.array(beliefs.shape[1] - 1))
+    return Bounded(believed, replaced, alone, REACH * error)
 
 
-def _is_alone(replaced: NDArray[np.bool_], others: int) -> NDArray[np.bool_]:
-    """Whether at least half of so many others are not believed, (M,)."""
-    is_alone: NDArray[np.bool_] = (2 * replaced.sum(axis=1) >= others) & (others > 0)
+@compiled
+def _bound_into(
+    beliefs: Array, expected: Array, spread: Array, error: Array, own: int, believed: Array,
+    replaced: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    M, K, Q = beliefs.shape
+    for m in range(M):
+        for k in range(K):
+            replaced[m, k] = False
+            for q in range(Q):
+                off = beliefs[m, k, q] - beliefs[m, own, q] - expected[m, k, q]
+                if k != own and not abs(off) <= BEYOND * spread[k, q] + error[m]:
+                    replaced[m, k] = True
+            for q in range(Q):
+                forecast = beliefs[m, own, q] + expected[m, k, q]
+                most = CLIP * spread[k, q]
+                if k == own:
+                    believed[m, k, q] = beliefs[m, k, q]
+                elif replaced[m, k]:
+                    believed[m, k, q] = forecast
+                else:
+                    believed[m, k, q] = forecast + min(max(beliefs[m, k, q] - forecast, -most), most)
+
+
+def _is_alone(replaced: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether at least half of the others are not believed, of which so many are `replaced`."""
+    is_alone: NDArray[np.bool_] = (2 * replaced >= others) & (others > 0)
     return is_alone

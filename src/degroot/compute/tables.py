@@ -125,11 +125,12 @@ def to_outputs(
         form = ", (n,) or (n, Q)" if outputs == -1 else ""
         raise complaint(f"`{name}` must hold {wanted} for each of {length} rows{form}; its shape is {values.shape}.")
     numbers: Array = as_floats(values, complaint, name)
-    if not np.isfinite(numbers).all():
-        row = int(np.argwhere(~np.isfinite(numbers))[0][0])
-        raise complaint(f"`{name}` must be finite; row {row} is {numbers[row]}.")
-    if np.abs(numbers).max(initial=0.0) > LARGEST:
-        raise complaint(f"`{name}` must not exceed {LARGEST:g} in size; it reaches {np.abs(numbers).max():g}.")
+    largest = np.abs(numbers).max(initial=0.0)
+    if not largest <= LARGEST:  # nor is NaN
+        if not np.isfinite(numbers).all():
+            row = int(np.argwhere(~np.isfinite(numbers))[0][0])
+            raise complaint(f"`{name}` must be finite; row {row} is {numbers[row]}.")
+        raise complaint(f"`{name}` must not exceed {LARGEST:g} in size; it reaches {largest:g}.")
     return numbers
 
 

@@ -31,7 +31,7 @@ from degroot.consultation.correction import CONTROL_ROWS, LEAST_ROWS, Correction
 from degroot.consultation.leave_one_out import ROWS, sample_rows
 from degroot.consultation.own_calibration import OwnCalibration
 from degroot.consultation.peer_forecast import PeerForecast, learn_peers
-from degroot.consultation.shares import Shares
+from degroot.consultation.shares import Combination, Shares
 from degroot.intervals import Summary, rows_needed
 from degroot.jackknife.delete_one import jackknife_error
 from degroot.rules.evidence import NeighbourhoodSpec
@@ -68,14 +68,42 @@ class Fold:
     found: dict[NeighbourhoodSpec, Moments]  # near the points
 
 
+class ViewQuestion(NamedTuple):
+    """What is asked of a view."""
+
+    fields: frozenset[str]
+    guard: bool = False
+    correct: bool = False
+    coverage: float | None = None  # of intervals; None: without them
+
+    @property
+    def jackknife(self) -> bool:
+        """Whether the answer without each model is needed."""
+        return not self.fields.isdisjoint(("standard_error", "influence"))
+
+    @property
+    def needs(self) -> tuple[bool, ...]:
+        """What decides what a view has to make once before it can answer."""
+        return self.guard, self.correct, self.jackknife, self.coverage is not None
+
+
 @dataclass(frozen=True, slots=True)
 class NearPoints:
     """What an asker's own rows tell near points, whatever others say there: found while they are asked."""
 
     points: Any  # where distances are taken
-    found: dict[NeighbourhoodSpec, Moments]
-    weighed: tuple[Array, Array]  # weights (C, M, K) and shifts (C, M, Q) of the mixture's candidates
+    around: Moments
+    mixture: Combination
+    deleted: Sequence[Combination]  # without each model in turn; empty unless they are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAnswer:
+    """All of an answer to a few points that can be had before others have said what they predict."""
+
+    near: NearPoints
     expected: Array | None  # (M, K, Q) differences to the own prediction, for the guard
+    tolerance: Array | None  # of intervals
 
 
 class AskerView:
@@ -118,6 +146,7 @@ class AskerView:
         models, classes = len(self.distinct) if self.n_folds > 1 else 1, agent.classes is not None
         self.candidates = list_candidates(settings, len(self.units), models, classes=classes)
         self.own_rows = self._evidence(slice(None), scorer.kept)
+        self._made: set[tuple[bool, ...]] = set()  # what questions have needed
         shape = len(self.sample), len(self.candidates), self.Q
         if known is not None and known.errors.shape == shape and known.spread.shape == shape[:1]:
             self.errors, self.spread = known
@@ -206,6 +235,8 @@ class AskerView:
         self, evidence: OwnRows, candidates: Sequence[Candidate], points: Any, found: dict[Any, Moments], without: int
     ) -> tuple[Array, Array]:
         """Weights (C, m, K) and shifts (C, m, Q) of candidates: copies of the own model have no weight."""
+        if len(self.distinct) == self.K > 1:
+            return evidence.weigh(candidates, points, found, without)
         left = np.flatnonzero(self.distinct == without)
         place = int(left[0]) if len(left) and len(self.distinct) > 1 else EVERYBODY  # a copy is as good as the model
         weights, shifts = evidence.weigh(candidates, points, found, place)
@@ -219,110 +250,130 @@ class AskerView:
         self,
         X: Any,
         beliefs: Array,
-        names: Iterable[str],
-        *,
-        guard: bool = False,
-        correct: bool = False,
-        coverage: float | None = None,
+        asked: ViewQuestion,
         pooled: Sequence[Summary] = (),
-        near: NearPoints | None = None,
+        prepared: PreparedAnswer | None = None,
     ) -> dict[str, Any]:
         """The asked fields for the points `X`, from everybody's `beliefs` (M, K, Q), and flags.
 
-        `pooled`: other members' scores, for a coverage that takes more rows than the asker has. `near`: what
-        `look_near` found for the same points, guard and correction.
+        `pooled`: other members' scores, for a coverage that takes more rows than the asker has. `prepared`: what
+        `prepare` gave for the same points and question.
         """
-        points, M, wanted = self.scorer.transform(X) if near is None else near.points, len(beliefs), set(names)
-        shares = self.corrected_shares if correct else self.shares
+        M = len(beliefs)
+        points = self.scorer.transform(X) if prepared is None else prepared.near.points
+        own, shares = beliefs[:, self.place], self.corrected_shares if asked.correct else self.shares
         out = {"value": np.empty((M, self.Q)), "weights": np.empty((M, self.K))}
-        deleted: Sequence[Shares] = ()
-        if wanted & {"standard_error", "influence"}:
+        if asked.jackknife:
             out |= {"standard_error": np.full((M, self.Q), np.nan), "influence": np.full((M, self.K, self.Q), np.nan)}
-            deleted = self._corrected_deleted if correct else self._deleted  # made on this thread; empty for one model
         far, replaced, alone = np.zeros(M, np.bool_), np.zeros((M, self.K), np.bool_), np.zeros(M, np.bool_)
-        expected = self._expect(points, beliefs[:, self.place], guard) if near is None else near.expected
-        self._make_neighbourhoods()
+        expected = self._expect(points, own, asked.guard) if prepared is None else prepared.expected
 
         def block(start: int, stop: int) -> None:
             part = slice(start, stop)
-            found = self._measure(points[part]) if near is None else dict(near.found)
-            around = found[STACKING_NEIGHBOURHOOD]
-            far[part] = around.spread > FAR**2 * self._usual_spread
-            bounded = None if expected is None else self._bound(beliefs[part], expected[part], around)
+            near = self._look_near(points[part], asked) if prepared is None else prepared.near
+            far[part] = near.around.spread > FAR**2 * self._usual_spread
+            bounded = None if expected is None else self._bound(beliefs[part], expected[part], near.around)
             said = beliefs[part] if bounded is None else bounded.beliefs
             if bounded is not None:
                 replaced[part], alone[part] = bounded.replaced, bounded.alone
-            weighed = self._weigh_mixture(shares, points[part], found) if near is None else near.weighed
-            value, weights = self._combine(shares, points[part], said, weighed, bounded)
+            value, weights = self._conclude(shares, near.mixture, near.points, said, bounded)
             out["value"][part], out["weights"][part] = value, weights
-            if deleted:
-                moves, errors = self._jackknife(deleted, value, points[part], said, found, bounded)
-                out["influence"][part], out["standard_error"][part] = moves, errors
+            if near.deleted:
+                out["influence"][part], out["standard_error"][part] = self._jackknife(asked, near, value, said, bounded)
 
-        if near is not None:
+        if prepared is not None:
             block(0, M)
         else:
+            self._make_parts(asked)
             floats = 4 * (self.K + self.Q) ** 2
             in_blocks(block, M, block_size(max(M, 1), floats, self.n_jobs), self.n_jobs)
         out["beliefs"] = beliefs
-        out["correction"] = out["value"] - np.einsum("mk,mkq->mq", out["weights"], beliefs)
-        known: dict[str, Any] = {name: out[name] for name in wanted}
+        if "correction" in asked.fields:
+            out["correction"] = out["value"] - np.einsum("mk,mkq->mq", out["weights"], beliefs)
+        known: dict[str, Any] = {name: out[name] for name in asked.fields}
         known["flags"] = tuple(self._list_flags(far, replaced, alone))
-        if correct and shares.whole_correction is None and M:
+        if asked.correct and shares.whole_correction is None and M:
             known["flags"] += (Flag(self.agent.name, NOT_CORRECTED, np.arange(M)),)
-        if coverage is not None:
-            known |= self.calibration.intervals(points, out["value"], far, coverage, pooled)
-            if alone.any():  # there its own model answers, with its own errors
-                for name, array in self.own_calibration.intervals(points, out["value"], far, coverage, pooled).items():
-                    known[name][alone] = array[alone]
-            if self.calibration.rows < rows_needed(coverage):
+        if asked.coverage is not None:
+            known |= self._add_intervals(points, out["value"], far, alone, asked.coverage, pooled, prepared)
+            if self.calibration.rows < rows_needed(asked.coverage):
                 known["flags"] += (Flag(self.agent.name, FEW_SCORES, np.arange(M)),)
         return known
 
-    def look_near(self, X: Any, own: Array, *, guard: bool = False, correct: bool = False) -> NearPoints:
-        """What its own rows tell near a few points `X`, where its own model says `own` (M, Q)."""
-        points, shares = self.scorer.transform(X), self.corrected_shares if correct else self.shares
-        self._make_neighbourhoods()
-        found = self._measure(points)
-        return NearPoints(points, found, self._weigh_mixture(shares, points, found), self._expect(points, own, guard))
+    def _add_intervals(
+        self, points: Any, value: Array, far: NDArray[np.bool_], alone: NDArray[np.bool_], coverage: float,
+        pooled: Sequence[Summary], prepared: PreparedAnswer | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        tolerance = None if prepared is None else prepared.tolerance
+        if tolerance is None:
+            tolerance = self.calibration.tolerance(points, coverage, pooled)
+        found = self.calibration.intervals(value, tolerance, far)
+        if alone.any():  # there its own model answers, with its own errors
+            tolerance = self.own_calibration.tolerance(points, coverage, pooled)
+            for name, array in self.own_calibration.intervals(value, tolerance, far).items():
+                found[name][alone] = array[alone]
+        return found
 
-    def _measure(self, points: Any) -> dict[NeighbourhoodSpec, Moments]:
-        return {STACKING_NEIGHBOURHOOD: self.own_rows.measure(STACKING_NEIGHBOURHOOD, points)}
+    def prepare(self, X: Any, own: Array, asked: ViewQuestion) -> PreparedAnswer:
+        """What can be found for a few points `X` while others are asked; the own model says `own` (M, Q) there."""
+        points, coverage = self.scorer.transform(X), asked.coverage
+        self._make_parts(asked)
+        has_scores = coverage is not None and self.calibration.rows >= rows_needed(coverage)
+        tolerance = self.calibration.tolerance(points, coverage) if coverage is not None and has_scores else None
+        return PreparedAnswer(self._look_near(points, asked), self._expect(points, own, asked.guard), tolerance)
+
+    def _look_near(self, points: Any, asked: ViewQuestion) -> NearPoints:
+        found = {STACKING_NEIGHBOURHOOD: self.own_rows.measure(STACKING_NEIGHBOURHOOD, points)}
+        shares = self.corrected_shares if asked.correct else self.shares
+        mixture = self._combine(shares, points, found)
+        deleted = [self._combine(each, points, found, j) for j, each in enumerate(self._list_deleted(asked))]
+        return NearPoints(points, found[STACKING_NEIGHBOURHOOD], mixture, deleted)
+
+    def _list_deleted(self, asked: ViewQuestion) -> Sequence[Shares]:
+        """The mixtures without each model in turn, if they are asked for; none of one model alone."""
+        if not asked.jackknife:
+            return ()
+        return self._corrected_deleted if asked.correct else self._deleted
+
+    def _combine(
+        self, shares: Shares, points: Any, found: dict[NeighbourhoodSpec, Moments], without: int = EVERYBODY
+    ) -> Combination:
+        """How a mixture combines predictions at points; what was `found` there is used and added to."""
+        return shares.combine(*self._weigh(self.own_rows, shares.used, points, found, without))
+
+    def _conclude(
+        self, shares: Shares, combined: Combination, points: Any, said: Array, bounded: Bounded | None
+    ) -> tuple[Array, Array]:
+        """Values (m, Q) and weights (m, K) of the mixture at points where models say `said` (m, K, Q)."""
+        value, weights = shares.answer(combined, points, said, self.place)
+        if self.agent.classes is not None:
+            value = as_distribution(value)
+        if bounded is not None:
+            value = bounded.hold(value, said[:, self.place])
+            if bounded.alone.any():
+                weights = weights.copy()
+                weights[bounded.alone] = 0.0
+                weights[bounded.alone, self.place] = 1.0
+        return value, weights
 
     def _expect(self, points: Any, own: Array, guard: bool) -> Array | None:
         """What the others are expected to say, over what the own model says, (M, K, Q); None: nobody is checked."""
         return self.peers.at(points, own) if guard and self.K > 1 else None
 
-    def _make_neighbourhoods(self) -> None:
-        """Make them here, not on several threads at once."""
+    def _make_parts(self, asked: ViewQuestion) -> None:
+        """Make what is made once here, not on several threads at once."""
+        if asked.needs in self._made:
+            return
         for spec in self._specs:
             self.own_rows.look(spec)
+        self._list_deleted(asked)
+        self._made.add(asked.needs)
 
     @property
     def _specs(self) -> list[NeighbourhoodSpec]:
         """Where the candidates look, and where distances are taken."""
         used = [each.spec for each in self.candidates if each.spec is not None]
         return list(dict.fromkeys([STACKING_NEIGHBOURHOOD, *used]))
-
-    def _weigh_mixture(
-        self, shares: Shares, points: Any, found: dict[Any, Moments], without: int = EVERYBODY
-    ) -> tuple[Array, Array]:
-        """Weights (C, m, K) and shifts (C, m, Q) of those candidates that have a share."""
-        candidates = [shares.candidates[c] for c in shares.used]
-        return self._weigh(self.own_rows, candidates, points, found, without)
-
-    def _combine(
-        self, shares: Shares, points: Any, said: Array, weighed: tuple[Array, Array], bounded: Bounded | None
-    ) -> tuple[Array, Array]:
-        """Values (m, Q) and weights (m, K) of a mixture at points where models say `said` (m, K, Q)."""
-        value, weights = shares.combine(*weighed, points, said, self.place)
-        if self.agent.classes is not None:
-            value = as_distribution(value)
-        if bounded is not None:
-            value = bounded.hold(value, said[:, self.place])
-            weights[bounded.alone] = 0.0
-            weights[bounded.alone, self.place] = 1.0
-        return value, weights
 
     @cached_property
     def peers(self) -> PeerForecast:
@@ -339,17 +390,17 @@ class AskerView:
         return bound_beliefs(beliefs, expected, self.peers.spread, error, self.place)
 
     def _jackknife(
-        self, deleted: Sequence[Shares], value: Array, points: Any, said: Array, found: dict[Any, Any],
-        bounded: Bounded | None,
-    ) -> tuple[Array, Array]:  # fmt: skip
+        self, asked: ViewQuestion, near: NearPoints, value: Array, said: Array, bounded: Bounded | None
+    ) -> tuple[Array, Array]:
         """Influence (m, K, Q) and standard error (m, Q), from the value without each model, the mixture refitted."""
-        without = np.empty((len(value), self.K, self.Q))
-        for j, shares in enumerate(deleted):
-            among = bounded.without(j) if bounded is not None and j != self.place else bounded
-            weighed = self._weigh_mixture(shares, points, found, j)
-            without[:, j] = self._combine(shares, points, said, weighed, among)[0]
-        errors = [jackknife_error(np.ascontiguousarray(without[..., q])) for q in range(self.Q)]
-        return value[:, None] - without, np.stack(errors, axis=-1)
+        deleted = zip(self._list_deleted(asked), near.deleted, strict=True)
+        without = np.stack([shares.answer(each, near.points, said, self.place)[0] for shares, each in deleted])
+        if self.agent.classes is not None:
+            without = as_distribution(without)
+        if bounded is not None:
+            without = bounded.hold(without, said[:, self.place], bounded.alone_without_each(self.place))
+        errors = [jackknife_error(np.ascontiguousarray(without[..., q].T)) for q in range(self.Q)]
+        return value[:, None] - without.transpose(1, 0, 2), np.stack(errors, axis=-1)
 
     def _list_flags(
         self, far: NDArray[np.bool_], replaced: NDArray[np.bool_], alone: NDArray[np.bool_]

@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from degroot.agents.agent import Scorer, round_range
 from degroot.compute.compiled import Array, as_kernel_array, in_blocks
 from degroot.exceptions import InvalidInput
-from degroot.intervals import Summary, class_scores, half_width, prediction_sets, rows_needed, score, summary, threshold
+from degroot.intervals import (
+    Summary,
+    class_scores,
+    half_width,
+    prediction_sets,
+    rank_of,
+    rows_needed,
+    score,
+    summary,
+    threshold,
+)
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD
 
@@ -60,34 +70,47 @@ class OwnCalibration:
             return class_scores(labels + self._errors, labels)
         return score(self._errors, self._local_left_out, self.overall)
 
+    @cached_property
+    def _ordered(self) -> Array:
+        return np.sort(self.scores, axis=0)
+
     @property
     def summary(self) -> Summary:
         """A summary of its scores."""
         return summary(self.scores)
 
-    def intervals(
-        self, points: Any, value: Array, far: NDArray[np.bool_], coverage: float, pooled: Sequence[Summary] = ()
-    ) -> dict[str, Array | NDArray[np.bool_]]:
-        """Bounds or sets at transformed points for answers (M, Q); `pooled`: others' scores, for want of own rows.
+    def intervals(self, value: Array, tolerance: Array, far: NDArray[np.bool_]) -> dict[str, Array | NDArray[np.bool_]]:
+        """Bounds or sets for answers (M, Q) with a `tolerance` at the same points.
 
         At points that are `far`, (M,), nothing is known: there they hold all of the asker's labels too, up to round
         numbers, so that whoever sees them is not told the least and the greatest label.
         """
-        limit = self.threshold(coverage, pooled)
         if self.agent.classes is not None:
-            return {"sets": prediction_sets(value, float(limit)) | far[:, None]}
-        half, labels = half_width(limit, self.local(points), self.overall), self.agent.y.reshape(self.agent.n_rows, -1)
-        lower, upper = value - half, value + half
-        least, greatest = round_range(labels.min(axis=0), labels.max(axis=0))
-        return {
-            "lower": np.where(far[:, None], np.minimum(lower, least), lower),
-            "upper": np.where(far[:, None], np.maximum(upper, greatest), upper),
-        }
+            return {"sets": prediction_sets(value, float(tolerance)) | far[:, None]}
+        lower, upper = value - tolerance, value + tolerance
+        if far.any():
+            least, greatest = self._label_range
+            lower = np.where(far[:, None], np.minimum(lower, least), lower)
+            upper = np.where(far[:, None], np.maximum(upper, greatest), upper)
+        return {"lower": lower, "upper": upper}
+
+    def tolerance(self, points: Any, coverage: float, pooled: Sequence[Summary] = ()) -> Array:
+        """Half-widths (M, Q) of intervals at transformed points; for classes the threshold of sets, ().
+
+        `pooled`: others' scores, for want of own rows.
+        """
+        limit = self.threshold(coverage, pooled)
+        return limit if self.agent.classes is not None else half_width(limit, self.local(points), self.overall)
+
+    @cached_property
+    def _label_range(self) -> tuple[Array, Array]:
+        labels = self.agent.y.reshape(self.agent.n_rows, -1)
+        return round_range(labels.min(axis=0), labels.max(axis=0))
 
     def threshold(self, coverage: float, pooled: Sequence[Summary] = ()) -> Array:
         """What a new score does not exceed with that probability; by others' scores too where its own are too few."""
         if self.rows >= rows_needed(coverage):
-            return threshold([summary(self.scores, self.rows)], coverage)
+            return np.asarray(self._ordered[rank_of(self.rows, coverage) - 1])
         if not pooled:
             raise InvalidInput(
                 f"A coverage of {coverage:g} must be calibrated on at least {rows_needed(coverage)} rows; "

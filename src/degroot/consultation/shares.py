@@ -1,6 +1,7 @@
 """Shares: how much of an asker's answer each candidate is, and each corrected prediction where one was learned."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,20 @@ from degroot.consultation.correction import Correction
 
 
 @dataclass(frozen=True, slots=True)
+class Combination:
+    """How predictions are combined at m points, whatever they are: weights (m, K), and what is subtracted, (m, Q)."""
+
+    weights: Array
+    shifts: Array
+    corrected: "Combination | None" = None  # of the mixture that has a correction, where it takes part
+
+    def apply(self, said: Array) -> Array:
+        """Values (m, Q) where models say `said`, (m, K, Q)."""
+        values: Array = np.matmul(self.weights[:, None], said)[:, 0] - self.shifts
+        return values
+
+
+@dataclass(frozen=True)
 class Shares:
     """The shares of C candidates and, where they were learned, of the corrected own model and the corrected mixture."""
 
@@ -22,11 +37,19 @@ class Shares:
     own_correction: Correction | None = None
     whole_correction: Correction | None = None
 
-    @property
-    def used(self) -> list[int]:
+    @cached_property
+    def used(self) -> tuple[Candidate, ...]:
         """The candidates that have to be weighed."""
+        return tuple(self.candidates[c] for c in self._places)
+
+    @cached_property
+    def _places(self) -> list[int]:
         needed = (self.final > 0.0) | ((self.mixed > 0.0) & (self.whole > 0.0))
         return [int(c) for c in np.flatnonzero(needed)]
+
+    @cached_property
+    def _final_used(self) -> Array:
+        return self.final[self._places]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,24 +85,33 @@ class Shares:
         whole = float(every[-1]) if self.whole_correction is not None else 0.0
         return replace(self, final=every[:count], own=own, whole=whole)
 
-    def combine(self, weights: Array, shifts: Array, points: Any, said: Array, own: int) -> tuple[Array, Array]:
+    def combine(self, weights: Array, shifts: Array) -> Combination:
+        """The mixture of the `used` candidates, with weights (c, m, K) and shifts (c, m, Q)."""
+        corrected = None
+        if self.whole_correction is not None and self.whole > 0.0:
+            corrected = _mix(self.mixed[self._places], weights, shifts)
+        return replace(_mix(self._final_used, weights, shifts), corrected=corrected)
+
+    def answer(self, combined: Combination, points: Any, said: Array, own: int) -> tuple[Array, Array]:
         """Values (m, Q) and weights (m, K) at transformed `points` where models say `said`, (m, K, Q).
 
-        `weights` (c, m, K) and `shifts` (c, m, Q) are those of the `used` candidates; `own` is the asker's place.
+        `own` is the asker's place.
         """
-        value, total = _mix(self.final[self.used], weights, shifts, said)
+        value, total = combined.apply(said), combined.weights
         if self.own_correction is not None and self.own > 0.0:
+            total = total.copy()
             total[:, own] += self.own
             value += self.own * (said[:, own] + self.own_correction.at(points, said[:, own]))
-        if self.whole_correction is not None and self.whole > 0.0:
-            whole, mixed = _mix(self.mixed[self.used], weights, shifts, said)
-            total += self.whole * mixed
+        if combined.corrected is not None and self.whole_correction is not None:
+            whole = combined.corrected.apply(said)
+            total = total + self.whole * combined.corrected.weights
             value += self.whole * (whole + self.whole_correction.at(points, whole))
         return value, total
 
 
-def _mix(shares: Array, weights: Array, shifts: Array, said: Array) -> tuple[Array, Array]:
-    """Values (m, Q) and weights (m, K) of candidates with these shares (c,)."""
-    total: Array = np.einsum("c,cmk->mk", shares, weights)
-    value: Array = np.einsum("mk,mkq->mq", total, said) - np.einsum("c,cmq->mq", shares, shifts)
-    return value, total
+def _mix(shares: Array, weights: Array, shifts: Array) -> Combination:
+    """The combination of candidates with these shares (c,)."""
+    (c, m, K), Q = weights.shape, shifts.shape[2]
+    return Combination(
+        (shares @ weights.reshape(c, m * K)).reshape(m, K), (shares @ shifts.reshape(c, m * Q)).reshape(m, Q)
+    )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,13 @@ class OnnxModel:
         self.session = session
         self.content = content  # the file
         self.inputs = session.get_inputs()
+        self._fed = [(entry.name, INPUTS[entry.type]) for entry in self.inputs]
         self.outputs = [output.name for output in session.get_outputs()]
 
     def __reduce__(self) -> tuple[Callable[[bytes], "OnnxModel"], tuple[bytes]]:
         return from_onnx, (self.content,)
 
-    @property
+    @cached_property
     def n_features_in_(self) -> int | None:
         """How many features it takes, if it says so."""
         if len(self.inputs) > 1:
@@ -56,10 +58,10 @@ class OnnxModel:
         rows, takes = np.asarray(X), self.n_features_in_
         if takes is not None and rows.shape[1] != takes:
             raise InvalidInput(f"The model takes {takes} features; the rows have {rows.shape[1]}.")
-        columns = [rows] if len(self.inputs) == 1 else [rows[:, [k]] for k in range(len(self.inputs))]
+        columns = [rows] if len(self._fed) == 1 else [rows[:, [k]] for k in range(len(self._fed))]
         fed = {
-            entry.name: np.ascontiguousarray(column, dtype=INPUTS[entry.type])
-            for entry, column in zip(self.inputs, columns, strict=True)
+            name: np.ascontiguousarray(column, dtype=kind)
+            for (name, kind), column in zip(self._fed, columns, strict=True)
         }
         answer: list[Any] = self.session.run(outputs, fed)
         return answer

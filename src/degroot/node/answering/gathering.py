@@ -64,7 +64,7 @@ async def gather_predictions(
 
     links = [link for name, link in circle.links.items() if name not in missing and name not in seat.copies]
     copies = [each for name, each in seat.copies.items() if name in circle.links and name not in missing]
-    asking = asyncio.ensure_future(_ask_copies(copies, points))  # beside the peers
+    asking = asyncio.ensure_future(_ask_copies(copies, points)) if copies else None  # beside the peers
     if not links:
         said = {circle.configuration.name: await predict_own()}
     else:
@@ -79,11 +79,12 @@ async def gather_predictions(
                 return BadReply(link.name, f"its prediction makes no sense: {error}")
 
         said = await _gather(circle, request, links, missing, predict_own, ask)
-    for copy, reply in zip(copies, await asking, strict=True):
-        if isinstance(reply, CopyError):
-            missing[copy.model.name] = str(reply)
-        else:
-            said[copy.model.name] = PeerPrediction(copy.model.version, reply)
+    if asking is not None:
+        for copy, reply in zip(copies, await asking, strict=True):
+            if isinstance(reply, CopyError):
+                missing[copy.model.name] = str(reply)
+            else:
+                said[copy.model.name] = PeerPrediction(copy.model.version, reply)
     return said
 
 
@@ -115,7 +116,7 @@ async def _gather(
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own
         said = {circle.configuration.name: await own()}
-        replies = await asyncio.gather(*waiting)
+        replies = [await each for each in waiting]
     finally:
         for task in waiting:
             task.cancel()

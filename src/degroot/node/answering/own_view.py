@@ -6,69 +6,67 @@ distances enters, so that no quorum is needed: where everybody else is missing, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from degroot.answers.answer import interval_fields
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array
-from degroot.consultation.asker import AskerView, NearPoints
+from degroot.consultation.asker import AskerView, PreparedAnswer, ViewQuestion
 from degroot.consultation.consult import FEW_POINTS, field_shape
 from degroot.exceptions import InvalidInput
 from degroot.node.answering.answer import STALE, NodeQuestion, expand_to_roster, flag_missing_members
 from degroot.node.answering.gathering import gather_predictions
 from degroot.node.peers.peers import Membership, Peers
 from degroot.node.protocol.codec import NodeAnswer, PeerPrediction
-from degroot.node.scoring.views import ViewKind
 from degroot.node.server.threads import run_in_thread
 
 
 async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     """The answer from this node's own view, of those who are there and whose models it has scored."""
-    me, seat = circle.configuration.name, circle.scores.seat
+    me, seat, M = circle.configuration.name, circle.scores.seat, len(asked.points)
     if circle.no_view:
         raise InvalidInput(
             f"A node must have scored all models on its own rows to answer from its own view; {me}: {circle.no_view}."
         )
-    scored, roster = {model.name: model.version for model in seat.scored}, circle.names
-    hindrances = {name: circle.find_hindrance(link, seat) for name, link in circle.links.items()}
-    missing = {name: why for name, why in hindrances.items() if why is not None}
+    scored, roster = seat.versions, circle.names
+    missing = circle.find_hindrances(seat)
     expected = tuple(name for name in roster if name not in missing and name in scored)
-    near: NearPoints | None = None
-    kind = ViewKind(frozenset(asked.fields), asked.coverage is not None, asked.correct)
-    few = 0 < len(asked.points) <= FEW_POINTS  # which are answered sooner than a thread is found for them
+    question = ViewQuestion(frozenset(asked.fields), asked.guard, asked.correct, asked.coverage)
+    few = 0 < M <= FEW_POINTS  # which are answered sooner than a thread is found for them
+    prepared: PreparedAnswer | None = None
 
-    def look_near(own: Array) -> None:
-        nonlocal near
-        view = seat.views.find_prepared(expected, kind) if few else None
+    def prepare(own: Array) -> None:
+        nonlocal prepared
+        view = seat.views.find_prepared(expected, question) if few else None
         if view is not None:
-            near = view.look_near(asked.points, own, guard=asked.guard, correct=asked.correct)
+            prepared = view.prepare(asked.points, own, question)
 
-    said = await gather_predictions(circle, seat, asked.points, missing, look_near)
+    said = await gather_predictions(circle, seat, asked.points, missing, prepare)
     members = tuple(name for name in expected if name in said)
+    view = seat.views.find_prepared(members, question)
+    beliefs = [said[name].beliefs for name in members]
+    if view is not None and few:
+        told = _answer(view, asked, question, beliefs, prepared if members == expected else None)
+    else:
+        view = await seat.views.among(members)
+        told = await run_in_thread(_answer, view, asked, question, beliefs, None)
+        if M:
+            seat.views.mark_prepared(view, members, question)
     away = {name: missing.get(name, f"not scored yet by: {me}") for name in roster if name not in members}
-    view = await seat.views.among(members)
-    work = partial(
-        _answer, view, asked, [said[name].beliefs for name in members], near if members == expected else None
-    )
-    told = work() if few and seat.views.find_prepared(members, kind) is view else await run_in_thread(work)
-    if len(asked.points):
-        seat.views.mark_prepared(view, members, kind)
-    M = len(asked.points)
     notes = [*flag_missing_members(Membership(members, away), M), *_flag_stale(circle, members, said, scored, M)]
     wide = expand_to_roster(told.fields, roster, members)
-    return replace(told, names=tuple(roster), fields=wide, flags=(*notes, *told.flags))
+    return replace(told, names=roster, fields=wide, flags=(*notes, *told.flags))
 
 
-def _answer(view: AskerView, asked: NodeQuestion, beliefs: Sequence[Array], near: NearPoints | None) -> NodeAnswer:
-    """The answer of those who take part; `beliefs`: of each of them, (M, Q); `near`: what is known near the points."""
+def _answer(
+    view: AskerView, asked: NodeQuestion, question: ViewQuestion, beliefs: Sequence[Array],
+    prepared: PreparedAnswer | None,
+) -> NodeAnswer:  # fmt: skip
+    """The answer of those who take part; `beliefs`: of each of them, (M, Q)."""
     fields, flags = _empty_fields(view, asked), ()
     if len(asked.points):
-        known = view.answer(
-            asked.points, np.stack(beliefs, axis=1), asked.fields, guard=asked.guard, correct=asked.correct,
-            coverage=asked.coverage, near=near,
-        )  # fmt: skip
+        known = view.answer(asked.points, np.stack(beliefs, axis=1), question, prepared=prepared)
         flags = known.pop("flags")
         fields = {name: np.asarray(values, np.float64) for name, values in known.items()}
     return NodeAnswer(view.names, fields, flags, asker=view.agent.name, choice=view.choice(asked.correct))

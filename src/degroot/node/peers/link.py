@@ -52,11 +52,16 @@ async def read_ending(call: Any) -> grpc.RpcError:
 
 
 class QuestionStream:
-    """An open stream. After a failure, or when nobody waited for the reply, it has to be ended."""
+    """An open stream. After a failure, or when nobody waited for the reply, it has to be ended.
+
+    The next reply is always being read, also before its question is put: it is taken in as it comes, while this node
+    has other things to do.
+    """
 
     def __init__(self, call: Any) -> None:
         self._call = call
         self._write: Callable[[Any], Awaitable[None]] = partial(write_first, call)
+        self._reading: asyncio.Task[Any] | None = None
 
     @property
     def over(self) -> bool:
@@ -68,16 +73,26 @@ class QuestionStream:
         try:
             await self._write(question)
             self._write = self._call.write
-            reply = await self._call.read()
+            reply = await (self._reading or self._call.read())
         except asyncio.InvalidStateError:  # the stream ended before it was written to
             raise await read_ending(self._call) from None
         if reply is grpc.aio.EOF:
             raise await read_ending(self._call)
+        self._reading = asyncio.ensure_future(self._call.read())
+        self._reading.add_done_callback(_take_exception)
         return reply
 
     def end(self) -> None:
         """Ask nothing more."""
         self._call.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+
+
+def _take_exception(reading: "asyncio.Task[Any]") -> None:
+    """A stream that ends while nothing is asked is no news."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 KEPT = 60  # answers

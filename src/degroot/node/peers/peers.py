@@ -189,6 +189,11 @@ class Peers:
         kept = {name: KEEPS_EVIDENCE for name, each in told.items() if each is not None and not each.pooled}
         return kept | self.troubled()
 
+    def find_hindrances(self, seat: ScoredAgent) -> dict[str, str]:
+        """Whose models cannot be asked now, neither copies of them nor their owners, and why."""
+        found = {name: self.find_hindrance(link, seat) for name, link in self.links.items()}
+        return {name: why for name, why in found.items() if why is not None}
+
     def find_hindrance(self, link: Link, seat: ScoredAgent) -> str | None:
         """Why a peer's model cannot be asked now, neither a copy of it nor its owner; None: it can."""
         if link.name in seat.copies:

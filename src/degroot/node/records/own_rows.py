@@ -4,6 +4,7 @@ That is told to the node's own people, in its log, metrics and page, and changes
 confirm what was tested.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from degroot.compute.compiled import Array
 from degroot.node.records.metrics import Metrics
 
 LEAST_ROWS = 10  # that an alert takes
+LATER_SECONDS = 0.2  # after a question, when its points are looked at
+MAX_NOTED_ROWS = 10_000  # that wait for that
 SHARE = 0.05  # of the points that somebody asked about, or of the own rows
 DAY = 86_400
 
@@ -54,7 +57,23 @@ class OwnRowsWatch:
         self._keys: Keys = keys[counts == 1]
         self._metrics, self._log, self._clock = metrics, log, clock
         self._callers: dict[str, _Caller] = {}
+        self._noted: dict[str, list[Array]] = {}  # what callers have asked about and was not looked at yet
+        self._noted_rows = 0
+        self._timer: asyncio.TimerHandle | None = None
         self.alerts: dict[str, Alert] = {}
+
+    def note(self, caller: str, points: Array) -> None:
+        """Take in what a caller asks about, (M, d), a little later: nobody waits for it, or could time it."""
+        self._noted.setdefault(caller, []).append(points)
+        self._noted_rows += len(points)
+        if self._timer is None or self._noted_rows > MAX_NOTED_ROWS:
+            later = 0.0 if self._noted_rows > MAX_NOTED_ROWS else LATER_SECONDS
+            self._timer = asyncio.get_running_loop().call_later(later, self._look_at_noted)
+
+    def _look_at_noted(self) -> None:
+        noted, self._noted, self._noted_rows, self._timer = self._noted, {}, 0, None
+        for caller, points in noted.items():
+            self.look(caller, np.concatenate(points))
 
     def look(self, caller: str, points: Array) -> None:
         """Take in what a caller asks about, (M, d)."""

@@ -72,6 +72,11 @@ class ScoredAgent:
         return self.agent.outputs or 1
 
     @cached_property
+    def versions(self) -> Mapping[str, str]:
+        """Which version of each model was scored."""
+        return {model.name: model.version for model in self.scored}
+
+    @cached_property
     def views(self) -> OwnViews:
         """Its views on the models that it has scored."""
         return OwnViews(self.agent, self.scorer, [model.name for model in self.scored], self.option)

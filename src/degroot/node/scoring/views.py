@@ -4,30 +4,21 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from degroot.agents.agent import Agent, Scorer
-from degroot.consultation.asker import AskerView
+from degroot.consultation.asker import AskerView, ViewQuestion
 from degroot.node.server.threads import run_model_in_thread
 from degroot.rules.rules import RuleSettings
 
 KEPT = 4  # views: on all models, and where some are missing, on the others
 
 
-class ViewKind(NamedTuple):
-    """What decides what a view has to make before it can answer a question."""
-
-    fields: frozenset[str]
-    has_interval: bool
-    correct: bool
-
-
 @dataclass(slots=True)
 class _Entry:
-    """A view, and the kinds of questions that it has answered: what it makes at the first one is made."""
+    """A view, and what questions that it has answered needed: what it makes at the first one is made."""
 
     view: "asyncio.Future[AskerView]"
-    prepared: set[ViewKind] = field(default_factory=set)
+    prepared: set[tuple[bool, ...]] = field(default_factory=set)
 
 
 class OwnViews:
@@ -50,16 +41,20 @@ class OwnViews:
         self._entries.move_to_end(key)
         return await asyncio.shield(entry.view)  # others may wait for it
 
-    def find_prepared(self, members: Sequence[str], kind: ViewKind) -> AskerView | None:
-        """The view on these members' models, if it has answered questions of this kind before."""
-        entry = self._entries.get(tuple(members))
-        return entry.view.result() if entry is not None and kind in entry.prepared else None
+    def find_prepared(self, members: Sequence[str], question: ViewQuestion) -> AskerView | None:
+        """The view on these members' models, if it has answered questions with the same needs before."""
+        key = tuple(members)
+        entry = self._entries.get(key)
+        if entry is None or question.needs not in entry.prepared:
+            return None
+        self._entries.move_to_end(key)
+        return entry.view.result()
 
-    def mark_prepared(self, view: AskerView, members: Sequence[str], kind: ViewKind) -> None:
-        """The view has answered a question of this kind."""
+    def mark_prepared(self, view: AskerView, members: Sequence[str], question: ViewQuestion) -> None:
+        """The view has answered this question."""
         entry = self._entries.get(tuple(members))
         if entry is not None and entry.view.done() and entry.view.result() is view:
-            entry.prepared.add(kind)
+            entry.prepared.add(question.needs)
 
     def _make(self, members: tuple[str, ...]) -> AskerView:
         scorer = self._scorer

@@ -324,8 +324,8 @@ class Visit:
     async def points(self, kind: str, points: Array, received_bytes: int) -> None:
         """Let a message with points (M, d) in, as `message` does, and see whether they are the node's own rows."""
         await self.message(kind, len(points), received_bytes)
-        if self.name != self._access.name:  # not while the caller waits, who could time it
-            asyncio.get_running_loop().call_soon(self._access.watch.look, self.name, points)
+        if self.name != self._access.name:
+            self._access.watch.note(self.name, points)
 
     def received(self, kind: str, received_bytes: int, rows: int = 0) -> None:
         """Note what came of its own accord, in step with what was sent: it counts against no limit."""
