@@ -137,6 +137,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 NEIGHBOURS, LEAST_ROWS = (2, 4, 6, 45), (1, 10)
 ROWS, STEP, FAR_AWAY = 91, 3e-5, 5.0
+ALERT_SECONDS = 30.0  # to wait for an alert at most
 INFER, PREDICT = "/inference.GRPCInferenceService/ModelInfer", "/degroot.v2.Collective/Predict"
 PLANS = ((150, 1), (300, 4), (400, 10), (450, 20))  # points for the sizes of errors, and directions for their signs
 PATIENCE = 30.0  # seconds in which a victim takes a new model in
@@ -489,8 +490,10 @@ def check_alert(report: Report, dealt: Dealt, consortium: Consortium) -> tuple[b
     with call_as(consortium, CLIENT, VICTIM) as (collective, _):
         before = collective.Ask(request).SerializeToString(deterministic=True)
         collective.Ask(whole)
+        until = time.monotonic() + ALERT_SECONDS
+        while not (alert := "own rows were asked about" in consortium.log(VICTIM)) and time.monotonic() < until:
+            time.sleep(0.1)
         after = collective.Ask(request).SerializeToString(deterministic=True)
-    alert = "own rows were asked about" in consortium.log(VICTIM)
     report.promise(alert, "own rows that a client asks about must be told in the log.")
     report.promise(before == after, "a reply must not change by the alert.")
     return alert, before == after

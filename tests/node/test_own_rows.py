@@ -1,11 +1,14 @@
 """Own rows that others ask about are counted, each once for each caller and day; what is answered does not change."""
 
+import asyncio
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from degroot.node.records import own_rows
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import LEAST_ROWS, SHARE, OwnRowsWatch
 
@@ -145,3 +148,24 @@ def test_points_are_looked_at_and_left_as_they_are():
     assert points.tobytes() == before
     points.setflags(write=False)
     watched.look("south", points)
+
+
+@pytest.mark.parametrize("most", [10_000, 3])
+def test_what_is_noted_is_looked_at_a_little_later_as_if_at_once(monkeypatch, most):
+    monkeypatch.setattr(own_rows, "MAX_NOTED_ROWS", most)
+    batches = [("south", ROWS[:4]), ("west", ROWS[40:52]), ("south", ROWS[2:9]), ("south", ROWS[30:31] + 1.0)]
+    at_once, later = Watched(ROWS), Watched(ROWS)
+
+    async def note():
+        for caller, points in batches:
+            later.watch.note(caller, points)
+        assert not later.watch.alerts
+        while later.watch._noted:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(note())
+    for caller, points in batches:
+        at_once.look(caller, points)
+    for caller in ("south", "west"):
+        assert later.counted(caller) == at_once.counted(caller) > 0
+    assert later.watch.alerts == at_once.watch.alerts
