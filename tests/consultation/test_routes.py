@@ -13,7 +13,7 @@ from degroot.agents.agent import Scorer
 from degroot.answers.answer import FIELDS
 from degroot.consultation.consult import MalformedOpinions, Opinion, Panel, consult, give_whole_opinion
 from degroot.node.answering.answer import solve
-from degroot.node.peers.peers import Membership
+from degroot.node.peers.membership import Membership
 from degroot.node.protocol.codec import Model, decode_opinion, encode_opinion
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.scoring.scored_agent import ScoredAgent

@@ -17,7 +17,7 @@ from support.consortium import PATIENCE, Consortium
 from degroot import Agent, InvalidInput, consensus, jackknife
 from degroot.answers.flags import FAR_FROM_ALL
 from degroot.exceptions import DeGrootError
-from degroot.node.peers.peers import TooFew, settle
+from degroot.node.peers.membership import TooFew, settle
 from degroot.node.pooling.rounds import PoolingTerms
 from degroot.node.pooling.state import PoolingState
 from degroot.rules.rules import RULES

@@ -14,7 +14,8 @@ from degroot.node.answering.answer import CONSENSUS, NodeQuestion
 from degroot.node.answering.answering import Answering
 from degroot.node.config.check import secured
 from degroot.node.peers.link import Link, LinkContext
-from degroot.node.peers.peers import Peers, TooFew
+from degroot.node.peers.membership import TooFew
+from degroot.node.peers.peers import Peers
 from degroot.node.pooling.coordinator import ATTEMPTS, Until, _find_cause
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import PoolingTerms

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,9 @@ from degroot.compute.compiled import Array
 from degroot.consultation.consult import AnswerBuffer, Panel, conclude_in_blocks, drop_output_axis
 from degroot.exceptions import InvalidInput
 from degroot.intervals import rows_needed
+from degroot.node.peers.membership import Membership
 from degroot.node.protocol.codec import NodeAnswer, PeerOpinion
 from degroot.rules.rules import RuleSettings
-
-if TYPE_CHECKING:
-    from degroot.node.peers.peers import Membership
 
 SOLVE, ROUNDS = "solve", "rounds"  # ways of answering
 OWN, CONSENSUS = "own", "consensus"  # views: of the asked node, and of nobody
@@ -65,7 +63,7 @@ class NodeQuestion:
 
 def solve(
     roster: Sequence[str],
-    who: "Membership",
+    who: Membership,
     opinions: Mapping[str, PeerOpinion],
     settings: RuleSettings,
     fields: Iterable[str],
@@ -104,7 +102,7 @@ def expand_to_roster(found: dict[str, Array], roster: Sequence[str], members: Se
     return wide
 
 
-def flag_missing_members(who: "Membership", M: int) -> Iterable[Flag]:
+def flag_missing_members(who: Membership, M: int) -> Iterable[Flag]:
     """Who is missing, and why."""
     for name, reason in who.missing.items():
         yield Flag(name, f"{MISSING}: {reason}", np.arange(M))

@@ -19,7 +19,8 @@ from degroot.node.answering.gathering import gather_opinions
 from degroot.node.answering.own_view import consult_own_view
 from degroot.node.config import OWN as OWN_EVIDENCE
 from degroot.node.config import POOLED
-from degroot.node.peers.peers import Peers, TooFew
+from degroot.node.peers.membership import TooFew
+from degroot.node.peers.peers import Peers
 from degroot.node.pooling.coordinator import Until, pool
 from degroot.node.pooling.session import Sessions
 from degroot.node.protocol.codec import NodeAnswer

@@ -17,7 +17,8 @@ from degroot.consultation.consult import FEW_POINTS, field_shape
 from degroot.exceptions import InvalidInput
 from degroot.node.answering.answer import STALE, NodeQuestion, expand_to_roster, flag_missing_members
 from degroot.node.answering.gathering import gather_predictions
-from degroot.node.peers.peers import Membership, Peers
+from degroot.node.peers.membership import Membership
+from degroot.node.peers.peers import Peers
 from degroot.node.protocol.codec import NodeAnswer, PeerPrediction
 from degroot.node.server.threads import run_in_thread
 

@@ -29,7 +29,8 @@ from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.copies.offer import NotOffered
 from degroot.node.errors import told_to_peers
 from degroot.node.peers.link import COPIED, PREDICTION, PUSHED, cut_bundle
-from degroot.node.peers.peers import Peers, TooFew
+from degroot.node.peers.membership import TooFew
+from degroot.node.peers.peers import Peers
 from degroot.node.pooling.coordinator import Until
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import MOST
