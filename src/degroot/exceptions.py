@@ -9,6 +9,7 @@
     │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.codec`)
     │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.codec`)
     ├── SandboxError             a model's own process failed (in `degroot.models.sandbox`)
+    │   └── SandboxLimitExceeded it took more time or memory than was allowed
     ├── CopyError                a copy of a peer's model cannot be used (in `degroot.node.copies.copy`)
     ├── NotPooled                the consensus is asked for where evidence stays at home (in `degroot.node.answering`)
     ├── PeerError                a peer gave nothing that can be used; its tree is in `degroot.node.errors`

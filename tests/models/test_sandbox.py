@@ -31,7 +31,13 @@ from degroot.exceptions import DeGrootError
 from degroot.models import check_features, sandbox
 from degroot.models import sandbox_worker as worker
 from degroot.models.formats import open_content
-from degroot.models.sandbox import SandboxedClassifier, SandboxedModel, SandboxError, open_in_sandbox
+from degroot.models.sandbox import (
+    SandboxedClassifier,
+    SandboxedModel,
+    SandboxError,
+    SandboxLimitExceeded,
+    open_in_sandbox,
+)
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(90, 3))
@@ -290,8 +296,9 @@ def wait_until(condition):
 @LINUX
 def test_a_question_that_takes_too_long_is_ended_and_the_next_is_answered(costly):
     before, costly.seconds = costly.pid, 0.3
-    with pytest.raises(SandboxError, match=r"^took longer than 0\.3 seconds$"):
+    with pytest.raises(SandboxLimitExceeded, match=r"^took more than 0\.3 s$") as caught:
         costly.predict(ENDLESS)
+    assert caught.value.limit == "seconds"
     wait_until(lambda: has_ended(before))
     costly.seconds = 60.0
     assert costly.predict(CHEAP).tolist() == [7.0]
@@ -300,8 +307,9 @@ def test_a_question_that_takes_too_long_is_ended_and_the_next_is_answered(costly
 
 @LINUX
 def test_memory_is_limited_and_told(costly):
-    with pytest.raises(SandboxError, match=r"^needed more than 512 MiB of memory$"):
+    with pytest.raises(SandboxLimitExceeded, match=r"^needed more than 536870912 bytes of memory$") as caught:
         costly.predict(HUGE)
+    assert caught.value.limit == "memory_bytes"
     assert costly.predict(CHEAP).tolist() == [7.0]
 
 
@@ -309,7 +317,8 @@ def test_memory_is_limited_and_told(costly):
 def test_opening_is_limited_too():
     large = onnx.load_model_from_string(COSTLY)
     large.graph.initializer.append(helper.make_tensor("large", TensorProto.UINT8, [1 << 24], bytes(1 << 24), raw=True))
-    assert refusal(".onnx", large.SerializeToString(), memory_bytes=2 << 20) == "needed more than 2 MiB of memory"
+    told = refusal(".onnx", large.SerializeToString(), memory_bytes=2 << 20)
+    assert told == "needed more than 2097152 bytes of memory"
 
 
 @LINUX
@@ -458,7 +467,7 @@ MISFIT = "sent a reply that does not fit the question"
         (b"import os; os._exit(3)", "ended with exit code 3"),
         (b"import os; os.kill(os.getpid(), 11)", "ended by signal SIGSEGV"),
         (head(worker.RAISED, 0, 11) + b"No:\x1b[1m\n\xff/e", "raised No: [1m �/e"),
-        (head(worker.NO_MEMORY), "needed more than 512 MiB of memory"),
+        (head(worker.NO_MEMORY), "needed more than 536870912 bytes of memory"),
     ],
 )
 def test_replies_that_are_none(monkeypatch, reply, words):
@@ -507,6 +516,21 @@ def test_a_model_that_says_something_else_when_it_is_opened_again(monkeypatch):
             model.predict(X[:1])
         with pytest.raises(SandboxError, match="exit code 3"):
             model.predict(X[:1])  # the first of three failures: no process was started
+
+
+@pytest.mark.parametrize(
+    ("reply", "limit", "words"),
+    [
+        (head(worker.NO_MEMORY), "memory_bytes", "needed more than 536870912 bytes of memory"),
+        (b"import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "seconds", "took more than 60 s"),
+    ],
+)
+def test_a_limit_that_was_exceeded_is_named_as_long_as_the_model_is_not_tried_again(monkeypatch, reply, limit, words):
+    with closing(lie(monkeypatch, reply)) as model:
+        for _ in range(sandbox.FAILURES_IN_A_ROW + 1):
+            with pytest.raises(SandboxLimitExceeded) as caught:
+                model.predict(X[:1])
+            assert (caught.value.limit, str(caught.value)) == (limit, words)
 
 
 def test_after_three_failures_it_is_tried_again_a_minute_later(monkeypatch):

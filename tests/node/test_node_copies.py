@@ -348,7 +348,7 @@ def test_hostile_copies_are_refused_or_contained_and_named(tmp_path):
             code, told = refused(push, node1, made(bytes(10 << 20)))
             assert (code, told) == (
                 StatusCode.RESOURCE_EXHAUSTED,
-                "A copied model must have at most 200000 bytes (copy_bytes); more came.",
+                "A copied model must have at most 200000 bytes (limits.copy_bytes); more came.",
             )
             code, told = refused(push, node1, made(bytes(300_000)))
             assert code == StatusCode.INVALID_ARGUMENT
@@ -357,8 +357,8 @@ def test_hostile_copies_are_refused_or_contained_and_named(tmp_path):
 
             with consortium.connect("node0", caller="node0") as node:
                 for content, suffix, why in (
-                    (endless_onnx(), ".onnx", "took longer than 1 second"),
-                    (greedy_onnx(), ".onnx", "memory"),
+                    (endless_onnx(), ".onnx", "took more than 1 s (limits.copy_seconds)"),
+                    (greedy_onnx(), ".onnx", "needed more than 200000000 bytes of memory (limits.copy_memory_bytes)"),
                     (with_external_data(), ".onnx", "must hold all of its tensors"),
                     (b"no model", ".skops", "cannot be opened"),
                     (linear_onnx([np.nan] * 3, 0.0), ".onnx", "finite"),
@@ -368,6 +368,7 @@ def test_hostile_copies_are_refused_or_contained_and_named(tmp_path):
                     answer = node.consult(X)
                     assert why in missing(answer)["node1"]
                     assert "The copy of 'node1'" in missing(answer)["node1"]
+                    until(lambda why=why: why in consortium.log("node0"), lambda: consortium.log("node0"))
                 push(node1, made(good))  # after all that, one that is right is used
                 until(lambda: node.members["node1"] == "ready", lambda: node.members)
                 answer = node.consult(X)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from degroot.node.config import Limits, Peer
-from degroot.node.peers.link import Link, LinkContext, write_first
+from degroot.node.copies.bundle import OVERHEAD_BYTES
+from degroot.node.errors import BadReply
+from degroot.node.peers.link import Link, LinkContext, cut_bundle, write_first
 from degroot.node.protocol.codec import tensor
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
@@ -78,6 +80,42 @@ def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sen
     assert came == 6
     assert line.kind == kind
     assert (line.exchanges, line.rows) == (came, 5 * came)
+
+
+class Generous(collective_pb2_grpc.CollectiveServicer):
+    """Sends so many bytes as a copy of its model."""
+
+    def __init__(self, size):
+        self.size = size
+
+    async def FetchCopy(self, _, context):  # noqa: N802
+        for chunk in cut_bundle(bytes(self.size)):
+            yield chunk
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_copy_over_the_limit_is_refused_with_the_setting_and_its_value(tmp_path, beyond):
+    async def scene():
+        server = grpc.aio.server()
+        size = 100 + OVERHEAD_BYTES + beyond
+        collective_pb2_grpc.add_CollectiveServicer_to_server(Generous(size), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        wiring = LinkContext("north", None, Limits(), 60.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
+        link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
+        try:
+            if beyond:
+                with pytest.raises(BadReply) as caught:
+                    await link.fetch_copy(100)
+                assert caught.value.reason == "its model has more than 100 bytes (limits.copy_bytes)"
+            else:
+                assert await link.fetch_copy(100) == bytes(size)
+        finally:
+            await link.close()
+            await server.stop(0)
+            wiring.ledger.close()
+
+    asyncio.run(scene())
 
 
 def test_a_stream_that_is_not_open_yet_ends_when_the_peer_leaves(tmp_path):

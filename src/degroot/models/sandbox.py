@@ -37,6 +37,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -70,6 +71,17 @@ PATHS = re.compile(r"(?<![\w./:])(?:/[\w.+@%~-]+)+/([\w.+@%~-]+)")
 
 class SandboxError(DeGrootError):
     """What the process did, or why the model cannot be opened, in one line that can follow "its copy: "."""
+
+
+class SandboxLimitExceeded(SandboxError):
+    """A model took more than `open_in_sandbox` was told to allow. `limit`: ``"seconds"`` or ``"memory_bytes"``."""
+
+    def __init__(self, limit: str, message: str) -> None:
+        super().__init__(limit, message)
+        self.limit, self.message = limit, message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def open_in_sandbox(
@@ -178,7 +190,7 @@ class SandboxedModel:
         self._order, self._process, self._description = order, process, description
         self._clock = clock
         self._lock = Lock()
-        self._failures: list[str] = []  # in a row, the first few
+        self._failures: list[Callable[[], SandboxError]] = []  # in a row, the first few, to be raised again
         self._retry_at = 0.0  # on the clock, after many failures
         self._is_closed = False
         self.n_features_in_ = description.n_features
@@ -248,7 +260,7 @@ class SandboxedModel:
             answer = self._running_process().ask(method, rows, self.seconds)
         except SandboxError as error:
             if self._process.has_ended:
-                self._note_failure(str(error))
+                self._note_failure(error)
             raise
         self._failures.clear()
         return answer
@@ -257,7 +269,7 @@ class SandboxedModel:
         if self._is_closed:
             raise SandboxError("is closed")
         if len(self._failures) >= FAILURES_IN_A_ROW and self._clock() < self._retry_at:
-            raise SandboxError(self._failures[0])
+            raise self._failures[0]()
 
     def _running_process(self) -> "_Process":
         """The process, or another where it has ended."""
@@ -271,8 +283,9 @@ class SandboxedModel:
                 raise SandboxError("says something else of itself when it is opened again")
         return self._process
 
-    def _note_failure(self, reason: str) -> None:
-        self._failures = [*self._failures, reason][:FAILURES_IN_A_ROW]
+    def _note_failure(self, error: SandboxError) -> None:
+        again: Callable[[], SandboxError] = partial(type(error), *error.args)
+        self._failures = [*self._failures, again][:FAILURES_IN_A_ROW]
         self._retry_at = self._clock() + RETRY_SECONDS
 
     def _end_if_idle(self) -> None:
@@ -363,7 +376,7 @@ class _Process:
             return self._receive_numbers(shape, np.dtype(worker.NUMBER_TYPES[place]), deadline)
 
     def _open_file(self, order: _Order, seconds: float) -> _Description:
-        with self._exchange(START_SECONDS, " to start") as deadline:
+        with self._exchange(START_SECONDS, SandboxError(f"took more than {START_SECONDS:g} s to start")) as deadline:
             told = {
                 "suffix": order.suffix,
                 "bytes": len(order.content),
@@ -385,20 +398,24 @@ class _Process:
             return _Description.parse(self._receive_json(length, deadline))
 
     @contextmanager
-    def _exchange(self, seconds: float, what: str = "") -> Iterator[float]:
-        """A deadline; whatever goes wrong before it ends the process, but for what the model raised."""
+    def _exchange(self, seconds: float, late: SandboxError | None = None) -> Iterator[float]:
+        """A deadline; whatever goes wrong before it ends the process, but for what the model raised.
+
+        `late`: what is raised behind it, where the deadline is not the model's.
+        """
         try:
             yield time.monotonic() + seconds
         except SandboxError:
             raise
         except TimeoutError:
             self.end()
-            raise SandboxError(f"took longer than {seconds:g} seconds{what}") from None
+            raise (late or _too_slow(seconds)) from None
         except _NoMemory:
             self.end()
-            raise SandboxError(f"needed more than {_format_bytes(self.memory_bytes)} of memory") from None
+            told = f"needed more than {self.memory_bytes} bytes of memory"
+            raise SandboxLimitExceeded("memory_bytes", told) from None
         except (EOFError, OSError):
-            raise SandboxError(self._tell_end(seconds)) from None
+            raise self._tell_end(seconds) from None
         except (_BadReply, ValueError, TypeError, KeyError, RecursionError):
             self.end()
             raise SandboxError("sent a reply that does not fit the question") from None
@@ -450,21 +467,25 @@ class _Process:
                 raise EOFError
             left = left[count:]
 
-    def _tell_end(self, seconds: float) -> str:
+    def _tell_end(self, seconds: float) -> SandboxError:
         """How the process ended; it is ended now if it only closed the connection."""
         with suppress(subprocess.TimeoutExpired):
             self.popen.wait(END_SECONDS)
         code = self.popen.poll()
         self.end()
         if code is None:
-            return "closed the connection"
+            return SandboxError("closed the connection")
         if code >= 0:
-            return f"ended with exit code {code}"
+            return SandboxError(f"ended with exit code {code}")
         if -code == signal.SIGXCPU:
-            return f"took longer than {seconds:g} seconds"
+            return _too_slow(seconds)
         with suppress(ValueError):
-            return f"ended by signal {signal.Signals(-code).name}"
-        return f"ended by signal {-code}"
+            return SandboxError(f"ended by signal {signal.Signals(-code).name}")
+        return SandboxError(f"ended by signal {-code}")
+
+
+def _too_slow(seconds: float) -> SandboxLimitExceeded:
+    return SandboxLimitExceeded("seconds", f"took more than {seconds:g} s")
 
 
 def _kill(popen: subprocess.Popen[bytes]) -> None:
@@ -497,10 +518,3 @@ def _seconds_left(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
-
-
-def _format_bytes(size: int) -> str:
-    """A number of bytes, as in "1 GiB"."""
-    units = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
-    unit = next((name for name, each in units.items() if size >= each), None)
-    return f"{size} bytes" if unit is None else f"{size / units[unit]:.4g} {unit}"

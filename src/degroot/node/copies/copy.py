@@ -13,7 +13,7 @@ from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 from degroot.models import check_features
 from degroot.models.onnx import OnnxModel, from_onnx
 from degroot.models.onnx_graph import find_hazard
-from degroot.models.sandbox import CHUNK_ROWS, SandboxError, open_in_sandbox
+from degroot.models.sandbox import CHUNK_ROWS, SandboxError, SandboxLimitExceeded, open_in_sandbox
 from degroot.node.config import Limits
 from degroot.node.copies.bundle import Bundle
 from degroot.node.protocol.codec import Model
@@ -63,7 +63,7 @@ class ModelCopy:
             said = [self._agent.predict(points[start : start + CHUNK_ROWS]) for start in starts]
         except (AgentError, SandboxError, InvalidInput) as error:
             cause = error.__cause__ if isinstance(error.__cause__, SandboxError) else error
-            raise CopyError(self.bundle.owner, str(cause)) from None
+            raise CopyError(self.bundle.owner, _describe_failure(cause)) from None
         outputs = self._agent.outputs or 1
         return np.concatenate([each.reshape(-1, outputs) for each in said]) if said else np.empty((0, outputs))
 
@@ -87,7 +87,7 @@ def open_copy(bundle: Bundle, agent: Agent, limits: Limits) -> ModelCopy:
             seconds=limits.copy_seconds,
         )  # fmt: skip
     except (SandboxError, InvalidInput) as error:
-        raise CopyError(bundle.owner, str(error)) from None
+        raise CopyError(bundle.owner, _describe_failure(error)) from None
     try:
         if manifest.feature_names:
             check_features(sandboxed, list(manifest.feature_names))
@@ -104,6 +104,11 @@ def open_copy(bundle: Bundle, agent: Agent, limits: Limits) -> ModelCopy:
         raise CopyError(bundle.owner, str(error)) from None
     sandboxed.close()
     return inside
+
+
+def _describe_failure(error: DeGrootError) -> str:
+    """Why a copy cannot be opened or asked; of a limit that was exceeded, the setting too."""
+    return f"{error} (limits.copy_{error.limit})" if isinstance(error, SandboxLimitExceeded) else str(error)
 
 
 def _runs_in_node(bundle: Bundle) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from degroot.exceptions import DeGrootError
 from degroot.node.config import COPY, QUERY, Configuration
-from degroot.node.copies.bundle import OVERHEAD_BYTES, Bundle
+from degroot.node.copies.bundle import Bundle
 from degroot.node.copies.copy import CopyError, ModelCopy
 from degroot.node.copies.offer import ModelOffer, examine_model, offer_bundle
 from degroot.node.copies.store import HeldCopies
@@ -158,7 +158,7 @@ class CopyExchange:
         key = link.name, "fetch", version
         self._failed.check(*key)
         try:
-            encoded = await link.fetch_copy(self._configuration.limits.copy_bytes + OVERHEAD_BYTES)
+            encoded = await link.fetch_copy(self._configuration.limits.copy_bytes)
             bundle = await self.take(encoded, link.name)
         except DeGrootError as error:
             failure = error if isinstance(error, PeerError) else CopyError(link.name, str(error))

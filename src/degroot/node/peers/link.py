@@ -16,6 +16,7 @@ from tritonclient.grpc import service_pb2_grpc
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError
 from degroot.node.config import OPINION, Limits, Peer
+from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.errors import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
 from degroot.node.peers.retry import retry_when_limited
 from degroot.node.protocol.codec import PROTOCOL
@@ -250,10 +251,11 @@ class Link:
         return await retry_when_limited(once)
 
     async def fetch_copy(self, most_bytes: int) -> bytes:
-        """The peer's model, as a signed bundle of at most so many bytes."""
+        """The peer's model, of at most so many bytes, as a signed bundle."""
         request, parts, size = wire.FetchCopyRequest(protocol=PROTOCOL), [], 0
         self._record(COPIED, 0, request.ByteSize())
-        seconds = self._wiring.deadline * (1 + most_bytes // CHUNK_BYTES)
+        most = most_bytes + OVERHEAD_BYTES
+        seconds = self._wiring.deadline * (1 + most // CHUNK_BYTES)
         call = self._collective.FetchCopy(iter([request]), timeout=seconds, metadata=self._metadata())
         try:
             while (chunk := await self._next_chunk(call)) is not grpc.aio.EOF:
@@ -261,7 +263,7 @@ class Link:
                 size += len(chunk.content)
                 if not chunk.content:
                     raise BadReply(self.name, "sends an empty part of its model")
-                if size > most_bytes:
+                if size > most:
                     raise BadReply(self.name, f"its model has more than {most_bytes} bytes (limits.copy_bytes)")
         finally:
             call.cancel()

@@ -144,7 +144,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             await visit.message(PUSHED, 0, chunk.ByteSize())
             size += len(chunk.content)
             if size > most:
-                told = f"A copied model must have at most {most - OVERHEAD_BYTES} bytes (copy_bytes); more came."
+                told = f"A copied model must have at most {most - OVERHEAD_BYTES} bytes (limits.copy_bytes); more came."
                 await visit.refuse("copy_bytes", StatusCode.RESOURCE_EXHAUSTED, told)
             parts.append(chunk.content)
         return b"".join(parts)
