@@ -1,8 +1,12 @@
 """Models that visit: signed bundles, copies that are asked at home, hostile files, and ways between nodes."""
 
+import asyncio
 import hashlib
+import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import grpc
 import numpy as np
@@ -25,7 +29,10 @@ from degroot import load_model
 from degroot.cli import main
 from degroot.exceptions import InvalidInput
 from degroot.node.config import IdentityFiles
+from degroot.node.config.check import inspect
+from degroot.node.copies import copy
 from degroot.node.copies.bundle import make_bundle, open_bundle
+from degroot.node.copies.store import HeldCopies
 from degroot.node.peers.link import cut_bundle
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.v2 import collective_pb2 as wire
@@ -321,10 +328,7 @@ def test_hostile_copies_are_refused_or_contained_and_named(tmp_path):
     with Consortium(tmp_path, 3, evidence="own", limits=limits) as consortium:
         keys = consortium.folder / "keys"
 
-        def made(content, suffix=".onnx", owner="node1", recipient="node0"):
-            about = described(owner, feature_names=["x0", "x1", "x2"])
-            return make_bundle(about, recipient, suffix, content, None, identity(keys, owner))
-
+        made = partial(offered, keys)
         consortium.fork("node0", "node2").ready("node0", "node2", among=["node0", "node2"])
         good = linear_onnx([1.0, 2.0, 3.0], 0.5)
         with as_caller(consortium, "node1") as node1, as_caller(consortium, CLIENT) as client:
@@ -398,6 +402,120 @@ def test_a_peer_that_loses_the_right_gets_no_further_version(tmp_path):
         check_view(consortium, "node0", X)  # the copy that it has stays, and rows go nowhere
         assert (consortium.configuration("node0").copies / "node1.degroot").read_bytes() == held
         assert not any(kind in ("model query", "prediction") for _, kind in sent(consortium, "node0"))
+
+
+# ---- copies that are held, and `degroot node check` -----------------------------------------------------------------
+
+
+def offered(keys, content, suffix=".onnx", owner="node1", recipient="node0", names=("x0", "x1", "x2")):
+    """A bundle, as one of the nodes of a consortium would make it."""
+    about = described(owner, feature_names=names)
+    return make_bundle(about, recipient, suffix, content, None, identity(keys, owner))
+
+
+def hold(configuration, **bundles):
+    """Keep these bundles, by owner, without a look at them."""
+    configuration.copies.mkdir(parents=True, exist_ok=True)
+    for owner, encoded in bundles.items():
+        (configuration.copies / f"{owner}.degroot").write_bytes(encoded)
+
+
+def find_copies(configuration, insecure_loopback=False):
+    """What `degroot node check` says of held copies: by owner, the outcome and the words."""
+    found = inspect(configuration, insecure_loopback, unsafe_pickle=False)
+    return {
+        each.what.removeprefix("copy of "): (each.outcome, each.told)
+        for each in found
+        if each.what.startswith("copy of ")
+    }
+
+
+@pytest.fixture(scope="module")
+def ten(tmp_path_factory):
+    """Nodes that never run."""
+    limits = "copy_seconds = 600\ncopy_bytes = 200_000\ncopy_memory_bytes = 200_000_000"
+    with Consortium(tmp_path_factory.mktemp("ten"), 10, evidence="own", limits=limits) as made:
+        as_onnx(made, "node0")
+        yield made
+
+
+def test_check_says_of_each_copy_whether_the_node_could_use_it(ten, tmp_path):
+    keys, configuration, good = ten.folder / "keys", ten.configuration("node0"), linear_onnx([1.0, 2.0, 3.0], 0.5)
+    authority.init_ca(tmp_path, "others", 30)
+    authority.issue(tmp_path, "node2", 30)
+    whole = offered(keys, good)
+    hold(
+        configuration, node1=whole, node2=offered(tmp_path, good, owner="node2"), node3=whole[:-3],
+        node4=offered(keys, good, owner="node4", recipient="node5"), node5=offered(keys, good, owner="node6"),
+        node6=offered(keys, bytes(200_001), owner="node6"),
+        node7=offered(keys, good, owner="node7", names=("x0", "x2", "x1")),
+        node8=offered(keys, linear_onnx([np.nan] * 3, 0.0), owner="node8"),
+        node9=offered(keys, greedy_onnx(), owner="node9"),
+    )  # fmt: skip
+    held = open_bundle(whole, keys / "ca.pem", "node0")
+    expected = {
+        "node1": ("ok", f"version {held.version}, signed {held.issued}; used, and answers for this node's rows"),
+        "node2": ("failed", "The certificate of 'node2' must be signed by the consortium's CA; it is not."),
+        "node3": ("failed", "A bundle must be one that `degroot node export` or a node has made; this is none."),
+        "node4": ("failed", "A bundle must be signed for 'node0'; it is for 'node5'."),
+        "node5": ("failed", "A held copy must be in its owner's file; that of 'node5' is of 'node6'."),
+        "node6": (
+            "failed",
+            "A copied model must have at most 200000 bytes (limits.copy_bytes); that of 'node6' has 200001.",
+        ),
+        "node9": ("failed", "needed more than 200000000 bytes of memory (limits.copy_memory_bytes)"),
+    }
+    found = find_copies(configuration)
+    assert {name: found[name] for name in expected} == expected
+    for name, words in (("node7", "A copy must fit this node's rows; 'node7': "), ("node8", "finite")):
+        outcome, told = found[name]
+        assert (outcome, words in told, "\n" in told) == ("failed", True, False), told
+
+
+def test_check_fails_where_a_copy_takes_too_long_and_names_the_setting(ten, run_cli):
+    shutil.rmtree(ten.configuration("node0").copies, ignore_errors=True)
+    hold(ten.configuration("node0"), node1=offered(ten.folder / "keys", endless_onnx()))
+    path, text = ten.folder / "node0" / "hasty.toml", (ten.folder / "node0" / "node.toml").read_text()
+    path.write_text(text.replace("copy_seconds = 600", "copy_seconds = 0.2"))
+    code, said = run_cli("node", "check", path)
+    assert code == 2
+    assert "failed  copy of node1: took more than 0.2 s (limits.copy_seconds)\n" in said
+    assert said.endswith("degroot: copy of node1: took more than 0.2 s (limits.copy_seconds)\n")
+
+
+def test_check_warns_of_copies_that_are_not_used_and_opens_none(ten, monkeypatch):
+    def opened(*_, **__):
+        raise AssertionError("a file that is not used must not be run")
+
+    monkeypatch.setattr(copy, "open_in_sandbox", opened)
+    configuration, keys = ten.configuration("node0"), ten.folder / "keys"
+    shutil.rmtree(configuration.copies, ignore_errors=True)
+    good = linear_onnx([1.0, 2.0, 3.0], 0.5)
+    hold(configuration, node1=offered(keys, good), node2=b"damaged", node3=offered(keys, good, owner="node3"))
+    peers = {each.name: each for each in configuration.peers}
+    asked = replace(peers["node1"], use=frozenset({"query"}))
+    few = replace(configuration, peers=(asked, replace(peers["node3"], use=frozenset({"copy"}))))
+    text = "held, but not used: "
+    queried = f"{text}the `use` of 'node1' is queries only, so that own rows and asked points are sent to it"
+    gone = f"{text}'node2' is not in the roster, so that its model takes no part in answers"
+    nameless = f"{text}this node runs without certificates, and cannot check who has signed it"
+    model = replace(few.model, file=few.path.parent / "none.onnx")
+    untried = find_copies(replace(few, model=model))
+    assert untried["node1"] == ("warning", queried)
+    assert untried["node2"] == ("warning", gone)
+    outcome, told = untried["node3"]
+    assert (outcome, told.partition("; ")[2]) == ("warning", "not tried, for want of this node's own rows and model")
+    assert find_copies(few, insecure_loopback=True) == {
+        "node1": ("warning", nameless), "node2": ("warning", gone), "node3": ("warning", nameless)
+    }  # fmt: skip
+
+
+def test_a_held_copy_is_not_opened_once_the_rows_have_other_features(ten, monkeypatch):
+    monkeypatch.setattr(copy, "open_in_sandbox", None)
+    configuration, keys = ten.configuration("node0"), ten.folder / "keys"
+    bundle = open_bundle(offered(keys, linear_onnx([1.0, 2.0, 3.0], 0.5)), keys / "ca.pem", "node0")
+    with pytest.raises(copy.CopyError, match=r"A copy must fit this node's rows; 'node1': "):
+        asyncio.run(HeldCopies(configuration).open(bundle, ten.agents[0], ("x1", "x0", "x2")))
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from degroot.files.addresses import check_loopback, split
 from degroot.files.atomic import PRIVATE, make_folder
 from degroot.files.lock import HAS_POSIX_LOCKS
 from degroot.node.config.entries import COPY, Configuration, Peer
+from degroot.node.copies.copy import CopyError
 from degroot.node.copies.offer import examine_model
-from degroot.node.copies.store import read_held
+from degroot.node.copies.store import check_held, list_held, open_held
 from degroot.node.errors import from_rpc
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
@@ -97,7 +98,9 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
             yield _found("page port", lambda: _check_port(page.host, page.port))
     yield _check_evidence(configuration)
     if seats:
-        yield from _check_copies(configuration, seats[0])
+        yield from _check_offer(configuration, seats[0])
+    for owner in list_held(configuration):
+        yield _check_held(configuration, owner, seats[0] if seats else None)
     yield _found("state", lambda: f"{make_folder(configuration.state, mode=PRIVATE)} can be written")
     mine = describe_node(configuration, seats[0].agent, seats[0].feature_names) if seats else None
     for peer in configuration.peers:
@@ -150,8 +153,8 @@ def _check_evidence(configuration: Configuration) -> CheckFinding:
     return CheckFinding("evidence", OK, "own: labels and errors stay here, and answers weigh models by the own rows")
 
 
-def _check_copies(configuration: Configuration, seat: ScoredAgent) -> Iterator[CheckFinding]:
-    """Whether the model can be given to those who may copy it, and what is held of theirs."""
+def _check_offer(configuration: Configuration, seat: ScoredAgent) -> Iterator[CheckFinding]:
+    """Whether the model can be given to those who may copy it."""
     may = sorted(peer.name for peer in configuration.peers if COPY in peer.may)
     if may:
         offer = examine_model(configuration, seat)
@@ -160,10 +163,39 @@ def _check_copies(configuration: Configuration, seat: ScoredAgent) -> Iterator[C
         else:
             yield CheckFinding("copies", OK, f"the model may be copied by {', '.join(may)}")
         yield from (CheckFinding("copies", WARNING, warning) for warning in offer.warnings)
-    for peer in configuration.peers:
-        held = read_held(configuration, peer.name)
-        if held is not None:
-            yield CheckFinding(f"copy of {peer.name}", OK, f"version {held.version}, signed {held.issued}")
+
+
+def _check_held(configuration: Configuration, owner: str, seat: ScoredAgent | None) -> CheckFinding:
+    """Whether the copy that is held of a model is used, and can be opened and asked, as the running node would do it.
+
+    `seat`: None where this node's own rows or model cannot be opened.
+    """
+    what, unused = f"copy of {owner}", _find_why_unused(configuration, owner)
+    if unused:
+        return CheckFinding(what, WARNING, f"held, but not used: {unused}")
+    try:
+        bundle = check_held(configuration, owner)
+        told = f"version {bundle.version}, signed {bundle.issued}"
+        if seat is None:
+            return CheckFinding(what, WARNING, f"{told}; not tried, for want of this node's own rows and model")
+        open_held(configuration, bundle, seat.agent, seat.feature_names)
+    except CopyError as error:
+        return CheckFinding(what, FAILED, error.reason)
+    except InvalidInput as error:
+        return CheckFinding(what, FAILED, str(error))
+    return CheckFinding(what, OK, f"{told}; used, and answers for this node's rows")
+
+
+def _find_why_unused(configuration: Configuration, owner: str) -> str:
+    """Why the node does not use the copy that it holds of a model, and what that means; empty: it uses it."""
+    use = {peer.name: peer.use for peer in configuration.peers}.get(owner)
+    if use is None:
+        return f"{owner!r} is not in the roster, so that its model takes no part in answers"
+    if configuration.identity is None:
+        return "this node runs without certificates, and cannot check who has signed it"
+    if COPY not in use:
+        return f"the `use` of {owner!r} is queries only, so that own rows and asked points are sent to it"
+    return ""
 
 
 def _check_port(host: str, port: int) -> str:

@@ -125,10 +125,10 @@ class CopyExchange:
         if bundle is None:
             await self.held.drop(link.name)
             return None
-        key = link.name, "open", bundle.manifest.digest.hex()
+        key, seat = (link.name, "open", bundle.manifest.digest.hex()), self._seat()
         self._failed.check(*key)
         try:
-            return await self.held.open(bundle, self._seat().agent)
+            return await self.held.open(bundle, seat.agent, seat.feature_names)
         except CopyError as error:
             self._failed.add(error, *key)
             raise

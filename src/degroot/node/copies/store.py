@@ -4,13 +4,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Collection
+from pathlib import Path
 
 from degroot.agents.agent import Agent
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import PRIVATE, find_stamp, make_folder, save
 from degroot.node.config import COPY, Configuration
 from degroot.node.copies.bundle import SUFFIX, Bundle, open_bundle, read_bundle
-from degroot.node.copies.copy import ModelCopy, open_copy
+from degroot.node.copies.copy import CopyError, ModelCopy, open_copy
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v2 import collective_pb2 as wire
@@ -21,7 +22,7 @@ CLOCK_SECONDS = 86_400.0  # by which an owner's clock may be ahead
 
 def check_bundle(configuration: Configuration, encoded: bytes, agent: Agent, names: tuple[str, ...]) -> Bundle:
     """A bundle that is for this node, of a peer whose model it may hold, and that fits its rows."""
-    limits, uses = configuration.limits, {peer.name: peer.use for peer in configuration.peers}
+    uses = {peer.name: peer.use for peer in configuration.peers}
     if configuration.identity is None:
         raise InvalidInput("Copies must be signed; this node runs without certificates.")
     bundle = open_bundle(encoded, configuration.identity.ca, configuration.name)
@@ -29,16 +30,22 @@ def check_bundle(configuration: Configuration, encoded: bytes, agent: Agent, nam
         raise InvalidInput(f"A copy must be of a peer's model; {bundle.owner!r} is not in the roster.")
     if COPY not in uses[bundle.owner]:
         raise InvalidInput(f"A copy must be one that this node uses; its `use` of {bundle.owner!r} is queries only.")
-    if len(bundle.content) > limits.copy_bytes:
+    check_fit(configuration, bundle, agent, names)
+    return bundle
+
+
+def check_fit(configuration: Configuration, bundle: Bundle, agent: Agent, names: tuple[str, ...]) -> None:
+    """Raise unless a copy is no larger than allowed and takes this node's features for its outputs."""
+    most = configuration.limits.copy_bytes
+    if len(bundle.content) > most:
         raise InvalidInput(
-            f"A copied model must have at most {limits.copy_bytes} bytes (limits.copy_bytes); {bundle.owner!r} sends "
+            f"A copied model must have at most {most} bytes (limits.copy_bytes); that of {bundle.owner!r} has "
             f"{len(bundle.content)}."
         )
     mine = describe_node(configuration, agent, names)
     difference = find_difference(mine, _as_description(bundle.manifest), bundle.owner)
     if difference is not None:
         raise InvalidInput(f"A copy must fit this node's rows; {bundle.owner!r}: {difference}.")
-    return bundle
 
 
 def check_newer(configuration: Configuration, bundle: Bundle) -> None:
@@ -59,20 +66,47 @@ def check_newer(configuration: Configuration, bundle: Bundle) -> None:
 def keep_bundle(configuration: Configuration, bundle: Bundle, encoded: bytes) -> None:
     """Keep a bundle in the state folder: all of it or, if that fails, the one before."""
     make_folder(configuration.state, mode=PRIVATE)
-    save(make_folder(configuration.copies, mode=PRIVATE) / f"{bundle.owner}{SUFFIX}", encoded)
+    make_folder(configuration.copies, mode=PRIVATE)
+    save(_held_path(configuration, bundle.owner), encoded)
+
+
+def list_held(configuration: Configuration) -> list[str]:
+    """By the names of files: whose models are kept, whether they are used or not."""
+    return sorted(path.name.removesuffix(SUFFIX) for path in configuration.copies.glob(f"*{SUFFIX}"))
 
 
 def read_held(configuration: Configuration, owner: str) -> Bundle | None:
     """The bundle that is kept of a peer's model; None: there is none that holds."""
-    path = configuration.copies / f"{owner}{SUFFIX}"
-    if configuration.identity is None or not path.is_file():
+    if configuration.identity is None or not _held_path(configuration, owner).is_file():
         return None
     try:
-        encoded = read_bundle(path, configuration.limits.copy_bytes)
-        bundle = open_bundle(encoded, configuration.identity.ca, configuration.name, allow_expired=True)
+        return check_held(configuration, owner)
     except InvalidInput:  # damaged, or of another CA: as good as none
         return None
-    return bundle if bundle.owner == owner else None
+
+
+def check_held(configuration: Configuration, owner: str) -> Bundle:
+    """The bundle that is kept of a peer's model, if it holds."""
+    if configuration.identity is None:
+        raise InvalidInput("Copies must be signed; this node runs without certificates.")
+    encoded = read_bundle(_held_path(configuration, owner), configuration.limits.copy_bytes)
+    bundle = open_bundle(encoded, configuration.identity.ca, configuration.name, allow_expired=True)
+    if bundle.owner != owner:
+        raise InvalidInput(f"A held copy must be in its owner's file; that of {owner!r} is of {bundle.owner!r}.")
+    return bundle
+
+
+def _held_path(configuration: Configuration, owner: str) -> Path:
+    return configuration.copies / f"{owner}{SUFFIX}"
+
+
+def open_held(configuration: Configuration, bundle: Bundle, agent: Agent, names: tuple[str, ...]) -> ModelCopy:
+    """The model in a bundle, tried out, if it fits this node's rows, which may have changed since it was taken in."""
+    try:
+        check_fit(configuration, bundle, agent, names)
+    except InvalidInput as error:
+        raise CopyError(bundle.owner, str(error)) from None
+    return open_copy(bundle, agent, configuration.limits)
 
 
 def _as_description(manifest: wire.Manifest) -> wire.Description:
@@ -106,8 +140,7 @@ class HeldCopies:
 
     def refresh(self, name: str) -> Bundle | None:
         """What is held of a peer's model: read anew when its file has changed, as `degroot node import` changes it."""
-        path = self._configuration.copies / f"{name}{SUFFIX}"
-        stamp = find_stamp(path)
+        stamp = find_stamp(_held_path(self._configuration, name))
         if name not in self._held or self._held[name][0] != stamp:
             self._held[name] = (stamp, None if stamp is None else read_held(self._configuration, name))
         return self._held[name][1]
@@ -122,15 +155,14 @@ class HeldCopies:
         self.refresh(owner)
         return bundle
 
-    async def open(self, bundle: Bundle, agent: Agent) -> ModelCopy:
+    async def open(self, bundle: Bundle, agent: Agent, names: tuple[str, ...]) -> ModelCopy:
         """The model in a bundle, ready to be asked."""
         name = bundle.owner
         async with self._opening.setdefault(name, asyncio.Lock()):
             opened = self._opened.get(name)
             if opened is None or opened.bundle.manifest.digest != bundle.manifest.digest:
-                fresh = await run_model_in_thread(open_copy, bundle, agent, self._configuration.limits)
-                self._opened[name] = fresh
-                opened = fresh  # the one before serves until the new one is scored, and ends with its last question
+                opened = await run_model_in_thread(open_held, self._configuration, bundle, agent, names)
+                self._opened[name] = opened  # the one before serves until it is scored, and ends with its last question
         return opened
 
     async def drop(self, name: str) -> None:
