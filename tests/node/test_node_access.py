@@ -22,7 +22,9 @@ from degroot.node.records.ledger import Ledger, LedgerError, summary
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import OwnRowsWatch
-from degroot.node.server.access import NAME, Access, Allowances, DailyBudgets, caller
+from degroot.node.server import model_service
+from degroot.node.server.access import NAME, Access, Allowances, DailyBudgets, Reading, RefusalLines, caller
+from degroot.node.server.service import OtherMethods
 
 SERVICE = "test.Echo"
 ROSTER = {"south": frozenset({"ask", "query"}), "west": frozenset({"opinion"}), "mute": frozenset()}
@@ -76,15 +78,22 @@ class Node:
     """A server that echoes, through `Access`."""
 
     def __init__(self, folder: Path, insecure: bool = False, budgets: dict[str, int] | None = None, **limits) -> None:
-        self.path = folder / "ledger.sqlite"
+        self.path, self.now = folder / "ledger.sqlite", 0.0  # seconds, by which lines of the log are limited
         self.roster = dict(ROSTER)
         self.ledger, self.metrics = Ledger(self.path, clock=noon), Metrics()
         self.allowances = Allowances(Limits(**limits))
         self.access = Access(
             "north", lambda: self.roster, self.allowances, DailyBudgets(lambda: budgets or {}, self.ledger, noon),
             OwnRowsWatch(np.zeros((0, 1)), self.metrics, logger("north")), self.ledger, self.metrics, insecure,
+            log=self, lines=RefusalLines(lambda: self.now),
         )  # fmt: skip
+        self.logged: list[dict[str, object]] = []
         self.entered = asyncio.Event()
+
+    def warning(self, event: str, **about: object) -> None:
+        """Keep a line of the log."""
+        assert event == "refused"
+        self.logged.append(about)
 
     async def echo(self, request: bytes, context) -> bytes:
         async with self.access.admitted(context, "ask") as visit:
@@ -118,8 +127,8 @@ class Node:
             return b""
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[int]:
-        server = grpc.aio.server()
+    async def running(self, *interceptors: grpc.aio.ServerInterceptor) -> AsyncIterator[int]:
+        server = grpc.aio.server(interceptors=interceptors)
         handlers = {
             "echo": grpc.unary_unary_rpc_method_handler(self.echo),
             "wait": grpc.unary_unary_rpc_method_handler(self.wait),
@@ -128,6 +137,8 @@ class Node:
             "chat": grpc.stream_stream_rpc_method_handler(self.chat),
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        model_service.add_to(server, model_service.ModelService("north", lambda: None, self.access))
+        server.add_generic_rpc_handlers([OtherMethods(self.access)])
         if self.access.insecure:
             port = server.add_insecure_port("127.0.0.1:0")
         else:
@@ -224,6 +235,7 @@ def test_others_are_refused_and_counted_but_not_recorded(tmp_path, names, code, 
         async with node.running() as port, calling(port, AUTHORITY.issue(*names)) as stranger:
             assert await refused(stranger.echo(b"hello")) == (code, told)
             assert node.refusals() == {(peer, reason): 1}
+            assert node.logged == [{"caller": peer, "why": told}]
             assert summary(node.path) == []
             assert len(node.allowances) == 0
 
@@ -362,6 +374,45 @@ def test_a_flood_is_refused_and_leaves_nothing_behind(tmp_path):
             assert len(node.allowances) == 1
             await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
             assert len(node.refusals()) <= 3
+            for name in ("adam", "abel"):  # whoever comes first while all this goes on is logged all the same
+                async with calling(port, name=name) as stranger:
+                    assert (await refused(stranger.echo(b"x")))[0] is StatusCode.PERMISSION_DENIED
+            told = [line["why"] for line in node.logged]
+            for name in ("eve", "adam", "abel"):
+                assert f"'{name}' is not in the roster of 'north'." in told
+            assert any("requests_per_second" in why for why in told)
+            assert sum(node.refusals().values()) == 601
+            assert len(told) + sum(line.get("suppressed", 0) for line in node.logged) == 601
+
+    asyncio.run(scene())
+
+
+UNKNOWN = [
+    "/degroot.v1.Collective/Describe", "/degroot.v2.Collective/Destroy", "/x/y", "/x", f"/{SERVICE}/destroy",
+    *(f"/inference.GRPCInferenceService/{name}" for name in ("ModelStreamInfer", "RepositoryIndex", "ModelConfig")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["unary_unary", "stream_stream"])
+def test_calls_of_what_is_not_there_are_refused_as_all_others_are_and_logged(tmp_path, kind):
+    async def scene():
+        node = Node(tmp_path)
+        async with node.running(Reading(node.access)) as port:
+            for name, code in (("eve", DENIED), ("mute", StatusCode.UNIMPLEMENTED)):
+                key, certificate = AUTHORITY.issue(name)
+                credentials = grpc.ssl_channel_credentials(CA, key, certificate)
+                async with grpc.aio.secure_channel(f"localhost:{port}", credentials) as channel:
+                    for path in UNKNOWN:
+                        node.now += 1.0
+                        call = getattr(channel, kind)(path)
+                        made = call(b"") if kind == "unary_unary" else call(iter([b""])).read()
+                        found, told = await refused(made)
+                        assert found is code, (path, told)
+                        assert node.logged[-1] == {"caller": "unknown" if code is DENIED else name, "why": told}
+            assert len(node.logged) == 2 * len(UNKNOWN)
+            told = {line["why"] for line in node.logged}
+            assert "This node speaks degroot.v2; 'degroot.v1.Collective' was asked for." in told
+            assert "A call must be of a method that this node has; 'y' of 'x' is none." in told
 
     asyncio.run(scene())
 

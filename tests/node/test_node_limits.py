@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from degroot.node.config import Limits
 from degroot.node.records.ledger import IN, OUT, Ledger
-from degroot.node.server.access import Allowance, Allowances, Bucket, DailyBudgets, Exceeded
+from degroot.node.server.access import LINES, Allowance, Allowances, Bucket, DailyBudgets, Exceeded, RefusalLines
 
 
 class Clock:
@@ -52,6 +52,34 @@ def test_what_is_within_the_rate_always_passes(rate, asked):
             bucket.take(tokens)
         clock.now += pause + bucket.burst / rate + 1e-6  # it is full again
         assert bucket.holds(bucket.burst * (1 - 1e-9))
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.0, 0.1, 0.5, 3.0]), st.sampled_from("abcd")), max_size=120))
+def test_every_callers_first_refusal_is_logged_and_every_other_is_logged_or_counted(refusals):
+    clock = Clock()
+    lines, begun = RefusalLines(clock), clock.now
+    seen, unlogged, logged = set(), 0, 0
+    for pause, name in refusals:
+        clock.now += pause
+        counted = lines.take(name)
+        if counted is None:
+            assert name in seen
+            assert pause < 1.0  # after a second's silence there is room
+            unlogged += 1
+        else:
+            assert counted == unlogged
+            unlogged, logged = 0, logged + 1
+        seen.add(name)
+    assert logged <= LINES * (clock.now - begun) + LINES + len(seen)
+
+
+def test_of_those_who_were_refused_only_the_latest_are_remembered():
+    lines = RefusalLines(Clock(), names=3)
+    for name in "abcdefgh":
+        assert lines.take(name) == 0
+    assert [lines.take(name) for name in "hgf"] == [None] * 3
+    assert lines.take("a") == 3  # as good as new
+    assert [lines.take(name) for name in "agfh"] == [None, None, None, 3]  # for which h was forgotten
 
 
 ACTS = st.lists(st.one_of(st.just("enter"), st.just("leave"), st.integers(0, 2000)), max_size=80)

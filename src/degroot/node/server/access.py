@@ -22,7 +22,7 @@ from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import OwnRowsWatch
 
 NAME = "degroot-name"  # in the metadata, where there are no certificates
-LINES = 2.0  # refusals that are logged, a second
+LINES = 2.0  # refusals that are logged, a second, beside each caller's first
 LINGER = 0.5  # seconds in which the next message has to come when the node is closing
 NAMES = 1024  # how many peers and clients have an allowance at the same time
 
@@ -151,6 +151,30 @@ class DailyBudgets:
         self._used[name] += max(rows, 0)
 
 
+class RefusalLines:
+    """Which refusals are logged: each caller's first and, of all others, `LINES` a second; the rest is counted."""
+
+    def __init__(self, clock: Clock = time.monotonic, names: int = NAMES) -> None:
+        self._bucket, self._names = Bucket(LINES, clock), names
+        self._refused: OrderedDict[str, None] = OrderedDict()  # who was refused, the latest last
+        self._suppressed = 0
+
+    def take(self, name: str) -> int | None:
+        """How many were not logged since the last that was, if this one is to be; None: it is not."""
+        is_first, has_room = name not in self._refused, self._bucket.holds(1)
+        self._refused[name] = None
+        self._refused.move_to_end(name)
+        if len(self._refused) > self._names:
+            self._refused.popitem(last=False)
+        if has_room:
+            self._bucket.take(1)
+        elif not is_first:
+            self._suppressed += 1
+            return None
+        suppressed, self._suppressed = self._suppressed, 0
+        return suppressed
+
+
 def _exceeded(limit: str, allowed: str, came: str) -> Exceeded:
     return Exceeded(limit, f"At most {allowed} are allowed ({limit}); {came}.")
 
@@ -190,7 +214,7 @@ class Access:
     visits: Counter[str | None] = field(default_factory=Counter)  # how many are open, by right
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     log: Any = None
-    lines: Bucket = field(default_factory=lambda: Bucket(LINES, time.monotonic))  # a flood is not logged line by line
+    lines: RefusalLines = field(default_factory=RefusalLines)  # a flood is not logged line by line
 
     @asynccontextmanager
     async def admitted(self, context: Any, right: str | None) -> AsyncIterator["Visit"]:
@@ -232,11 +256,12 @@ class Access:
                     await asyncio.sleep(0.02)
 
     async def refuse(self, context: Any, name: str | None, reason: str, code: StatusCode, told: str) -> NoReturn:
-        """Abort the call, and count that; `name` is None unless it is in the roster."""
+        """Abort the call, count that and, unless there are too many, log it; `name`: None unless in the roster."""
         self.metrics.refused(name, reason)
-        if self.log is not None and self.lines.holds(1):
-            self.lines.take(1)
-            self.log.warning("refused", caller=name or "unknown", why=told)
+        suppressed = self.lines.take(name or caller(context, self.insecure) or "")
+        if self.log is not None and suppressed is not None:
+            more = {"suppressed": suppressed} if suppressed else {}
+            self.log.warning("refused", caller=name or "unknown", why=told, **more)
         await context.abort(code, told)
         raise RuntimeError("A call that is aborted must end.")  # `abort` raises
 

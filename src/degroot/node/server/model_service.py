@@ -7,7 +7,6 @@ import grpc
 import numpy as np
 from grpc import StatusCode
 from tritonclient.grpc import service_pb2 as v2
-from tritonclient.grpc import service_pb2_grpc
 
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
@@ -20,6 +19,8 @@ from degroot.node.server.threads import run_model_in_thread
 POINTS, PREDICTIONS = "points", "predictions"
 TYPES: dict[str, np.dtype[Any]] = {"FP64": np.dtype("<f8"), "FP32": np.dtype("<f4")}
 MODEL_QUERY, ABOUT = "model query", "about the model"
+SERVICE = "inference.GRPCInferenceService"
+METHODS = ("ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelInfer")
 
 
 def request(name: str, version: str, points: Array) -> v2.ModelInferRequest:
@@ -85,7 +86,7 @@ def _numbers(tensor: Any, raw: Any) -> Any:
     return np.array(typed, kind)
 
 
-class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+class ModelService:
     """One node's model, for whoever may query it."""
 
     def __init__(self, name: str, seat: Callable[[], ScoredAgent], access: Access) -> None:
@@ -157,5 +158,13 @@ class ModelService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: igno
 
 
 def add_to(server: grpc.aio.Server, service: ModelService) -> None:
-    """Let a server serve the model."""
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(service, server)
+    """Let a server serve the model. The protocol's other methods are as unknown to it as those of other services."""
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(
+            getattr(service, name),
+            request_deserializer=getattr(v2, f"{name}Request").FromString,
+            response_serializer=getattr(v2, f"{name}Response").SerializeToString,
+        )
+        for name in METHODS
+    }
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])

@@ -30,7 +30,7 @@ from degroot.node.server import model_service
 from degroot.node.server.access import Access, Allowances, DailyBudgets, Reading
 from degroot.node.server.lock import lock_state
 from degroot.node.server.reload import watch_files
-from degroot.node.server.service import CollectiveService, OtherVersions
+from degroot.node.server.service import CollectiveService, OtherMethods
 from degroot.node.server.threads import run_in_thread
 from degroot.node.tls import identity
 
@@ -147,7 +147,7 @@ def _server(configuration: Configuration, answering: Answering, access: Access, 
     service = CollectiveService(answering, access, log)
     collective_pb2_grpc.add_CollectiveServicer_to_server(service, server)  # type: ignore[no-untyped-call]
     model_service.add_to(server, model_service.ModelService(configuration.name, lambda: circle.scores.seat, access))
-    server.add_generic_rpc_handlers([OtherVersions()])
+    server.add_generic_rpc_handlers([OtherMethods(access)])
     try:
         if configuration.identity is None:
             server.add_insecure_port(configuration.listen)

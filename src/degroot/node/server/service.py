@@ -50,18 +50,23 @@ from degroot.node.server.access import Access, Exceeded, Visit
 OURS = "degroot.v2"
 
 
-class OtherVersions(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Answers calls of services that this node does not have."""
+class OtherMethods(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Refuses calls that this node does not know, of another version or service; gRPC would do so without a trace."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
     def service(self, details: Any) -> Any:
-        """A handler that refuses, if the service is ours in another version."""
-        path = details.method
-        if not path.startswith("/degroot.") or path.startswith(f"/{OURS}."):
-            return None
+        """A handler that refuses whatever is called; it is to be asked after all others."""
+        service, _, method = details.method[1:].rpartition("/")
+        if service.startswith("degroot.") and not service.startswith(f"{OURS}."):
+            told = f"This node speaks {OURS}; {service[:100]!r} was asked for."
+        else:
+            told = f"A call must be of a method that this node has; {method[:100]!r} of {service[:100]!r} is none."
 
         async def refuse(_requests: Any, context: Any) -> None:
-            asked = path[1:].rsplit("/", 1)[0][:100]
-            await context.abort(StatusCode.UNIMPLEMENTED, f"This node speaks {OURS}; {asked!r} was asked for.")
+            async with self._access.admitted(context, None) as visit:
+                await visit.refuse("method", StatusCode.UNIMPLEMENTED, told)
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
