@@ -1,5 +1,7 @@
 """Points far outside the rows of all agents: which they are, what is said of them, and that no interval is narrow."""
 
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -289,10 +291,26 @@ def test_outputs_are_widened_each_by_its_own_labels():
     for asker in (None, "agent 1"):
         answer = collective.consult([[1e4, 1e4]], coverage=0.9, asker=asker)
         labels = np.vstack([agent.y for agent in collective.agents if asker in (None, agent.name)])
-        beyond = labels.min(axis=0) - answer.lower[0]  # an asker's in round numbers, which are up to a tenth wider
-        assert (beyond >= 0.0).all()
-        assert (beyond <= (0.0 if asker is None else 0.1 * np.ptp(labels, axis=0))).all()
+        low, high = labels.min(axis=0), labels.max(axis=0)
+        if asker is not None:  # its own labels are told in round numbers
+            ends = [round_outwards(*each) for each in zip(low, high, strict=True)]
+            low, high = np.array(ends).T
+        assert (answer.value[0] > high).all()  # so far to one side that the answer is beyond all labels
+        assert_allclose(answer.lower[0], low, rtol=1e-12, atol=0.0)
         assert (answer.upper[0] >= answer.value[0]).all()
+        here = collective.consult([[-1e4, -1e4]], coverage=0.9, asker=asker)
+        assert (here.value[0] < low).all()
+        assert_allclose(here.upper[0], high, rtol=1e-12, atol=0.0)
+        assert (here.lower[0] <= here.value[0]).all()
+
+
+def round_outwards(low, high):
+    """A range in numbers of few digits, by hand: to the next multiples, outside, of the greatest power of ten that is
+    at most a tenth of its width."""
+    low, high = Decimal(float(low)), Decimal(float(high))
+    step = Decimal(1).scaleb((high - low).adjusted() - 1)
+    below, above = (low / step).to_integral_value(ROUND_FLOOR), (high / step).to_integral_value(ROUND_CEILING)
+    return float(below * step), float(above * step)
 
 
 def test_sets_far_outside_hold_all_classes():

@@ -163,15 +163,27 @@ def test_a_refused_file_runs_no_code(tmp_path, name):
     assert bomb.fuse.exists()
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "model.skops", "model.pkl"])
-def test_files_that_are_missing_or_hold_something_else(tmp_path, name):
-    path = tmp_path / name
-    assert "No such file" in complaint(lambda: opened(path, unsafe_pickle=True))
-    for content in (b"", b"not a model", bytes(range(256)) * 10):
+CANNOT = "The model must be a {suffix} file; {path} cannot be opened: "
+BROKEN = "{path}: An ONNX file must be whole; DecodeError: "
+FOREIGN = {  # content: what is said of it as a file of each kind, up to where a library's own words begin
+    b"": {".onnx": CANNOT + "InvalidArgument: ", ".skops": CANNOT + "BadZipFile: ", ".pkl": CANNOT + "EOFError."},
+    b"not a model": {".onnx": BROKEN, ".skops": CANNOT + "BadZipFile: ", ".pkl": CANNOT + "KeyError: "},
+    bytes(range(256)) * 10: {".onnx": BROKEN, ".skops": CANNOT + "BadZipFile: ", ".pkl": CANNOT + "KeyError: "},
+}
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".skops", ".pkl"])
+def test_files_that_are_missing_or_hold_something_else(tmp_path, suffix):
+    path = tmp_path / f"model{suffix}"
+    missing = f"The model must be a file that can be read; {path}: No such file or directory."
+    assert complaint(lambda: opened(path, unsafe_pickle=True)) == missing
+    for content, said in FOREIGN.items():
         path.write_bytes(content)
         message = complaint(lambda: opened(path, unsafe_pickle=True))
-        assert str(path) in message
-        assert "cannot be opened" in message or "An ONNX file must be whole" in message
+        expected = said[suffix].format(suffix=suffix, path=path)
+        assert message.startswith(expected), message
+        assert message.count(str(path)) == 1
+        assert message.endswith(".")
 
 
 def test_other_files_are_no_models(tmp_path):

@@ -230,15 +230,15 @@ def rows_of(consortium):
 
 @pytest.mark.parametrize("method", [INFER, OPINION, POOL])
 def test_what_one_side_sends_the_other_receives(heard, method):
-    everything = heard.everything
-    asked, served = everything.count(SENT, "client", method), everything.count(RECEIVED, "server", method)
-    answered, got = everything.count(SENT, "server", method), everything.count(RECEIVED, "client", method)
-    assert sum(asked.values()) >= K - 1
-    assert served <= asked
-    assert got <= answered
-    if method != POOL:  # where streams are hung up on
-        assert served == asked
-        assert got == answered
+    for messages in (heard.everything, heard.unguarded):
+        asked, served = messages.count(SENT, "client", method), messages.count(RECEIVED, "server", method)
+        answered, got = messages.count(SENT, "server", method), messages.count(RECEIVED, "client", method)
+        assert sum(asked.values()) >= K - 1
+        assert served <= asked
+        assert got <= answered
+        if method != POOL:  # where streams are hung up on
+            assert served == asked
+            assert got == answered
 
 
 def test_the_ledgers_tell_of_the_same_bytes(heard):
@@ -267,13 +267,16 @@ def test_no_residual_leaves(heard):
 
 def test_no_parameter_of_a_model_leaves(heard):
     parameters = [(*agent.model.coef_, agent.model.intercept_) for agent in heard.consortium.agents]
-    assert holding(heard.everything.sent(), numbers(*parameters)) == []
     files = [(heard.consortium.folder / name / "model.skops").read_bytes() for name in heard.consortium.names]
-    assert not any(file[:64] in raw or file[-64:] in raw for file in files for raw in heard.everything.sent())
+    for messages in (heard.everything, heard.unguarded):
+        assert holding(messages.sent(), numbers(*parameters)) == []
+        assert not any(file[:64] in raw or file[-64:] in raw for file in files for raw in messages.sent())
 
 
-def test_features_leave_only_in_queries_of_models(heard):
-    sent = [entry for entry in heard.everything.found if entry[1] == SENT]
+@pytest.mark.parametrize("guard", [True, False])
+def test_features_leave_only_in_queries_of_models(heard, guard):
+    messages = heard.everything if guard else heard.unguarded
+    sent = [entry for entry in messages.found if entry[1] == SENT]
     told = [sent[place] for place in holding([entry[-1] for entry in sent], rows_of(heard.consortium))]
     assert told
     assert {(method, side.split()[0]) for _, _, method, side, _ in told} == {(INFER, "client")}
