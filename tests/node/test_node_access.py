@@ -2,6 +2,8 @@
 
 import asyncio
 import datetime
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from grpc import StatusCode
 
+from degroot.exceptions import InvalidInput
 from degroot.node.config import Limits
 from degroot.node.records.ledger import Ledger, LedgerError, summary
 from degroot.node.records.log import logger
@@ -24,6 +27,7 @@ from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.server import model_service
 from degroot.node.server.access import NAME, Access, Allowances, DailyBudgets, Reading, RefusalLines, caller
+from degroot.node.server.forgetting import Forgetting
 from degroot.node.server.service import OtherMethods
 
 SERVICE = "test.Echo"
@@ -561,3 +565,38 @@ def test_a_certificate_with_two_names_names_nobody():
     assert caller(context) is None
     context = SimpleNamespace(auth_context=lambda: {"x509_common_name": [b"\xff"]})
     assert caller(context) not in ROSTER
+
+
+class Taken(bytearray):
+    """What came with a call; it can be watched."""
+
+
+@pytest.mark.parametrize("kind", ["stream_unary", "stream_stream"])
+def test_what_came_with_a_refused_call_is_freed_without_collecting_garbage(kind):
+    watched = []
+
+    async def refuse(_, context):
+        taken = Taken(b"a model")
+        watched.append(weakref.ref(taken))
+        try:
+            raise InvalidInput("This is none.")
+        except InvalidInput as error:
+            await context.abort(StatusCode.INVALID_ARGUMENT, str(error))
+
+    async def scene():
+        server = grpc.aio.server(interceptors=[Forgetting()])
+        handlers = {"push": getattr(grpc, f"{kind}_rpc_method_handler")(refuse)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            said = await refused(channel.stream_unary(f"/{SERVICE}/push")(iter([b"x"])))
+            assert said == (StatusCode.INVALID_ARGUMENT, "This is none.")
+            await eventually(lambda: [each() for each in watched] == [None])  # a refusal arrives before the call ends
+        await server.stop(None)
+
+    gc.disable()
+    try:
+        asyncio.run(scene())
+    finally:
+        gc.enable()

@@ -1,4 +1,9 @@
-"""Attackers: each is refused with the right status and one clear line; the node stays well, and small."""
+"""Attackers: each is refused with the right status and one clear line; the node stays well, and small.
+
+What the node does is the same whether its evidence stays at home or is pooled, but for calls that ask for evidence.
+Attacks are on nodes with the default, and again, among the slow tests, on nodes that pool theirs; what turns on the
+mode is tried in both at once.
+"""
 
 import itertools
 import queue
@@ -21,7 +26,7 @@ from support.refusals import refused
 from tritonclient.grpc import service_pb2 as v2
 from tritonclient.grpc import service_pb2_grpc
 
-from degroot import models
+from degroot import DeGrootError, models
 from degroot.guard.bounds import Bounds, within
 from degroot.node.config import IdentityFiles
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
@@ -45,11 +50,13 @@ from degroot.node.tls import authority, identity
 
 TARGET, PEER, BRISK = "node0", "node1", "node2"  # BRISK: waits for messages a second only
 MESSAGE_BYTES, ROWS, CALLS, RATE = 1_000_000, 500, 8, 60
+COPY_BYTES = 2_000_000
 LIMITS = f"""message_bytes = {MESSAGE_BYTES}
 rows_per_request = {ROWS}
 rows_per_second = 20_000
 requests_per_second = {RATE}
 concurrent_calls = {CALLS}
+copy_bytes = {COPY_BYTES}
 """
 PATIENCE = 120.0  # seconds, for what takes a moment on a machine that is not busy
 BIG = 100  # messages of the largest size
@@ -64,19 +71,52 @@ may = []
 """
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory):
-    may = ["query", "copy", "opinion", "ask"]
-    with Consortium(tmp_path_factory.mktemp("attacked"), limits=LIMITS, may=may, use=["query"]) as nodes:
+@contextmanager
+def attacked(folder, evidence):
+    """Three nodes, the first and the last of which would take copies of the second's model, and are given none."""
+    rights = ["query", "ask"] + ["opinion"] * (evidence == "pooled")
+    with Consortium(folder, limits=LIMITS, evidence=evidence, may=rights, use=["query"]) as nodes:
         for name in ("querier", "nobody", "stranger"):
             authority.issue(nodes.folder / "keys", name, 30)
-        nodes.write(BRISK, limits=LIMITS + "idle_seconds = 1.0\n")
+        giving = {name: [*rights, "copy"] if name == PEER else rights for name in nodes.names}
+        taking = {name: ["copy", "query"] if name == PEER else ["query"] for name in nodes.names}
+        for name, limits in ((TARGET, LIMITS), (BRISK, LIMITS + "idle_seconds = 1.0\n")):
+            nodes.write(name, limits=limits, may=giving, use=taking)
         for name in nodes.names:
             with (nodes.folder / name / "node.toml").open("a") as file:
                 file.write(ROSTER)
         nodes.fork().ready()
         send_big_messages(nodes, BIG)  # which brings its allocators to their size
         yield nodes
+
+
+@pytest.fixture(scope="module")
+def own_nodes(tmp_path_factory):
+    with attacked(tmp_path_factory.mktemp("attacked"), "own") as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def pooled_nodes(tmp_path_factory):
+    with attacked(tmp_path_factory.mktemp("attacked"), "pooled") as nodes:
+        yield nodes
+
+
+@pytest.fixture(params=["own", pytest.param("pooled", marks=pytest.mark.slow)])
+def nodes(request):
+    """Nodes with evidence at home and, in slow tests, with pooled evidence; unless a test says otherwise."""
+    return request.getfixturevalue(f"{request.param}_nodes")
+
+
+IN_EVERY_MODE = pytest.mark.parametrize("nodes", ["own", "pooled"], indirect=True)
+WITH_POOLED_EVIDENCE = pytest.mark.parametrize("nodes", ["pooled"], indirect=True)
+
+
+def of_evidence(nodes, code, said=""):
+    """How a call for evidence is refused: with these words or, where it stays at home, because it does."""
+    if nodes.evidence == "pooled":
+        return code, said
+    return StatusCode.FAILED_PRECONDITION, f"{TARGET!r} keeps its evidence to itself"
 
 
 @pytest.fixture(autouse=True)
@@ -89,17 +129,31 @@ def well_afterwards(request):
     before = resident(nodes)
     yield
     X = nodes.agents[0].X[:5]
-    with nodes.connect(TARGET) as asked:
-        until = time.monotonic() + PATIENCE  # peers that were asked under their name may be over a limit for a while
-        while missing(found := asked.consult(X)):
-            assert time.monotonic() < until, found.flags
-            time.sleep(0.2)
-    expected = nodes.collective().consult(X)
+    found = consult_everybody(nodes, X)
+    expected = nodes.collective().consult(X, asker=found.asker)
     assert_allclose(found.value, expected.value)
     assert_allclose(found.standard_error, expected.standard_error)
     assert nodes.processes[TARGET].poll() is None
     assert resident(nodes) - before < GROWTH
     assert "Traceback" not in nodes.log(TARGET)
+    assert not nodes.configuration(TARGET).copies.exists()  # nothing that was pushed is kept
+
+
+def consult_everybody(nodes, X):
+    """An answer of all nodes, once there is one: those who were asked in vain may be over a limit for a while."""
+    until = time.monotonic() + PATIENCE
+    with nodes.connect(TARGET, caller=TARGET) as asked:
+        while True:
+            try:
+                found = asked.consult(X)
+                if not missing(found):
+                    return found
+                said = str(found.flags)
+            except DeGrootError as error:
+                said = str(error)
+                assert "are allowed (" in said  # by peers, which the quorum lacks
+            assert time.monotonic() < until, said
+            time.sleep(0.2)
 
 
 def missing(answer):
@@ -170,9 +224,20 @@ def predict(made, points, **changes):
     return first(collective(made).Predict(iter([request]), timeout=PATIENCE))
 
 
+def consult(made, points, **changes):
+    request = wire.ConsultRequest(**{"protocol": PROTOCOL, "points": points, "fields": ["value"], **changes})
+    return first(collective(made).Consult(iter([request]), timeout=PATIENCE))
+
+
 def fetch(made, **changes):
     request = wire.FetchCopyRequest(**{"protocol": PROTOCOL, **changes})
     return first(collective(made).FetchCopy(iter([request]), timeout=PATIENCE))
+
+
+def push(made, *parts, protocol=PROTOCOL):
+    """Push a model in parts, of which the first says which protocol it is."""
+    chunks = [wire.CopyChunk(protocol=0 if k else protocol, content=part) for k, part in enumerate(parts)]
+    return collective(made).PushCopy(iter(chunks), timeout=PATIENCE)
 
 
 def pool(made, *messages):
@@ -259,10 +324,11 @@ def test_a_certificate_that_is_not_in_the_roster(nodes):
             lambda: describe(made),
             lambda: infer(made),
             lambda: ask(made, POINTS),
+            lambda: consult(made, POINTS),
             lambda: opinion(made, POINTS),
             lambda: predict(made, POINTS),
             lambda: fetch(made),
-            lambda: collective(made).PushCopy(iter([wire.CopyChunk(protocol=PROTOCOL)]), timeout=PATIENCE),
+            lambda: push(made, b"model"),
             lambda: pool(made, BEGIN),
             lambda: model(made).ServerLive(v2.ServerLiveRequest(), timeout=PATIENCE),
             lambda: model(made).ModelMetadata(v2.ModelMetadataRequest(name=TARGET), timeout=PATIENCE),
@@ -281,18 +347,8 @@ def test_a_certificate_that_is_not_in_the_roster(nodes):
         ("query", lambda made: model(made).ServerReady(v2.ServerReadyRequest(), timeout=PATIENCE)),
         ("query", lambda made: model(made).ModelReady(v2.ModelReadyRequest(name=TARGET), timeout=PATIENCE)),
         ("query", lambda made: model(made).ModelMetadata(v2.ModelMetadataRequest(name=TARGET), timeout=PATIENCE)),
-        ("opinion", lambda made: opinion(made, POINTS)),
-        ("opinion", lambda made: pool(made, BEGIN)),
-        ("opinion", lambda made: pool(made, wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session="s")))),
         ("ask", lambda made: ask(made, POINTS)),
-        (
-            "ask",
-            lambda made: first(
-                collective(made).Consult(
-                    iter([wire.ConsultRequest(protocol=PROTOCOL, points=POINTS)]), timeout=PATIENCE
-                )
-            ),
-        ),
+        ("ask", lambda made: consult(made, POINTS)),
     ],
 )
 def test_what_they_may_not(nodes, caller, right, attempt):
@@ -307,6 +363,35 @@ def test_what_they_may_not(nodes, caller, right, attempt):
                 attempt(made)
 
 
+@IN_EVERY_MODE
+@pytest.mark.parametrize("caller", [CLIENT, "querier", "nobody"])
+def test_evidence_is_for_members_that_may_have_it_only(nodes, caller):
+    said = of_evidence(nodes, StatusCode.PERMISSION_DENIED, f"{caller!r} must have the right 'opinion' at 'node0'; it ")
+    with channel(nodes, caller) as made:
+        for attempt in (
+            lambda: opinion(made, POINTS),
+            lambda: pool(made, BEGIN),
+            lambda: pool(made, wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session="s"))),
+        ):
+            with refused(*said):
+                attempt()
+
+
+def test_who_has_no_node_gives_no_copies(nodes):
+    for caller in (CLIENT, "querier", "nobody"):
+        with (
+            channel(nodes, caller) as made,
+            refused(StatusCode.PERMISSION_DENIED, f"A copy must come from a peer; {caller!r} is none of 'node0'."),
+        ):
+            push(made, b"model")
+
+
+def test_a_member_whose_copies_are_not_used_gives_none(nodes):
+    said = "A copy must be one that 'node0' uses; it uses none of 'node2'."
+    with channel(nodes, BRISK) as made, refused(StatusCode.FAILED_PRECONDITION, said):
+        push(made, b"model")
+
+
 def test_a_caller_cannot_take_another_name(nodes):
     with channel(nodes, "nobody") as made, refused(StatusCode.PERMISSION_DENIED, "'nobody' must have the right 'ask'"):
         request = wire.ConsultRequest(protocol=PROTOCOL, points=POINTS)
@@ -316,18 +401,27 @@ def test_a_caller_cannot_take_another_name(nodes):
 # what they say
 
 
+@IN_EVERY_MODE
 @pytest.mark.parametrize("version", [0, 1, 3, 2**32 - 1])
 def test_other_versions_of_the_protocol(nodes, version):
+    said = StatusCode.FAILED_PRECONDITION, f"version 2 of degroot; got version {version}."
     with channel(nodes, PEER) as made:
         for attempt in (
             lambda: collective(made).Describe(wire.DescribeRequest(protocol=version), timeout=PATIENCE),
             lambda: ask(made, POINTS, protocol=version),
-            lambda: opinion(made, POINTS, protocol=version),
+            lambda: consult(made, POINTS, protocol=version),
             lambda: predict(made, POINTS, protocol=version),
+            lambda: fetch(made, protocol=version),
+            lambda: push(made, b"model", protocol=version),
+        ):
+            with refused(*said):
+                attempt()
+        for attempt in (
+            lambda: opinion(made, POINTS, protocol=version),
             lambda: pool(made, wire.PoolMessage(begin=wire.Begin(protocol=version))),
             lambda: pool(made, wire.PoolMessage(join=wire.Join(protocol=version, session="s"))),
         ):
-            with refused(StatusCode.FAILED_PRECONDITION, f"version 2 of degroot; got version {version}."):
+            with refused(*of_evidence(nodes, *said)):
                 attempt()
 
 
@@ -347,52 +441,75 @@ def test_other_versions_of_the_service(nodes):
                 raw(made, path)(b"", timeout=PATIENCE)
 
 
-TRUNCATED = {
+CALLED = {  # with one message and one answer
     "/degroot.v2.Collective/Ask": wire.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"]),
     "/degroot.v2.Collective/Describe": wire.DescribeRequest(protocol=200),
     "/inference.GRPCInferenceService/ModelInfer": model_service.request(TARGET, "", np.zeros((2, 3))),
 }
+STREAMED = {
+    "/degroot.v2.Collective/Consult": wire.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"]),
+    "/degroot.v2.Collective/Predict": wire.PredictRequest(protocol=PROTOCOL, id=1, points=POINTS),
+    "/degroot.v2.Collective/FetchCopy": wire.FetchCopyRequest(protocol=200),
+    "/degroot.v2.Collective/PushCopy": wire.CopyChunk(protocol=PROTOCOL, content=b"model"),
+}
+OF_EVIDENCE = {
+    "/degroot.v2.Collective/Opinion": wire.Question(protocol=PROTOCOL, id=1, points=POINTS),
+    "/degroot.v2.Collective/Pool": BEGIN,
+}
 
 
-@pytest.mark.parametrize("path", TRUNCATED)
+def send(made, path, *messages):
+    """Send bytes as they are, in any call."""
+    return list(made.stream_stream(path)(iter(messages), timeout=PATIENCE))
+
+
+@pytest.mark.parametrize("path", CALLED | STREAMED | OF_EVIDENCE)
 def test_truncated_messages(nodes, path):
-    whole = TRUNCATED[path].SerializeToString()
+    whole = (CALLED | STREAMED | OF_EVIDENCE)[path].SerializeToString()
     refusals = (StatusCode.INVALID_ARGUMENT, StatusCode.FAILED_PRECONDITION, StatusCode.NOT_FOUND)
     with channel(nodes, PEER) as made:
         for length in sorted({1, len(whole) // 3, len(whole) // 2, len(whole) - 1}):
             with pytest.raises(grpc.RpcError) as caught:
-                raw(made, path)(whole[:length], timeout=PATIENCE)
+                send(made, path, whole[:length])
             assert caught.value.code() in refusals, (length, caught.value)
 
 
-@pytest.mark.parametrize("method", ["Opinion", "Predict", "Pool", "Consult"])
-def test_bytes_on_a_stream_that_are_no_message(nodes, method):
-    with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol"):
-        first(made.stream_stream(f"/degroot.v2.Collective/{method}")(iter([b"\x0a\xff\xff"]), timeout=PATIENCE))
+NO_MESSAGE = StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol"
 
 
-@pytest.mark.parametrize("path", TRUNCATED)
+@pytest.mark.parametrize("path", STREAMED)
+def test_bytes_on_a_stream_that_are_no_message(nodes, path):
+    with channel(nodes, PEER) as made, refused(*NO_MESSAGE):
+        send(made, path, b"\x0a\xff\xff")
+
+
+@pytest.mark.parametrize("method", ["Consult", "Predict", "PushCopy"])
+def test_bytes_after_a_message_that_are_none(nodes, method):
+    path = f"/degroot.v2.Collective/{method}"
+    with channel(nodes, PEER) as made, refused(*NO_MESSAGE):
+        send(made, path, STREAMED[path].SerializeToString(), b"\x0a\xff\xff")
+
+
+@IN_EVERY_MODE
+@pytest.mark.parametrize("path", OF_EVIDENCE)
+def test_bytes_for_evidence_that_are_no_message(nodes, path):
+    with channel(nodes, PEER) as made, refused(*of_evidence(nodes, *NO_MESSAGE)):
+        send(made, path, b"\x0a\xff\xff")
+
+
+@pytest.mark.parametrize("path", CALLED)
 def test_calls_without_a_message(nodes, path):
     with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT, "must have a message"):
-        made.stream_unary(path)(iter([]), timeout=PATIENCE)
+        send(made, path)
 
 
-@pytest.mark.parametrize("path", TRUNCATED)
-def test_calls_whose_message_does_not_come(nodes, path):
-    silence = Silence()
-    with channel(nodes, PEER, BRISK) as made, refused(StatusCode.DEADLINE_EXCEEDED, "(idle_seconds); none came"):
-        try:
-            made.stream_unary(path)(iter(silence), timeout=PATIENCE)
-        finally:
-            silence.end()
-
-
-@pytest.mark.parametrize("path", TRUNCATED)
+@pytest.mark.parametrize("path", CALLED | STREAMED | OF_EVIDENCE)
 def test_oversized_messages(nodes, path):
+    said = StatusCode.RESOURCE_EXHAUSTED, ""
     with channel(nodes, PEER) as made:
         for size in (MESSAGE_BYTES + 1, 40 * MESSAGE_BYTES):
-            with refused(StatusCode.RESOURCE_EXHAUSTED):
-                raw(made, path)(bytes(size), timeout=PATIENCE)
+            with refused(*(of_evidence(nodes, *said) if path in OF_EVIDENCE else said)):
+                send(made, path, bytes(size))
 
 
 NAN = tensor(np.array([[0.0, np.nan, 1.0]]))
@@ -411,18 +528,25 @@ BAD_POINTS = {
 }
 
 
+@IN_EVERY_MODE
 @pytest.mark.parametrize("name", BAD_POINTS)
 def test_points_that_are_none(nodes, name):
-    points, said = BAD_POINTS[name]
+    points, words = BAD_POINTS[name]
+    said = StatusCode.INVALID_ARGUMENT, words
     with channel(nodes, PEER) as made:
         for attempt in (
             lambda: ask(made, points),
             lambda: ask(made, points, way="rounds", tolerance=1e-6, rounds=10, view="consensus"),
-            lambda: opinion(made, points),
+            lambda: consult(made, points),
             lambda: predict(made, points),
+        ):
+            with refused(*said):
+                attempt()
+        for attempt in (
+            lambda: opinion(made, points),
             lambda: pool(made, wire.PoolMessage(begin=_begin(points=points))),
         ):
-            with refused(StatusCode.INVALID_ARGUMENT, said):
+            with refused(*of_evidence(nodes, *said)):
                 attempt()
 
 
@@ -441,7 +565,6 @@ def _begin(**changes):
         {"view": "consensus", "way": "rounds", "rounds": 0},
         {"view": "consensus", "way": "rounds", "rounds": 9, "tolerance": -1.0},
         {"view": "consensus", "way": "rounds", "rounds": 9, "tolerance": np.nan},
-        {"view": "consensus", "way": "rounds", "rounds": 9, "tolerance": 1e-6, "fields": ["trust"]},
         {"view": "consensus", "coverage": 0.9},
         {"coverage": 1.0},
         {"coverage": np.nan},
@@ -451,10 +574,18 @@ def _begin(**changes):
     ],
 )
 def test_questions_that_are_none(nodes, changes):
+    for question in (ask, consult):
+        with channel(nodes, CLIENT) as made, refused(StatusCode.INVALID_ARGUMENT):
+            question(made, POINTS, **changes)
+
+
+@WITH_POOLED_EVIDENCE
+def test_trust_is_nothing_that_rounds_show(nodes):
     with channel(nodes, CLIENT) as made, refused(StatusCode.INVALID_ARGUMENT):
-        ask(made, POINTS, **changes)
+        ask(made, POINTS, view="consensus", way="rounds", rounds=9, tolerance=1e-6, fields=["trust"])
 
 
+@WITH_POOLED_EVIDENCE
 @pytest.mark.parametrize(
     "changes",
     [
@@ -472,6 +603,7 @@ def test_poolings_that_are_none(nodes, changes):
         pool(made, wire.PoolMessage(begin=_begin(**changes)))
 
 
+@WITH_POOLED_EVIDENCE
 def test_poolings_with_strangers(nodes):
     with (
         channel(nodes, PEER) as made,
@@ -480,6 +612,7 @@ def test_poolings_with_strangers(nodes):
         pool(made, wire.PoolMessage(begin=_begin(members=[TARGET, "stranger"])))
 
 
+@WITH_POOLED_EVIDENCE
 def test_poolings_that_open_wrongly(nodes):
     with channel(nodes, PEER) as made:
         for messages in (
@@ -500,6 +633,7 @@ def test_poolings_that_open_wrongly(nodes):
             pool(made, wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session="twice")), again, again)
 
 
+@WITH_POOLED_EVIDENCE
 def test_bounds_that_are_none(nodes):
     begin = wire.PoolMessage(begin=_begin(guard=True, session="bounds"))
     for bounds in (wire.Bounds(), wire.Bounds(kept=wire.Tensor(shape=[-2, -2], data=bytes(32)))):
@@ -549,43 +683,54 @@ def test_queries_that_are_none(nodes, name):
 # how much they say
 
 
+@IN_EVERY_MODE
 def test_too_many_rows(nodes):
-    X = np.zeros((ROWS + 1, 3))
+    X, said = np.zeros((ROWS + 1, 3)), (StatusCode.RESOURCE_EXHAUSTED, f"At most {ROWS} rows in a request")
     with channel(nodes, PEER) as made:
         for attempt in (
             lambda: infer(made, X),
             lambda: ask(made, tensor(X)),
-            lambda: opinion(made, tensor(X)),
+            lambda: consult(made, tensor(X)),
             lambda: predict(made, tensor(X)),
         ):
-            with refused(StatusCode.RESOURCE_EXHAUSTED, f"At most {ROWS} rows in a request"):
+            with refused(*said):
+                attempt()
+        for attempt in (
+            lambda: opinion(made, tensor(X)),
+            lambda: pool(made, wire.PoolMessage(begin=_begin(points=tensor(X)))),
+        ):
+            with refused(*of_evidence(nodes, *said)):
                 attempt()
         assert len(infer(made, X[:-1]).raw_output_contents[0]) == 8 * ROWS
 
 
 @pytest.mark.parametrize(
-    "attempt",
+    ("caller", "attempt"),
     [
-        lambda made: describe(made),
-        lambda made: infer(made),
-        lambda made: model(made).ServerLive(v2.ServerLiveRequest(), timeout=PATIENCE),
-        lambda made: model(made).ModelMetadata(v2.ModelMetadataRequest(name=TARGET), timeout=PATIENCE),
+        ("nobody", lambda made: describe(made)),
+        ("querier", lambda made: infer(made)),
+        ("querier", lambda made: model(made).ServerLive(v2.ServerLiveRequest(), timeout=PATIENCE)),
+        ("querier", lambda made: model(made).ModelMetadata(v2.ModelMetadataRequest(name=TARGET), timeout=PATIENCE)),
+        ("querier", lambda made: predict(made, POINTS)),
+        (CLIENT, lambda made: ask(made, POINTS)),
+        (CLIENT, lambda made: consult(made, POINTS)),
+        (PEER, lambda made: fetch(made)),
     ],
-    ids=["describe", "infer", "live", "metadata"],
+    ids=["describe", "infer", "live", "metadata", "predict", "ask", "consult", "fetch"],
 )
-def test_a_flood_of_requests(nodes, attempt):
-    flood(nodes, attempt, f"At most {RATE} requests a second")
+def test_a_flood_of_requests(nodes, caller, attempt):
+    flood(nodes, caller, attempt, f"At most {RATE} requests a second")
 
 
 def test_a_flood_of_rows(nodes):
     X = np.zeros((ROWS, 3))
-    flood(nodes, lambda made: infer(made, X), "rows a second")
+    flood(nodes, "querier", lambda made: infer(made, X), "rows a second")
 
 
-def flood(nodes, attempt, said):
+def flood(nodes, caller, attempt, said):
     """Make attempts, several at a time, until one is refused with these words; others are answered."""
     answered, refusals, until = 0, [], time.monotonic() + PATIENCE
-    with channel(nodes, "querier") as made, futures.ThreadPoolExecutor(CALLS // 2) as workers:
+    with channel(nodes, caller) as made, futures.ThreadPoolExecutor(CALLS // 2) as workers:
         while not any(said in refusal.details() for refusal in refusals):
             assert time.monotonic() < until, (answered, refusals)
             made_now = [workers.submit(attempt, made) for _ in range(RATE)]
@@ -596,11 +741,27 @@ def flood(nodes, attempt, said):
     assert {refusal.code() for refusal in refusals} == {StatusCode.RESOURCE_EXHAUSTED}
 
 
-def test_a_flood_on_a_stream(nodes):
-    question = wire.Question(protocol=PROTOCOL, id=1, points=POINTS)
+def flood_stream(nodes, path, message):
+    """Send the same message again and again, until that is too often."""
     with channel(nodes, PEER) as made, refused(StatusCode.RESOURCE_EXHAUSTED, "requests a second"):
-        for _ in collective(made).Opinion(itertools.repeat(question), timeout=PATIENCE):
-            pass
+        list(made.stream_stream(path)(itertools.repeat(message.SerializeToString()), timeout=PATIENCE))
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("Predict", wire.PredictRequest(protocol=PROTOCOL, id=1, points=POINTS)),
+        ("Consult", wire.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"])),
+        ("PushCopy", wire.CopyChunk(protocol=PROTOCOL, content=b"m")),
+    ],
+)
+def test_a_flood_on_a_stream(nodes, method, message):
+    flood_stream(nodes, f"/degroot.v2.Collective/{method}", message)
+
+
+@WITH_POOLED_EVIDENCE
+def test_a_flood_on_a_stream_for_opinions(nodes):
+    flood_stream(nodes, "/degroot.v2.Collective/Opinion", wire.Question(protocol=PROTOCOL, id=1, points=POINTS))
 
 
 def ended(call):
@@ -625,28 +786,48 @@ class Silence:
         self._over.set()
 
 
-@pytest.mark.parametrize(
-    ("method", "messages"),
-    [
-        ("Opinion", []),
-        ("Opinion", [wire.Question(protocol=PROTOCOL, id=1, points=POINTS)]),
-        ("Predict", []),
-        ("Predict", [wire.PredictRequest(protocol=PROTOCOL, id=1, points=POINTS)]),
-        ("FetchCopy", []),
-        ("Consult", []),
-        ("Pool", []),
-        ("Pool", [wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session="silent"))]),
-        ("Pool", [wire.PoolMessage(begin=_begin(guard=True, session="silent too", members=[BRISK, PEER]))]),
-    ],
-)
-def test_streams_that_fall_silent(nodes, method, messages):
-    silence = Silence(*messages)
-    with channel(nodes, PEER, BRISK) as made, refused(StatusCode.DEADLINE_EXCEEDED, "(idle_seconds); none came"):
-        try:
-            for _ in getattr(collective(made), method)(iter(silence), timeout=PATIENCE):
-                pass
-        finally:
-            silence.end()
+def fall_silent(nodes, *calls):
+    """Make calls, all at once, of a path and some messages, after which nothing comes: each is ended for that."""
+    with channel(nodes, PEER, BRISK) as made, ExitStack() as stack:
+        silences = [Silence(*(message.SerializeToString() for message in messages)) for _, *messages in calls]
+        for silence in silences:
+            stack.callback(silence.end)
+        begun = [
+            made.stream_stream(path)(iter(silence), timeout=PATIENCE)
+            for (path, *_), silence in zip(calls, silences, strict=True)
+        ]
+        for (path, *messages), call in zip(calls, begun, strict=True):
+            assert ended(call) is StatusCode.DEADLINE_EXCEEDED, (path, messages, call.details())
+            assert "(idle_seconds); none came" in call.details()
+
+
+def test_calls_whose_message_does_not_come(nodes):
+    fall_silent(nodes, *([path] for path in CALLED))
+
+
+def test_streams_that_fall_silent(nodes):
+    path = "/degroot.v2.Collective"
+    fall_silent(
+        nodes,
+        [f"{path}/Predict"],
+        [f"{path}/Predict", STREAMED[f"{path}/Predict"]],
+        [f"{path}/FetchCopy"],
+        [f"{path}/PushCopy", STREAMED[f"{path}/PushCopy"]],
+        [f"{path}/Consult"],
+    )
+
+
+@WITH_POOLED_EVIDENCE
+def test_streams_for_evidence_that_fall_silent(nodes):
+    path = "/degroot.v2.Collective"
+    fall_silent(
+        nodes,
+        [f"{path}/Opinion"],
+        [f"{path}/Opinion", wire.Question(protocol=PROTOCOL, id=1, points=POINTS)],
+        [f"{path}/Pool"],
+        [f"{path}/Pool", wire.PoolMessage(join=wire.Join(protocol=PROTOCOL, session="silent"))],
+        [f"{path}/Pool", wire.PoolMessage(begin=_begin(guard=True, session="silent too", members=[BRISK, PEER]))],
+    )
 
 
 def test_too_many_calls_at_a_time(nodes):
@@ -654,7 +835,7 @@ def test_too_many_calls_at_a_time(nodes):
     with channel(nodes, "querier") as other, channel(nodes, PEER) as made, ExitStack() as stack:
         for silence in silences:
             stack.callback(silence.end)
-        calls = [collective(made).Opinion(iter(silence), timeout=PATIENCE) for silence in silences]
+        calls = [collective(made).Predict(iter(silence), timeout=PATIENCE) for silence in silences]
         until = time.monotonic() + PATIENCE
         while True:  # until all calls have come in, others of this caller are let in
             try:
@@ -702,6 +883,7 @@ def test_big_messages_of_many_at_once_are_not_kept(nodes):
     assert grown < BIG * MESSAGE_BYTES / 10
 
 
+@WITH_POOLED_EVIDENCE
 def test_beliefs_for_poolings_that_never_begin_are_not_kept(nodes):
     """A peer joins poolings that nobody opened, and sends as much as it can to each."""
     numbers = itertools.count()
@@ -723,6 +905,67 @@ def test_beliefs_for_poolings_that_never_begin_are_not_kept(nodes):
     assert grown_when_repeated(nodes, join_many) < BIG * MESSAGE_BYTES / 10
     with nodes.connect(TARGET, way="rounds", tolerance=1e-9) as asked:  # and there is room for others
         assert_allclose(asked.predict(nodes.agents[0].X[:3]), nodes.collective().predict(nodes.agents[0].X[:3]))
+
+
+PART = MESSAGE_BYTES - 1000
+
+
+def push_until_refused(made, *parts):
+    """How a pushed copy is refused, whatever the caller has used up of its rate before."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        with pytest.raises(grpc.RpcError) as caught:
+            push(made, *parts)
+        if "requests a second" not in caught.value.details():
+            return caught.value
+        assert time.monotonic() < until
+        time.sleep(0.1)  # what it may send gathers only while it sends nothing
+
+
+@pytest.mark.parametrize(
+    ("parts", "code", "said"),
+    [
+        ([], StatusCode.INVALID_ARGUMENT, "A signature must come with its signer's certificate; it does not."),
+        ([b"\xff\xff"], StatusCode.INVALID_ARGUMENT, "A bundle must be one that"),
+        ([bytes(PART)], StatusCode.INVALID_ARGUMENT, "A bundle must be one that"),
+        ([b""], StatusCode.INVALID_ARGUMENT, "A part of a copied model must have bytes; this one has none."),
+        ([b"model", b""], StatusCode.INVALID_ARGUMENT, "A part of a copied model must have bytes; this one has none."),
+        ([bytes(PART)] * 4, StatusCode.RESOURCE_EXHAUSTED, f"at most {COPY_BYTES} bytes (copy_bytes); more came."),
+    ],
+    ids=["nothing", "no bundle", "a large part", "an empty part", "an empty part at the end", "too much"],
+)
+def test_pushed_copies_that_are_none(nodes, parts, code, said):
+    with channel(nodes, PEER) as made:
+        refusal = push_until_refused(made, *parts)
+    assert refusal.code() is code
+    assert said in refusal.details()
+
+
+def test_copies_are_pushed_one_at_a_time(nodes):
+    silences, until = [Silence(), Silence()], time.monotonic() + PATIENCE
+    with channel(nodes, PEER) as made, ExitStack() as stack:
+        calls = [collective(made).PushCopy.future(iter(silence), timeout=PATIENCE) for silence in silences]
+        for call, silence in zip(calls, silences, strict=True):
+            stack.callback(silence.end)
+            stack.callback(call.cancel)
+        while not (over := [call for call in calls if call.done()]):  # one of them; which, is not known
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        (call,) = over
+        assert call.code() is StatusCode.RESOURCE_EXHAUSTED
+        assert call.details() == "Copies must come one at a time; another is on its way."
+
+
+def test_pushed_copies_that_are_refused_are_not_kept(nodes):
+    """As many bytes as a copy may have, time and again."""
+    parts, times = [bytes(PART)] * 3, 10
+
+    def push_many():
+        with channel(nodes, PEER) as made:
+            for _ in range(times):
+                assert push_until_refused(made, *parts).code() is StatusCode.INVALID_ARGUMENT
+
+    assert grown_when_repeated(nodes, push_many) < times * len(parts) * PART / 10
 
 
 @pytest.mark.parametrize("caller", ["stranger", "nobody", PEER])

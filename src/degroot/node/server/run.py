@@ -28,6 +28,7 @@ from degroot.node.scoring.residual_store import Residuals
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import model_service
 from degroot.node.server.access import Access, Allowances, DailyBudgets, Reading
+from degroot.node.server.forgetting import Forgetting
 from degroot.node.server.lock import lock_state
 from degroot.node.server.reload import watch_files
 from degroot.node.server.service import CollectiveService, OtherMethods
@@ -134,7 +135,7 @@ def _server(configuration: Configuration, answering: Answering, access: Access, 
     limits, circle = configuration.limits, answering.circle
     callers = 1 + len(configuration.peers) + len(configuration.clients)
     server = grpc.aio.server(
-        interceptors=[Reading(access)],
+        interceptors=[Forgetting(), Reading(access)],
         maximum_concurrent_rpcs=limits.concurrent_calls * (callers + 1),
         options=[
             ("grpc.max_receive_message_length", limits.message_bytes),

@@ -141,18 +141,19 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
 
     async def _read_bundle(self, visit: Visit) -> bytes:
         """All chunks of a bundle, unless that is more than a copy may have."""
-        most, size = self._circle.configuration.limits.copy_bytes + OVERHEAD_BYTES, 0
-        parts: list[bytes] = []
+        most, encoded = self._circle.configuration.limits.copy_bytes + OVERHEAD_BYTES, bytearray()
         while (chunk := await visit.next_message()) is not None:
-            if not parts:
+            if not encoded:
                 await visit.refusing(check_protocol, chunk.protocol)
             await visit.message(PUSHED, 0, chunk.ByteSize())
-            size += len(chunk.content)
-            if size > most:
+            if not chunk.content:
+                told = "A part of a copied model must have bytes; this one has none."
+                await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+            encoded += chunk.content  # as one: many small parts would take more room than they have bytes
+            if len(encoded) > most:
                 told = f"A copied model must have at most {most - OVERHEAD_BYTES} bytes (limits.copy_bytes); more came."
                 await visit.refuse("copy_bytes", StatusCode.RESOURCE_EXHAUSTED, told)
-            parts.append(chunk.content)
-        return b"".join(parts)
+        return bytes(encoded)
 
     async def Opinion(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """What this node measured of all models near points, question by question, if its evidence is pooled."""
