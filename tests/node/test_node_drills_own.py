@@ -7,11 +7,13 @@ named. The rest answer as the collective in one process does for the asked node.
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 from support.consortium import Consortium, made_rows, save_linear
 from support.drills import MISSING, check, missing, points, queried, right, until
+from support.proxy import Proxy
 
 from degroot import Agent, DeGrootError
 from degroot.node import client
@@ -37,8 +39,14 @@ def save_onnx(consortium, name):
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
+    """Four nodes; the asked one reaches two of the others through proxies."""
     folder = tmp_path_factory.mktemp("apart")
-    with Consortium(folder, 4, deadline=3.0, evidence="own", **PATIENT) as consortium:
+    with Consortium(folder, 4, deadline=3.0, evidence="own", **PATIENT) as consortium, ExitStack() as stack:
+        consortium.proxies = [Proxy(consortium.ports[name]) for name in (BOXED, QUERIED)]
+        for name, proxy in zip((BOXED, QUERIED), consortium.proxies, strict=True):
+            stack.callback(proxy.close)
+            consortium.routes[ASKED, name] = proxy.port
+        consortium.write(ASKED, **PATIENT)
         for name in COPIED:
             consortium.write(name, may=GRANTS, **PATIENT)
         save_onnx(consortium, IN_NODE)
@@ -124,6 +132,23 @@ def test_a_peer_that_is_stopped_is_waited_for_once_and_its_copy_is_not(four):
         finally:
             for name in (BOXED, QUERIED):
                 four.kill(name, signal.SIGCONT)
+        whole(four)
+        right(node.consult(X), four, X)
+
+
+def test_where_the_way_is_cut_the_copy_answers_and_who_is_asked_is_missing(four):
+    X = points()
+    with four.connect(ASKED, caller=ASKED) as node:
+        for proxy in four.proxies:
+            proxy.cut()
+        try:
+            right(node.consult(X), four, X, [QUERIED])
+            for name in (BOXED, QUERIED):  # they hear everybody
+                with four.connect(name, caller=name) as other:
+                    right(other.consult(X), four, X)
+        finally:
+            for proxy in four.proxies:
+                proxy.heal()
         whole(four)
         right(node.consult(X), four, X)
 

@@ -15,7 +15,15 @@ from degroot.node.records.ledger import summary
 pytestmark = pytest.mark.slow
 
 
-def test_clocks_that_are_off_do_not_matter(tmp_path):
+MODES = {
+    "pooled": {},
+    "own, with queries": {"evidence": "own", "use": ["query"]},
+    "own, with copies": {"evidence": "own", "may": ["query", "copy"], "use": ["copy"]},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_clocks_that_are_off_do_not_matter(tmp_path, mode):
     if shutil.which("cc") is None:
         pytest.skip("a C compiler is needed to shift a process's clock")
     library, X = tmp_path / "skew.so", points()
@@ -26,15 +34,18 @@ def test_clocks_that_are_off_do_not_matter(tmp_path):
     def start(consortium, name, hours):
         consortium.start(name, environment={"LD_PRELOAD": str(library), "SKEW_SECONDS": str(hours * 3600)})
 
-    with Consortium(tmp_path, 3) as consortium:
+    def ask(consortium, name, without=()):
+        for way in WAYS if mode == "pooled" else ["solve"]:
+            with consortium.connect(name, caller=name, way=way, **EXACT) as node:
+                right(node.consult(X), consortium, X, without)
+
+    with Consortium(tmp_path, 3, **MODES[mode]) as consortium:
         start(consortium, "node0", 20 * 24)
         start(consortium, "node1", -20)
         consortium.start("node2")
         whole(consortium)
         for name in consortium.names:
-            for way in WAYS:
-                with consortium.connect(name, way=way, **EXACT) as node:
-                    right(node.consult(X), consortium, X)
+            ask(consortium, name)
         ahead, behind = (
             max(line.last for line in summary(consortium.configuration(name).ledger)) for name in ("node0", "node1")
         )
@@ -46,17 +57,24 @@ def test_clocks_that_are_off_do_not_matter(tmp_path):
             start(consortium, name, hours)
         whole(consortium)
         consortium.kill("node2")
-        for way in WAYS:
-            with consortium.connect("node0", way=way, **EXACT) as node:
-                right(node.consult(X), consortium, X, ["node2"])
+        ask(consortium, "node0", [] if "copies" in mode else ["node2"])  # a copy needs its owner no more
         assert {name: queried(consortium, name) for name in consortium.names} == asked
 
 
-@pytest.mark.parametrize("drill", ["network", "one_way"])  # two of five are cut off; one of three cannot be dialled
+@pytest.mark.parametrize(
+    "drill",
+    [
+        ["network", "pooled"],  # the way between two of five is cut
+        ["network", "own"],
+        ["one_way"],  # one of three cannot be dialled
+    ],
+    ids=" ".join,
+)
 def test_networks_of_their_own(tmp_path, drill):
     command = ["unshare", "-rnmpf", "--mount-proc", "--kill-child"]  # whatever happens, nothing is left running
     trial = [*command, "ip", "link", "add", "bridge", "type", "bridge"]
     if any(shutil.which(each) is None for each in ("unshare", "nsenter", "ip")) or subprocess.run(trial).returncode:
         pytest.skip("networks in namespaces cannot be had here; other tests cut with proxies and closed ports")
-    words = [*command, sys.executable, "-m", f"support.{drill}", str(tmp_path)]
+    name, *settings = drill
+    words = [*command, sys.executable, "-m", f"support.{name}", str(tmp_path), *settings]
     subprocess.run(words, cwd=Path(__file__).parents[1], check=True, timeout=600)

@@ -1,6 +1,7 @@
 """A network of its own for each node of a consortium, in namespaces, and a drill: the way between two of five is cut.
 
-To be run in `tests`, as root of a network: ``unshare -rnmpf --mount-proc --kill-child python -m support.network DIR``.
+To be run in `tests`, as root of a network:
+``unshare -rnmpf --mount-proc --kill-child python -m support.network DIR EVIDENCE``.
 """
 
 import subprocess
@@ -11,6 +12,7 @@ from support.consortium import Consortium
 from support.drills import EXACT, WAYS, missing, points, right, whole
 
 NOWHERE = "02:00:00:00:00:99"
+X = points()
 
 
 def run(*command):
@@ -57,34 +59,52 @@ class Network:
         return holder
 
 
-def drill(folder):
-    X, names = points(), [f"node{k}" for k in range(5)]
+def drill(folder, evidence):
+    names = [f"node{k}" for k in range(5)]
     network = Network(names)
     try:
-        with Consortium(folder, 5, hosts=network.hosts, deadline=3.0) as consortium:
+        with Consortium(folder, 5, hosts=network.hosts, deadline=3.0, evidence=evidence) as consortium:
+            if evidence == "own":
+                consortium.write("node3", may={"node1": ["query", "copy"]})  # all others query, also node3 at node1
             for name in names:
                 consortium.start(name, prefix=network.enter(name))
             whole(consortium)
             network.cut("node1", "node3")
-            for asked, way, lost in (
-                ("node0", "solve", []), ("node1", "solve", ["node3"]), ("node3", "solve", ["node1"]),
-                ("node1", "rounds", ["node3"]), ("node3", "rounds", ["node1"]),
-            ):  # fmt: skip
-                with consortium.connect(asked, way=way, **EXACT) as node:
-                    right(node.consult(X), consortium, X, lost)
-            with consortium.connect("node0", way="rounds", **EXACT) as node:
-                answer = node.consult(X)
-                assert len(missing(answer)) == 1
-                assert set(missing(answer)) <= {"node1", "node3"}
-                right(answer, consortium, X, list(missing(answer)))
+            (check_pooled if evidence == "pooled" else check_own)(consortium)
             network.mend("node1", "node3")
-            whole(consortium)
-            for way in WAYS:
-                with consortium.connect("node1", way=way, **EXACT) as node:
-                    right(node.consult(X), consortium, X)
+            for asked in ("node1", "node3"):
+                whole(consortium, asked)
+                for way in WAYS if evidence == "pooled" else ["solve"]:
+                    ask(consortium, asked, way)
     finally:
         network.close()
 
 
+def ask(consortium, asked, way="solve", lost=()):
+    """Ask one node; its answer is right without those whom it has lost, who are named."""
+    with consortium.connect(asked, caller=asked, way=way, **EXACT) as node:
+        right(node.consult(X), consortium, X, lost)
+
+
+def check_pooled(consortium):
+    """Where evidence is pooled, neither of the two answers with the other, and others not with both by rounds."""
+    ask(consortium, "node0")
+    for asked, other in (("node1", "node3"), ("node3", "node1")):
+        for way in WAYS:
+            ask(consortium, asked, way, [other])
+    with consortium.connect("node0", way="rounds", **EXACT) as node:
+        answer = node.consult(X)
+        assert len(missing(answer)) == 1
+        assert set(missing(answer)) <= {"node1", "node3"}
+        right(answer, consortium, X, list(missing(answer)))
+
+
+def check_own(consortium):
+    """Where it stays at home: who has a copy of the other's model misses nothing, and others are not concerned."""
+    for asked in ("node0", "node1", "node2", "node4"):
+        ask(consortium, asked)
+    ask(consortium, "node3", lost=["node1"])
+
+
 if __name__ == "__main__":
-    drill(Path(sys.argv[1]))
+    drill(Path(sys.argv[1]), sys.argv[2])
