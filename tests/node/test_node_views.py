@@ -289,6 +289,41 @@ def test_without_some_peers_those_who_are_there_answer_and_alone_the_own_model(t
             node.predict(X)
 
 
+def test_a_new_model_that_cannot_be_scored_yet_answers_and_is_flagged_as_stale(tmp_path):
+    """Its owner lets the asked node have enough rows a day for one version and some points, not for two versions."""
+    agents = list(unlike_agents(2))
+    with Consortium(tmp_path, agents=agents, data='own_predictions = "own"', evidence="own") as nodes:
+        X, home = points_near(nodes.agents)[-8:], nodes.folder / "node1" / "node.toml"
+        budget = f"rows_per_day = {nodes.agents[0].n_rows + 40}\n"  # rows go in chunks of 50
+        home.write_text(home.read_text().replace('name = "node0"\n', f'name = "node0"\n{budget}'))
+        nodes.fork().ready()
+        with nodes.connect("node0", caller="node0") as node:
+            assert_same(node.consult(X), nodes.collective().consult(X, asker="node0"), ASKER_FIELDS)
+            view = nodes.collective().view_of("node0")
+            _take_other_model(nodes, "node1")
+            until(lambda: "(rows_per_day)" in node.members["node1"], lambda: node.members)  # why it is not scored
+            for _ in range(2):
+                found = node.consult(X)
+                assert not missing(found)
+                (flag,) = _flagged(found, "stale")
+                assert (flag.agent, flag.reason) == (
+                    "node1", "stale: an earlier version of its model was scored by node0",
+                )  # fmt: skip
+                assert_array_equal(flag.points, np.arange(len(X)))
+                beliefs = np.stack([agent.predict(X) for agent in nodes.agents], axis=1)
+                assert_allclose(found.beliefs, beliefs, rtol=1e-9)  # of the new model
+                expected = view.answer(
+                    X, beliefs[..., None], ["value", "weights"], guard=True
+                )  # by the old one's errors
+                for field in ("value", "weights"):
+                    assert_allclose(getattr(found, field), np.squeeze(expected[field]), rtol=1e-9, atol=1e-9)
+            many = points_near(nodes.agents)
+            over = node.consult(many)
+            assert "(rows_per_day)" in missing(over)["node1"]
+            assert_same(over, nodes.collective(without=["node1"]).consult(many, asker="node0"), ASKER_FIELDS)
+            assert not missing(node.consult(X))  # a few points are still let through
+
+
 def _take_other_model(consortium, name):
     """Another model of one node, which it takes in while it runs."""
     agent = next(each for each in consortium.agents if each.name == name)
