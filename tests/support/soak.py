@@ -1,17 +1,23 @@
-"""A soak: mixed questions to five nodes while one after the other is killed and started again."""
+"""A soak: mixed questions to five nodes while one after the other is killed and started again.
+
+One is killed only after the one before is back, however long that takes: with three of five away there is no quorum,
+and a refusal would be right.
+"""
 
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from support.consortium import Consortium, made_rows
+from support.consortium import PATIENCE, Consortium, made_rows
 
 from degroot.exceptions import DeGrootError
+from degroot.node.client import RemoteCollective
 
 SIZES = (1, 1, 1, 10, 200, 1500)
 TOLERANCE = 1e-9  # between a node's answer and the one in process, over the largest
 WARM = 0.25  # share of the time after which memory is first looked at
+LEAST = 3  # restarts: where nodes are slow to come back, it takes longer than it should
 
 
 def resident(pid: int) -> float:
@@ -46,7 +52,7 @@ class Soak:
 
     def __init__(self, nodes: Consortium, seconds: float, every: float) -> None:
         self.nodes, self.every = nodes, every
-        self.begun = time.monotonic()
+        self.begun = self.killed = time.monotonic()  # killed: when one was, last
         self.until, self.random = self.begun + seconds, np.random.default_rng(0)
         self.warm = self.begun + WARM * seconds
         self.same: dict[frozenset[str], object] = {}  # collectives in process, by who is missing
@@ -62,9 +68,9 @@ class Soak:
             way: self.nodes.connect(steady, caller=steady, way=way, tolerance=1e-12)
             for way in ("solve", "rounds")[: 1 + pooled]
         }
-        while time.monotonic() < self.until:
-            if time.monotonic() > following:
-                following += self.every
+        while time.monotonic() < self.until or self.restarts < LEAST:
+            if time.monotonic() > following and self._is_whole(ways["solve"]):
+                following = time.monotonic() + self.every
                 self._restart(others[place % len(others)])
                 place += 1
             self._ask(ways["rounds" if pooled and self.random.random() < 0.2 else "solve"])
@@ -74,12 +80,20 @@ class Soak:
         counted = self.asked, self.restarts, self.without, self.refused, self.wrong
         return Soaked(*counted, self.first, last, tuple(self.failures[:5]))
 
+    def _is_whole(self, node: RemoteCollective) -> bool:
+        """Whether the asked node sees everybody, also the one that was restarted last."""
+        states = node.members
+        whole = set(states.values()) == {"ready"}
+        assert whole or time.monotonic() < self.killed + PATIENCE, states
+        return whole
+
     def _restart(self, name: str) -> None:
+        self.killed = time.monotonic()
         self.nodes.kill(name)
         self.nodes.start(name)
         self.restarts += 1
 
-    def _ask(self, node: object) -> None:
+    def _ask(self, node: RemoteCollective) -> None:
         X = self.random.normal(size=(int(self.random.choice(SIZES)), 4))
         self.asked += 1
         try:
