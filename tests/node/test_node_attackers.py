@@ -930,7 +930,11 @@ def push_until_refused(made, *parts):
         ([bytes(PART)], StatusCode.INVALID_ARGUMENT, "A bundle must be one that"),
         ([b""], StatusCode.INVALID_ARGUMENT, "A part of a copied model must have bytes; this one has none."),
         ([b"model", b""], StatusCode.INVALID_ARGUMENT, "A part of a copied model must have bytes; this one has none."),
-        ([bytes(PART)] * 4, StatusCode.RESOURCE_EXHAUSTED, f"at most {COPY_BYTES} bytes (copy_bytes); more came."),
+        (
+            [bytes(PART)] * 4,
+            StatusCode.RESOURCE_EXHAUSTED,
+            f"at most {COPY_BYTES} bytes (limits.copy_bytes); more came.",
+        ),
     ],
     ids=["nothing", "no bundle", "a large part", "an empty part", "an empty part at the end", "too much"],
 )

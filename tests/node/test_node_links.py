@@ -85,23 +85,24 @@ def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sen
 class Generous(collective_pb2_grpc.CollectiveServicer):
     """Sends so many bytes as a copy of its model."""
 
-    def __init__(self, size):
-        self.size = size
+    def __init__(self, size, limits):
+        self.size, self.limits = size, limits
 
     async def FetchCopy(self, _, context):  # noqa: N802
-        for chunk in cut_bundle(bytes(self.size)):
+        for chunk in cut_bundle(bytes(self.size), self.limits):
             yield chunk
 
 
+@pytest.mark.parametrize("limits", [Limits(), Limits(message_bytes=65_536)])  # copies come in parts of any size
 @pytest.mark.parametrize("beyond", [0, 1])
-def test_a_copy_over_the_limit_is_refused_with_the_setting_and_its_value(tmp_path, beyond):
+def test_a_copy_over_the_limit_is_refused_with_the_setting_and_its_value(tmp_path, beyond, limits):
     async def scene():
         server = grpc.aio.server()
         size = 100 + OVERHEAD_BYTES + beyond
-        collective_pb2_grpc.add_CollectiveServicer_to_server(Generous(size), server)
+        collective_pb2_grpc.add_CollectiveServicer_to_server(Generous(size, limits), server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        wiring = LinkContext("north", None, Limits(), 60.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
+        wiring = LinkContext("north", None, limits, 60.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
         link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
         try:
             if beyond:

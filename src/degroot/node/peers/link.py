@@ -162,10 +162,11 @@ def kind_of(question: Question) -> str:
     return PREDICTION if isinstance(question, wire.PredictRequest) else OPINION
 
 
-def cut_bundle(encoded: bytes) -> Iterator[wire.CopyChunk]:
-    """A bundle in chunks, of which the first says which protocol it is."""
-    for start in range(0, len(encoded), CHUNK_BYTES):
-        yield wire.CopyChunk(protocol=PROTOCOL if start == 0 else 0, content=encoded[start : start + CHUNK_BYTES])
+def cut_bundle(encoded: bytes, limits: Limits) -> Iterator[wire.CopyChunk]:
+    """A bundle in chunks that pass the limits, of which the first says which protocol it is."""
+    size = min(CHUNK_BYTES, limits.message_bytes // 2)
+    for start in range(0, len(encoded), size):
+        yield wire.CopyChunk(protocol=PROTOCOL if start == 0 else 0, content=encoded[start : start + size])
 
 
 class Link:
@@ -252,22 +253,21 @@ class Link:
 
     async def fetch_copy(self, most_bytes: int) -> bytes:
         """The peer's model, of at most so many bytes, as a signed bundle."""
-        request, parts, size = wire.FetchCopyRequest(protocol=PROTOCOL), [], 0
+        request, encoded = wire.FetchCopyRequest(protocol=PROTOCOL), bytearray()
         self._record(COPIED, 0, request.ByteSize())
         most = most_bytes + OVERHEAD_BYTES
         seconds = self._wiring.deadline * (1 + most // CHUNK_BYTES)
         call = self._collective.FetchCopy(iter([request]), timeout=seconds, metadata=self._metadata())
         try:
             while (chunk := await self._next_chunk(call)) is not grpc.aio.EOF:
-                parts.append(chunk.content)
-                size += len(chunk.content)
+                encoded += chunk.content
                 if not chunk.content:
                     raise BadReply(self.name, "sends an empty part of its model")
-                if size > most:
+                if len(encoded) > most:
                     raise BadReply(self.name, f"its model has more than {most_bytes} bytes (limits.copy_bytes)")
         finally:
             call.cancel()
-        return b"".join(parts)
+        return bytes(encoded)
 
     async def _next_chunk(self, call: Any) -> Any:
         seconds = self._wiring.deadline
@@ -286,7 +286,9 @@ class Link:
         seconds = self._wiring.deadline * (1 + len(encoded) // CHUNK_BYTES)
         self._record(PUSHED, 0, len(encoded))
         try:
-            receipt = await self._collective.PushCopy(cut_bundle(encoded), timeout=seconds, metadata=self._metadata())
+            receipt = await self._collective.PushCopy(
+                cut_bundle(encoded, self._wiring.limits), timeout=seconds, metadata=self._metadata()
+            )
         except grpc.RpcError as error:
             raise from_rpc(self.name, error, seconds) from error
         except asyncio.CancelledError as error:

@@ -113,7 +113,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             except NotOffered as error:
                 await visit.refuse("not offered", StatusCode.FAILED_PRECONDITION, str(error))
             visit.answered(COPIED, 0, len(encoded))
-            for chunk in cut_bundle(encoded):
+            for chunk in cut_bundle(encoded, self._circle.configuration.limits):
                 await context.write(chunk)
 
     async def PushCopy(self, _requests: Any, context: Any) -> wire.CopyReceipt:  # noqa: N802
