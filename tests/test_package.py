@@ -77,7 +77,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_importing_brings_nothing_heavy_and_the_estimator_comes_when_asked_for():
-    heavy = ("pyarrow", "sklearn", "pandas", "polars", "matplotlib", "rich", "typer", "joblib")
+    heavy = ("pyarrow", "sklearn", "pandas", "polars", "matplotlib", "rich", "typer", "joblib", "scipy.stats")
     code = f"""
 import sys, time
 begun = time.perf_counter()

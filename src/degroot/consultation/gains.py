@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtr
 from threadpoolctl import threadpool_limits
 
 from degroot.agents.agent import Agent
@@ -127,7 +127,7 @@ def measure_difference(differences: Array, units: NDArray[np.intp]) -> tuple[flo
         return mean, error, np.nan
     if error == 0.0:
         return mean, error, 1.0 if mean == 0.0 else 0.0
-    return mean, error, float(2.0 * student.sf(abs(mean) / error, count - 1))
+    return mean, error, float(2.0 * stdtr(count - 1, -abs(mean) / error))
 
 
 def correct_by_holm(p_values: Array) -> Array:
