@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array, compiled, writable_view
 from degroot.neighbourhoods.candidates import choose, keep_found, keep_sample, slack_of
 from degroot.neighbourhoods.distances import MANHATTAN, measure
 from degroot.neighbourhoods.selection import search_all
@@ -45,18 +45,11 @@ class DenseIndex:
 
     def summarise(self, queries: Array, asked: Summaries) -> None:
         """What is `asked` about the nearest rows of each query (m, d)."""
+        # read-only where a model was loaded as a memory map: the kernel would be compiled again for such arrays
+        rows, tiles = writable_view(self.rows), writable_view(self.tiles)
+        order, centre = writable_view(self.order), writable_view(self.centre)
         _summarise(
-            queries,
-            self.rows,
-            self.tiles,
-            self.order,
-            self.centre,
-            self.scale,
-            self.rounding,
-            self.size,
-            self.metric,
-            self.kernel,
-            asked,
+            queries, rows, tiles, order, centre, self.scale, self.rounding, self.size, self.metric, self.kernel, asked
         )
 
 

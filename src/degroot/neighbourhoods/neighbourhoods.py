@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from degroot.compute.compiled import KERNEL_LAYOUT, Array, as_kernel_array, in_blocks, threads
+from degroot.compute.compiled import KERNEL_LAYOUT, Array, as_kernel_array, in_blocks, threads, writable_view
 from degroot.neighbourhoods.all_rows import Everything
 from degroot.neighbourhoods.dense import DenseIndex
 from degroot.neighbourhoods.distances import COSINE, MANHATTAN, METRICS, directions
@@ -122,7 +122,8 @@ class Neighbourhoods:
 
         If the only row is left out, no row is near: `effective` is 0, `spread` infinite, and means are 0.
         """
-        self._summarise(queries, Summaries(values, 0, out, place, *_wanted(exclude_row, spread, effective)))
+        wanted = _wanted(exclude_row, spread, effective)
+        self._summarise(queries, Summaries(writable_view(values), 0, out, place, *wanted))
 
     def moments_into(
         self,
@@ -154,7 +155,8 @@ class Neighbourhoods:
         """
         n, outputs, models = residuals.shape
         wanted = _wanted(exclude_row, spread, effective)
-        self._summarise(queries, Summaries(residuals.reshape(n, outputs * models), outputs, moments, place, *wanted))
+        values = writable_view(residuals.reshape(n, outputs * models))
+        self._summarise(queries, Summaries(values, outputs, moments, place, *wanted))
 
     def _summarise(self, queries: Any, asked: Summaries) -> None:
         self._index.summarise(self._prepared(queries), asked)
