@@ -4,6 +4,9 @@ STAMP := .venv/.stamp
 WORKERS ?= 3 # of the tests: many wait for other processes, so that one more than two cores keeps these busy
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 
+# Tests of one file go to one worker, which makes what they share once; files in their order: the last ones take little.
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+
 version = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 
 .PHONY: help demo paper test test-all browser check build docs docs-links bench clean
@@ -18,10 +21,10 @@ paper: $(STAMP) ## reproduce the paper; DATA=DIR for data sets that cannot be in
 	$(BIN)/degroot paper $(if $(DATA),--data $(DATA))
 
 test: $(STAMP) ## run the tests and the examples in the docstrings
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal
+	$(PYTEST)
 
 test-all: $(STAMP) browser ## run the slow tests too
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m ""
+	$(PYTEST) -m ""
 
 browser: $(STAMP) ## what the tests of the node's page need: playwright, axe and chromium
 	@$(BIN)/python -c 'import axe_playwright_python, playwright' 2>/dev/null \

@@ -1,5 +1,7 @@
 import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -15,6 +17,16 @@ pytest.register_assert_rewrite("support")  # so that what helpers assert is told
 # No example may fail for being slow: the first call of a kernel compiles it, and the machine may be busy.
 settings.register_profile("degroot", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("degroot")
+
+
+def pytest_configure(config):
+    """Before workers start, compile what all of them need: at the same time each would, and the cores are few."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None) or config.option.collectonly:
+        return
+    kernels = Path(__file__).parent / "support" / "kernels.py"
+    parts = [subprocess.Popen([sys.executable, str(kernels), part]) for part in ("rows", "rules")]
+    for each in parts:
+        each.wait()
 
 
 class Run(NamedTuple):
