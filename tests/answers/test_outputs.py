@@ -199,16 +199,24 @@ def test_agents_by_label_see_one_class_each():
     assert model.score(X, y) > 0.9
 
 
-@parametrize_with_checks(
-    [DeGrootClassifier(), DeGrootClassifier(DecisionTreeClassifier(random_state=0), rule="stacking", n_agents=2)]
-)
+@parametrize_with_checks([DeGrootClassifier()])
 def test_it_is_a_classifier_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks(
-    [DeGrootRegressor(rule="stacking"), DeGrootRegressor(rule="auto", n_agents=2, self_scoring="peers")]
-)
+@pytest.mark.slow
+@parametrize_with_checks([DeGrootClassifier(DecisionTreeClassifier(random_state=0), rule="stacking", n_agents=2)])
+def test_it_is_one_with_other_settings_too(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks([DeGrootRegressor(rule="stacking")])
+def test_the_regressor_is_one_with_stacking(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([DeGrootRegressor(rule="auto", n_agents=2, self_scoring="peers")])
 def test_the_regressor_is_one_with_every_rule(estimator, check):
     check(estimator)
 

@@ -588,7 +588,10 @@ def apart(labels):
     return not any(one.overlaps(other) for one, other in pairwise(boxes))
 
 
-@pytest.mark.parametrize(("K", "alone"), [(1, True), (3, False), (8, True), (32, True), (128, True)])
+@pytest.mark.parametrize(
+    ("K", "alone"),
+    [(1, True), (3, False), (8, True), pytest.param(32, True, marks=pytest.mark.slow), (128, True)],
+)
 def test_a_picture_can_be_saved_and_nothing_in_it_overlaps(K, alone):
     figure, file = made_up(K, alone).draw(), io.BytesIO()
     figure.savefig(file, dpi=60)

@@ -423,7 +423,8 @@ def small_disk(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
-@pytest.mark.parametrize("suffix", [".parquet", pytest.param(".csv", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_a_full_disk_is_told_and_what_is_finished_is_kept(predict, saved, tmp_path, small_disk, suffix):
     many(tmp_path / "in", 60)
     straight, out = tmp_path / f"straight{suffix}", small_disk / f"out{suffix}"

@@ -51,11 +51,18 @@ def small(**settings):
 @parametrize_with_checks(
     [
         DeGrootRegressor(),
-        DeGrootRegressor(DecisionTreeRegressor(), kernel="tricube", metric="cosine", rule="trust-average"),
         DeGrootRegressor([Ridge(), DecisionTreeRegressor()], n_agents=2, metric="manhattan", rule="error-average"),
     ]
 )
 def test_it_is_an_estimator_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [DeGrootRegressor(DecisionTreeRegressor(), kernel="tricube", metric="cosine", rule="trust-average")]
+)
+def test_it_is_one_with_other_settings_too(estimator, check):
     check(estimator)
 
 

@@ -13,7 +13,7 @@ from degroot.exceptions import InvalidInput
 from degroot.jackknife.delete_one import influence, standard_error, values_without, weights_without
 
 SIZES = [2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 47, 48]
-LARGE = [49, 64, 101, 128]
+LARGE = [49, 64, 101, pytest.param(128, marks=pytest.mark.slow)]
 
 
 def rows_to_one(a):

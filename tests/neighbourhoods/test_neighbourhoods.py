@@ -9,6 +9,7 @@ from scipy.sparse import random as random_sparse
 from support.neighbourhoods import (
     KINDS,
     METRICS_AND_KINDS,
+    PRECISIONS,
     assert_means,
     assert_told,
     brute,
@@ -289,7 +290,7 @@ def test_cosine_rows_of_zeros_among_others(monkeypatch, path):
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize(("rows_as", "queries_as"), [("f4", "f8"), ("f8", "f4"), ("f4", "f4")])
+@pytest.mark.parametrize(("rows_as", "queries_as"), PRECISIONS)
 @pytest.mark.parametrize("n", [400, 2300])
 def test_single_and_double_precision_may_be_mixed(monkeypatch, path, metric, rows_as, queries_as, n):
     for away in (0.0, 1e4):

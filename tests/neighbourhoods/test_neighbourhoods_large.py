@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from support.neighbourhoods import (
     METRICS_AND_KINDS,
+    PRECISIONS,
     assert_means,
     assert_told,
     normal,
@@ -79,7 +80,7 @@ def test_few_features(path, metric, kernel, d):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(("rows_as", "queries_as"), [("f4", "f8"), ("f8", "f4"), ("f4", "f4")])
+@pytest.mark.parametrize(("rows_as", "queries_as"), PRECISIONS)
 @pytest.mark.parametrize("away", [0.0, 1e4])
 def test_single_and_double_precision_may_be_mixed(path, rows_as, queries_as, away):
     rows, queries = (part + away for part in normal(np.random.default_rng(2), 2300, 18))

@@ -146,7 +146,14 @@ def test_nodes_without_a_guard(consortium):
 # three processes, other settings
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "degroot"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rule if rule in ("stacking", "error-average") else pytest.param(rule, marks=pytest.mark.slow)
+        for rule in RULES
+        if rule != "degroot"
+    ],
+)
 def test_other_rules_by_solving(consortium, rule):
     three = consortium(3, agents=as_agents(random_agents(5, 3)), settings=f'rule = "{rule}"')
     X = points_near(three.agents, 5)

@@ -3,10 +3,14 @@
 from functools import lru_cache
 
 import numpy as np
+import pytest
 from scipy.sparse import csr_array
 from support import oracle
 
 from degroot.neighbourhoods import METRICS
+
+# Of rows and queries. Kernels are compiled for each pair, which takes long: the second mixed one is slow.
+PRECISIONS = [("f8", "f4"), ("f4", "f4"), pytest.param("f4", "f8", marks=pytest.mark.slow)]
 
 
 def brute(rows, queries, values, size, metric="euclidean", kernel="uniform"):
