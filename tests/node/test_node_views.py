@@ -312,9 +312,8 @@ def test_a_new_model_that_cannot_be_scored_yet_answers_and_is_flagged_as_stale(t
                 assert_array_equal(flag.points, np.arange(len(X)))
                 beliefs = np.stack([agent.predict(X) for agent in nodes.agents], axis=1)
                 assert_allclose(found.beliefs, beliefs, rtol=1e-9)  # of the new model
-                expected = view.answer(
-                    X, beliefs[..., None], ["value", "weights"], guard=True
-                )  # by the old one's errors
+                question = ViewQuestion(frozenset(["value", "weights"]), guard=True)
+                expected = view.answer(X, beliefs[..., None], question)  # by the old one's errors
                 for field in ("value", "weights"):
                     assert_allclose(getattr(found, field), np.squeeze(expected[field]), rtol=1e-9, atol=1e-9)
             many = points_near(nodes.agents)
