@@ -4,8 +4,8 @@ STAMP := .venv/.stamp
 WORKERS ?= 3 # of the tests: many wait for other processes, so that one more than two cores keeps these busy
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 
-# Tests of one file go to one worker, which makes what they share once; files in their order: the last ones take little.
-PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+# Tests of one file go to one worker, which makes what they share once
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 version = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 

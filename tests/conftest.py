@@ -25,8 +25,9 @@ def pytest_configure(config):
         return
     kernels = Path(__file__).parent / "support" / "kernels.py"
     parts = [subprocess.Popen([sys.executable, str(kernels), part]) for part in ("rows", "rules")]
-    for each in parts:
-        each.wait()
+    codes = [each.wait() for each in parts]
+    if any(codes):
+        raise pytest.UsageError(f"{kernels} failed.")
 
 
 class Run(NamedTuple):

@@ -113,6 +113,13 @@ def test_without_one_of_the_others_the_rest_are_counted_anew(liars, data):
             assert alone[j].tolist() == fewer.alone.tolist()
 
 
+def test_what_is_not_a_number_is_not_believed():
+    beliefs = np.array([[[1.0], [np.nan], [1.1]]])
+    found = bound_beliefs(beliefs, np.zeros((1, 3, 1)), np.ones((3, 1)), np.ones(1), 0)
+    assert found.replaced.tolist() == [[False, True, False]]
+    assert_array_equal(found.beliefs[0, :, 0], [1.0, 1.0, 1.1])
+
+
 # -- what is expected --------------------------------------------------------------------------------------------------
 
 

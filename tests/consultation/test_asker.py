@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import StandardScaler
@@ -22,6 +23,7 @@ from degroot.intervals import half_width, rows_needed, score
 from degroot.neighbourhoods import METRICS
 from degroot.rules.rules import RULES, RuleSettings
 
+STACKING = RuleSettings("stacking", RULES["stacking"].reach)
 RULE_NAMES = [*RULES, "auto"]
 FIELDS = ("value", "standard_error", "weights", "beliefs", "influence", "correction")
 
@@ -706,15 +708,49 @@ def test_settings_that_do_not_go_with_an_asker():
         collective.predict(np.zeros((3, 5)), "agent 0")
 
 
+def with_a_copy_of_the_own_model():
+    agents = members(K=3)
+    return [*agents, Agent(agents[0].model, agents[2].X, agents[2].y, "copy")]
+
+
+def with_sparse_rows():
+    return [
+        Agent(lambda X, k=k: np.asarray(X.sum(axis=1)).ravel() + k, csr_array(each.X), each.y, each.name)
+        for k, each in enumerate(members(K=3, own=False))
+    ]
+
+
+SCENES = {
+    "numbers": members,
+    "two outputs": partial(members, Q=2),
+    "alone": partial(members, K=1),
+    "a copy of the own model": with_a_copy_of_the_own_model,
+    "classes": classifiers,
+    "sparse rows": with_sparse_rows,
+}
+
+
+@pytest.mark.parametrize("lie", [0.0, 1e6])
 @pytest.mark.parametrize("correct", [False, True])
-@pytest.mark.parametrize("Q", [None, 2])
-def test_what_is_found_near_points_before_others_are_asked_changes_nothing(Q, correct):
-    agents, X = members(K=3, Q=Q), points(4)
-    scorer = Scorer.build(agents[0], agents, "euclidean")
-    view = AskerView(scorer, [each.name for each in agents], 0, RuleSettings("stacking", RULES["stacking"].reach))
+@pytest.mark.parametrize("scene", SCENES)
+def test_what_is_prepared_before_others_have_answered_changes_nothing(scene, correct, lie):
+    agents = SCENES[scene]()
+    X = csr_array(points(4)) if scene == "sparse rows" else agents[0].X[:4] + 0.1
+    view = AskerView(Scorer.build(agents[0], agents, "euclidean"), [each.name for each in agents], 0, STACKING)
     beliefs = np.stack([each.predict(X).reshape(4, -1) for each in agents], axis=1)
+    beliefs[:2, 1:] += lie
     question = ViewQuestion(frozenset(FIELDS), guard=True, correct=correct, coverage=0.8)
+    assert not view.is_prepared_for(question)
     whole = view.answer(X, beliefs, question)
+    assert view.is_prepared_for(question)
     ahead = view.answer(X, beliefs, question, prepared=view.prepare(X, beliefs[:, 0], question))
-    for name in (*FIELDS, "lower", "upper"):
+    assert set(ahead) == set(whole) >= set(FIELDS)
+    assert own_flags(ahead["flags"]) == own_flags(whole["flags"])
+    for name in set(whole) - {"flags"}:
         assert_allclose(ahead[name], whole[name], rtol=1e-9, atol=1e-9)  # blocks are rounded by themselves
+    if lie and len(agents) > 2:
+        assert any(flag.kind == "alone" for flag in whole["flags"])
+
+
+def own_flags(flags):
+    return [(flag.agent, flag.reason, flag.points.tolist()) for flag in flags]

@@ -27,7 +27,7 @@ from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.server import model_service
 from degroot.node.server.access import NAME, Access, Allowances, DailyBudgets, Reading, RefusalLines, caller
-from degroot.node.server.forgetting import Forgetting
+from degroot.node.server.refused_calls import RefusedCallCleanup
 from degroot.node.server.service import OtherMethods
 
 SERVICE = "test.Echo"
@@ -416,7 +416,7 @@ def test_calls_of_what_is_not_there_are_refused_as_all_others_are_and_logged(tmp
             assert len(node.logged) == 2 * len(UNKNOWN)
             told = {line["why"] for line in node.logged}
             assert "This node speaks degroot.v2; 'degroot.v1.Collective' was asked for." in told
-            assert "A call must be of a method that this node has; 'y' of 'x' is none." in told
+            assert "A call must name a method of this node; it has no 'y' in 'x'." in told
 
     asyncio.run(scene())
 
@@ -584,7 +584,7 @@ def test_what_came_with_a_refused_call_is_freed_without_collecting_garbage(kind)
             await context.abort(StatusCode.INVALID_ARGUMENT, str(error))
 
     async def scene():
-        server = grpc.aio.server(interceptors=[Forgetting()])
+        server = grpc.aio.server(interceptors=[RefusedCallCleanup()])
         handlers = {"push": getattr(grpc, f"{kind}_rpc_method_handler")(refuse)}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         port = server.add_insecure_port("127.0.0.1:0")

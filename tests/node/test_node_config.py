@@ -282,7 +282,7 @@ def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
             {"rest": "[limits]\nrows_per_second = 60\n[timing]\nchunk_rows = 61"},
             ["`timing.chunk_rows`", "at most `limits.rows_per_request`, 60", "got 61"],
         ),
-        ({"rest": "[limits]\nmessage_bytes = 3000000000"}, ["`limits.message_bytes`", "65536"]),
+        ({"rest": "[limits]\nmessage_bytes = 3000000000"}, ["`limits.message_bytes`", "1000000"]),
         ({"rest": '[timing]\nprobe_seconds = "1"'}, ["`timing.probe_seconds`", "got '1'"]),
         ({"rest": "[metrics]\nport = 70000"}, ["`metrics.port`", "from 0 to 65535", "got 70000"]),
         ({"rest": "[metrics]"}, ["`metrics.port`", "it is missing"]),

@@ -28,7 +28,7 @@ from support.drills import missing, points, until
 from degroot import load_model
 from degroot.cli import main
 from degroot.exceptions import InvalidInput
-from degroot.node.config import IdentityFiles, Limits
+from degroot.node.config import IdentityFiles
 from degroot.node.config.check import inspect
 from degroot.node.copies import copy
 from degroot.node.copies.bundle import make_bundle, open_bundle
@@ -308,7 +308,7 @@ def as_caller(consortium, name, asked="node0"):
 
 
 def push(stub, encoded):
-    return stub.PushCopy(cut_bundle(encoded, Limits()), timeout=60)
+    return stub.PushCopy(cut_bundle(encoded), timeout=60)
 
 
 def refused(call, *arguments):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from degroot.node.config import Limits, Peer
+from degroot.node.config.reading import MESSAGE_BYTES
 from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.errors import BadReply
 from degroot.node.peers.link import Link, LinkContext, cut_bundle, write_first
@@ -82,24 +83,57 @@ def test_a_question_after_a_stream_was_closed_is_recorded_as_often_as_it_was_sen
     assert (line.exchanges, line.rows) == (came, 5 * came)
 
 
+class Talkative(collective_pb2_grpc.CollectiveServicer):
+    """Answers each question twice."""
+
+    async def Predict(self, _, context):  # noqa: N802
+        while (question := await context.read()) is not grpc.aio.EOF:
+            for _ in range(2):
+                yield wire.Prediction(id=question.id)
+
+
+def test_what_nobody_asked_for_ends_a_stream_and_nothing_goes_on_when_a_link_is_closed(tmp_path):
+    async def scene():
+        before, server = asyncio.all_tasks(), grpc.aio.server()
+        collective_pb2_grpc.add_CollectiveServicer_to_server(Talkative(), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        wiring = LinkContext("north", None, Limits(), 60.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
+        link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
+        for number in range(3):
+            reply = await link.ask(wire.PredictRequest(id=number, points=POINTS))
+            assert reply.id == number
+            (stream,) = link._free["prediction"]
+            await told_of_the_end(link)
+            assert stream._reading is None  # what came is not kept
+        await link.close()
+        await server.stop(None)
+        wiring.ledger.close()
+        async with asyncio.timeout(60):
+            while asyncio.all_tasks() - before:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(scene())
+
+
 class Generous(collective_pb2_grpc.CollectiveServicer):
     """Sends so many bytes as a copy of its model."""
 
-    def __init__(self, size, limits):
-        self.size, self.limits = size, limits
+    def __init__(self, size):
+        self.size = size
 
     async def FetchCopy(self, _, context):  # noqa: N802
-        for chunk in cut_bundle(bytes(self.size), self.limits):
+        for chunk in cut_bundle(bytes(self.size)):
             yield chunk
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(message_bytes=65_536)])  # copies come in parts of any size
+@pytest.mark.parametrize("limits", [Limits(), Limits(message_bytes=MESSAGE_BYTES[0])])  # copies come in parts
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_a_copy_over_the_limit_is_refused_with_the_setting_and_its_value(tmp_path, beyond, limits):
     async def scene():
         server = grpc.aio.server()
         size = 100 + OVERHEAD_BYTES + beyond
-        collective_pb2_grpc.add_CollectiveServicer_to_server(Generous(size, limits), server)
+        collective_pb2_grpc.add_CollectiveServicer_to_server(Generous(size), server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         wiring = LinkContext("north", None, limits, 60.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())

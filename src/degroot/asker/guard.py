@@ -36,7 +36,8 @@ class Bounded:
     def hold(self, value: Array, own: Array, alone: NDArray[np.bool_] | None = None) -> Array:
         """Answers (..., M, Q) drawn towards the own predictions (M, Q) until no output is farther than the reach.
 
-        What lies between two sets of probabilities is one too. `alone`: (..., M), by default as it is with everybody.
+        What lies between two sets of probabilities is one too. `alone`: where the own model
+        answers, (..., M); by default `self.alone`.
         """
         move, reach = value - own, self.reach[:, None]
         farthest = np.abs(move).max(axis=-1, keepdims=True)
@@ -86,6 +87,7 @@ def _bound_into(
     beliefs: Array, expected: Array, spread: Array, error: Array, own: int, believed: Array,
     replaced: NDArray[np.bool_],
 ) -> None:  # fmt: skip
+    """Fill `believed` (M, K, Q) and `replaced` (M, K); what is not a number is not believed."""
     M, K, Q = beliefs.shape
     for m in range(M):
         for k in range(K):

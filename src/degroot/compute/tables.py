@@ -126,7 +126,7 @@ def to_outputs(
         raise complaint(f"`{name}` must hold {wanted} for each of {length} rows{form}; its shape is {values.shape}.")
     numbers: Array = as_floats(values, complaint, name)
     largest = np.abs(numbers).max(initial=0.0)
-    if not largest <= LARGEST:  # nor is NaN
+    if not largest <= LARGEST:  # also false of NaN
         if not np.isfinite(numbers).all():
             row = int(np.argwhere(~np.isfinite(numbers))[0][0])
             raise complaint(f"`{name}` must be finite; row {row} is {numbers[row]}.")

@@ -77,14 +77,14 @@ class ViewQuestion(NamedTuple):
     coverage: float | None = None  # of intervals; None: without them
 
     @property
-    def jackknife(self) -> bool:
+    def has_jackknife(self) -> bool:
         """Whether the answer without each model is needed."""
         return not self.fields.isdisjoint(("standard_error", "influence"))
 
     @property
     def needs(self) -> tuple[bool, ...]:
         """What decides what a view has to make once before it can answer."""
-        return self.guard, self.correct, self.jackknife, self.coverage is not None
+        return self.guard, self.correct, self.has_jackknife, self.coverage is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class AskerView:
         models, classes = len(self.distinct) if self.n_folds > 1 else 1, agent.classes is not None
         self.candidates = list_candidates(settings, len(self.units), models, classes=classes)
         self.own_rows = self._evidence(slice(None), scorer.kept)
-        self._made: set[tuple[bool, ...]] = set()  # what questions have needed
+        self._answered: set[tuple[bool, ...]] = set()  # what questions have needed
         shape = len(self.sample), len(self.candidates), self.Q
         if known is not None and known.errors.shape == shape and known.spread.shape == shape[:1]:
             self.errors, self.spread = known
@@ -263,7 +263,7 @@ class AskerView:
         points = self.scorer.transform(X) if prepared is None else prepared.near.points
         own, shares = beliefs[:, self.place], self.corrected_shares if asked.correct else self.shares
         out = {"value": np.empty((M, self.Q)), "weights": np.empty((M, self.K))}
-        if asked.jackknife:
+        if asked.has_jackknife:
             out |= {"standard_error": np.full((M, self.Q), np.nan), "influence": np.full((M, self.K, self.Q), np.nan)}
         far, replaced, alone = np.zeros(M, np.bool_), np.zeros((M, self.K), np.bool_), np.zeros(M, np.bool_)
         expected = self._expect(points, own, asked.guard) if prepared is None else prepared.expected
@@ -295,31 +295,29 @@ class AskerView:
         if asked.correct and shares.whole_correction is None and M:
             known["flags"] += (Flag(self.agent.name, NOT_CORRECTED, np.arange(M)),)
         if asked.coverage is not None:
-            known |= self._add_intervals(points, out["value"], far, alone, asked.coverage, pooled, prepared)
+            tolerance = None if prepared is None else prepared.tolerance
+            if tolerance is None:
+                tolerance = self.calibration.tolerance(points, asked.coverage, pooled)
+            known |= self.calibration.intervals(out["value"], tolerance, far)
+            if alone.any():  # there its own model answers, with its own errors
+                tolerance = self.own_calibration.tolerance(points, asked.coverage, pooled)
+                for name, array in self.own_calibration.intervals(out["value"], tolerance, far).items():
+                    known[name][alone] = array[alone]
             if self.calibration.rows < rows_needed(asked.coverage):
                 known["flags"] += (Flag(self.agent.name, FEW_SCORES, np.arange(M)),)
+        self._answered.add(asked.needs)
         return known
 
-    def _add_intervals(
-        self, points: Any, value: Array, far: NDArray[np.bool_], alone: NDArray[np.bool_], coverage: float,
-        pooled: Sequence[Summary], prepared: PreparedAnswer | None,
-    ) -> dict[str, Any]:  # fmt: skip
-        tolerance = None if prepared is None else prepared.tolerance
-        if tolerance is None:
-            tolerance = self.calibration.tolerance(points, coverage, pooled)
-        found = self.calibration.intervals(value, tolerance, far)
-        if alone.any():  # there its own model answers, with its own errors
-            tolerance = self.own_calibration.tolerance(points, coverage, pooled)
-            for name, array in self.own_calibration.intervals(value, tolerance, far).items():
-                found[name][alone] = array[alone]
-        return found
+    def is_prepared_for(self, asked: ViewQuestion) -> bool:
+        """Whether a question with the same needs was answered: all that is made once has been made."""
+        return asked.needs in self._answered
 
     def prepare(self, X: Any, own: Array, asked: ViewQuestion) -> PreparedAnswer:
         """What can be found for a few points `X` while others are asked; the own model says `own` (M, Q) there."""
-        points, coverage = self.scorer.transform(X), asked.coverage
+        points, tolerance = self.scorer.transform(X), None
         self._make_parts(asked)
-        has_scores = coverage is not None and self.calibration.rows >= rows_needed(coverage)
-        tolerance = self.calibration.tolerance(points, coverage) if coverage is not None and has_scores else None
+        if asked.coverage is not None and self.calibration.rows >= rows_needed(asked.coverage):
+            tolerance = self.calibration.tolerance(points, asked.coverage)
         return PreparedAnswer(self._look_near(points, asked), self._expect(points, own, asked.guard), tolerance)
 
     def _look_near(self, points: Any, asked: ViewQuestion) -> NearPoints:
@@ -331,7 +329,7 @@ class AskerView:
 
     def _list_deleted(self, asked: ViewQuestion) -> Sequence[Shares]:
         """The mixtures without each model in turn, if they are asked for; none of one model alone."""
-        if not asked.jackknife:
+        if not asked.has_jackknife:
             return ()
         return self._corrected_deleted if asked.correct else self._deleted
 
@@ -362,12 +360,11 @@ class AskerView:
 
     def _make_parts(self, asked: ViewQuestion) -> None:
         """Make what is made once here, not on several threads at once."""
-        if asked.needs in self._made:
+        if self.is_prepared_for(asked):
             return
         for spec in self._specs:
             self.own_rows.look(spec)
         self._list_deleted(asked)
-        self._made.add(asked.needs)
 
     @property
     def _specs(self) -> list[NeighbourhoodSpec]:

@@ -18,7 +18,7 @@ from degroot.compute.compiled import Array
 
 LANDMARKS = 150
 PENALTIES = np.logspace(-4, 2, 13)
-SMALLEST_EIGENVALUE = 1e-13  # of the largest: below it there is hardly more than rounding
+SMALLEST_EIGENVALUE_RATIO = 1e-13  # of the largest: below it there is hardly more than rounding
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def nystroem_basis(kernel: RBFKernel) -> Array:
     prediction, so that a point alone and in a batch would get answers that differ.
     """
     values, vectors = np.linalg.eigh(kernel.at(kernel.landmarks))
-    kept = values > SMALLEST_EIGENVALUE * values[-1]
+    kept = values > SMALLEST_EIGENVALUE_RATIO * values[-1]
     basis: Array = vectors[:, kept] / np.sqrt(values[kept])
     return basis
 

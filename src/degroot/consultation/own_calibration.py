@@ -110,7 +110,7 @@ class OwnCalibration:
     def threshold(self, coverage: float, pooled: Sequence[Summary] = ()) -> Array:
         """What a new score does not exceed with that probability; by others' scores too where its own are too few."""
         if self.rows >= rows_needed(coverage):
-            return np.asarray(self._ordered[rank_of(self.rows, coverage) - 1])
+            return np.asarray(self._ordered[rank_of(self.rows, coverage) - 1])  # as `threshold` of all its scores
         if not pooled:
             raise InvalidInput(
                 f"A coverage of {coverage:g} must be calibrated on at least {rows_needed(coverage)} rows; "

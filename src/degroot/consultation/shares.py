@@ -47,10 +47,6 @@ class Shares:
         needed = (self.final > 0.0) | ((self.mixed > 0.0) & (self.whole > 0.0))
         return [int(c) for c in np.flatnonzero(needed)]
 
-    @cached_property
-    def _final_used(self) -> Array:
-        return self.final[self._places]
-
     @property
     def names(self) -> tuple[str, ...]:
         """What the answer is mixed of."""
@@ -90,7 +86,7 @@ class Shares:
         corrected = None
         if self.whole_correction is not None and self.whole > 0.0:
             corrected = _mix(self.mixed[self._places], weights, shifts)
-        return replace(_mix(self._final_used, weights, shifts), corrected=corrected)
+        return replace(_mix(self.final[self._places], weights, shifts), corrected=corrected)
 
     def answer(self, combined: Combination, points: Any, said: Array, own: int) -> tuple[Array, Array]:
         """Values (m, Q) and weights (m, K) at transformed `points` where models say `said`, (m, K, Q).

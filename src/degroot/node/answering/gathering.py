@@ -65,27 +65,38 @@ async def gather_predictions(
     links = [link for name, link in circle.links.items() if name not in missing and name not in seat.copies]
     copies = [each for name, each in seat.copies.items() if name in circle.links and name not in missing]
     asking = asyncio.ensure_future(_ask_copies(copies, points)) if copies else None  # beside the peers
-    if not links:
-        said = {circle.configuration.name: await predict_own()}
-    else:
-        request = wire.PredictRequest(protocol=PROTOCOL, id=next(_numbers), points=tensor(points))
-
-        async def ask(link: Link) -> PeerPrediction | PeerError:
-            try:
-                return decode_prediction(await link.ask(request), len(points), seat.outputs)
-            except PeerError as error:
-                return error
-            except Malformed as error:
-                return BadReply(link.name, f"its prediction makes no sense: {error}")
-
-        said = await _gather(circle, request, links, missing, predict_own, ask)
-    if asking is not None:
-        for copy, reply in zip(copies, await asking, strict=True):
-            if isinstance(reply, CopyError):
-                missing[copy.model.name] = str(reply)
-            else:
-                said[copy.model.name] = PeerPrediction(copy.model.version, reply)
+    try:
+        said = await _ask_owners(circle, seat, links, points, missing, predict_own)
+        replies = [] if asking is None else await asking
+    finally:
+        if asking is not None:
+            asking.cancel()
+    for copy, reply in zip(copies, replies, strict=True):
+        if isinstance(reply, CopyError):
+            missing[copy.model.name] = str(reply)
+        else:
+            said[copy.model.name] = PeerPrediction(copy.model.version, reply)
     return said
+
+
+async def _ask_owners(
+    circle: Peers, seat: ScoredAgent, links: Sequence[Link], points: Array, missing: dict[str, str],
+    predict_own: Callable[[], Awaitable[PeerPrediction]],
+) -> dict[str, PeerPrediction]:  # fmt: skip
+    """The own prediction, and those of models that are asked at their owners'."""
+    if not links:
+        return {circle.configuration.name: await predict_own()}
+    request = wire.PredictRequest(protocol=PROTOCOL, id=next(_numbers), points=tensor(points))
+
+    async def ask(link: Link) -> PeerPrediction | PeerError:
+        try:
+            return decode_prediction(await link.ask(request), len(points), seat.outputs)
+        except PeerError as error:
+            return error
+        except Malformed as error:
+            return BadReply(link.name, f"its prediction makes no sense: {error}")
+
+    return await _gather(circle, request, links, missing, predict_own, ask)
 
 
 async def _ask_copies(copies: Sequence[ModelCopy], points: Array) -> list[Array | CopyError]:
@@ -116,7 +127,7 @@ async def _gather(
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own
         said = {circle.configuration.name: await own()}
-        replies = [await each for each in waiting]
+        replies = await asyncio.gather(*waiting)
     finally:
         for task in waiting:
             task.cancel()

@@ -52,8 +52,6 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     else:
         view = await seat.views.among(members)
         told = await run_in_thread(_answer, view, asked, question, beliefs, None)
-        if M:
-            seat.views.mark_prepared(view, members, question)
     away = {name: missing.get(name, f"not scored yet by: {me}") for name in roster if name not in members}
     notes = [*flag_missing_members(Membership(members, away), M), *_flag_stale(circle, members, said, scored, M)]
     wide = expand_to_roster(told.fields, roster, members)

@@ -40,7 +40,7 @@ from degroot.node.config.names import check_name
 from degroot.rules.rules import RULES
 
 MOST_OF_COPIES = {"copy_bytes": 2**31 - 1, "copy_memory_bytes": 2**44, "copy_seconds": 86_400}
-MESSAGE_BYTES = (65_536, 2**31 - 1)  # a few rows at least; no message can be longer
+MESSAGE_BYTES = (1_000_000, 2**31 - 1)  # a part of a copied model at least; no message can be longer
 
 Measures = TypeVar("Measures", Limits, Timing)
 Result = TypeVar("Result")

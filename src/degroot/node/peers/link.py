@@ -55,14 +55,14 @@ async def read_ending(call: Any) -> grpc.RpcError:
 class QuestionStream:
     """An open stream. After a failure, or when nobody waited for the reply, it has to be ended.
 
-    The next reply is always being read, also before its question is put: it is taken in as it comes, while this node
-    has other things to do.
+    After the first reply a read is always outstanding, so that the next one is taken in while this node computes.
     """
 
     def __init__(self, call: Any) -> None:
         self._call = call
         self._write: Callable[[Any], Awaitable[None]] = partial(write_first, call)
         self._reading: asyncio.Task[Any] | None = None
+        self._is_asking = False
 
     @property
     def over(self) -> bool:
@@ -71,6 +71,7 @@ class QuestionStream:
 
     async def ask(self, question: Any) -> Any:
         """Put a question, and wait for the reply."""
+        self._is_asking = True
         try:
             await self._write(question)
             self._write = self._call.write
@@ -79,8 +80,9 @@ class QuestionStream:
             raise await read_ending(self._call) from None
         if reply is grpc.aio.EOF:
             raise await read_ending(self._call)
+        self._is_asking = False
         self._reading = asyncio.ensure_future(self._call.read())
-        self._reading.add_done_callback(_take_exception)
+        self._reading.add_done_callback(self._end_unless_asking)
         return reply
 
     def end(self) -> None:
@@ -89,11 +91,13 @@ class QuestionStream:
         if self._reading is not None:
             self._reading.cancel()
 
-
-def _take_exception(reading: "asyncio.Task[Any]") -> None:
-    """A stream that ends while nothing is asked is no news."""
-    if not reading.cancelled():
-        reading.exception()
+    def _end_unless_asking(self, reading: "asyncio.Task[Any]") -> None:
+        """End the stream when it ends, or something is said, while nothing is asked; what is said is not kept."""
+        if not self._is_asking:
+            self._reading = None
+            self._call.cancel()
+        if not reading.cancelled():
+            reading.exception()  # or asyncio would log it
 
 
 KEPT = 60  # answers
@@ -121,7 +125,7 @@ class Latency:
 
 PREDICTION, COPIED, PUSHED = "prediction", "copy", "pushed copy"  # what questions and copies are called in ledgers
 SPARE = 4  # streams of a kind that are kept open while nothing is asked
-CHUNK_BYTES = 1 << 20  # of a bundle in one message
+CHUNK_BYTES = 900_000  # of a bundle in one message, below the least `limits.message_bytes` that there can be
 
 Question = wire.Question | wire.PredictRequest
 
@@ -162,11 +166,10 @@ def kind_of(question: Question) -> str:
     return PREDICTION if isinstance(question, wire.PredictRequest) else OPINION
 
 
-def cut_bundle(encoded: bytes, limits: Limits) -> Iterator[wire.CopyChunk]:
-    """A bundle in chunks that pass the limits, of which the first says which protocol it is."""
-    size = min(CHUNK_BYTES, limits.message_bytes // 2)
-    for start in range(0, len(encoded), size):
-        yield wire.CopyChunk(protocol=PROTOCOL if start == 0 else 0, content=encoded[start : start + size])
+def cut_bundle(encoded: bytes) -> Iterator[wire.CopyChunk]:
+    """A bundle in chunks, of which the first says which protocol it is."""
+    for start in range(0, len(encoded), CHUNK_BYTES):
+        yield wire.CopyChunk(protocol=PROTOCOL if start == 0 else 0, content=encoded[start : start + CHUNK_BYTES])
 
 
 class Link:
@@ -286,9 +289,7 @@ class Link:
         seconds = self._wiring.deadline * (1 + len(encoded) // CHUNK_BYTES)
         self._record(PUSHED, 0, len(encoded))
         try:
-            receipt = await self._collective.PushCopy(
-                cut_bundle(encoded, self._wiring.limits), timeout=seconds, metadata=self._metadata()
-            )
+            receipt = await self._collective.PushCopy(cut_bundle(encoded), timeout=seconds, metadata=self._metadata())
         except grpc.RpcError as error:
             raise from_rpc(self.name, error, seconds) from error
         except asyncio.CancelledError as error:

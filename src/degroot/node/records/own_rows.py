@@ -59,18 +59,25 @@ class OwnRowsWatch:
         self._callers: dict[str, _Caller] = {}
         self._noted: dict[str, list[Array]] = {}  # what callers have asked about and was not looked at yet
         self._noted_rows = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self.alerts: dict[str, Alert] = {}
 
     def note(self, caller: str, points: Array) -> None:
         """Take in what a caller asks about, (M, d), a little later: nobody waits for it, or could time it."""
+        loop, before = asyncio.get_running_loop(), self._noted_rows
         self._noted.setdefault(caller, []).append(points)
         self._noted_rows += len(points)
-        if self._timer is None or self._noted_rows > MAX_NOTED_ROWS:
-            later = 0.0 if self._noted_rows > MAX_NOTED_ROWS else LATER_SECONDS
-            self._timer = asyncio.get_running_loop().call_later(later, self._look_at_noted)
+        if before <= MAX_NOTED_ROWS < self._noted_rows:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_soon(self.look_at_noted)
+        elif self._timer is None:
+            self._timer = loop.call_later(LATER_SECONDS, self.look_at_noted)
 
-    def _look_at_noted(self) -> None:
+    def look_at_noted(self) -> None:
+        """Take in what was noted."""
+        if self._timer is not None:
+            self._timer.cancel()
         noted, self._noted, self._noted_rows, self._timer = self._noted, {}, 0, None
         for caller, points in noted.items():
             self.look(caller, np.concatenate(points))

@@ -28,8 +28,8 @@ from degroot.node.scoring.residual_store import Residuals
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import model_service
 from degroot.node.server.access import Access, Allowances, DailyBudgets, Reading
-from degroot.node.server.forgetting import Forgetting
 from degroot.node.server.lock import lock_state
+from degroot.node.server.refused_calls import RefusedCallCleanup
 from degroot.node.server.reload import watch_files
 from degroot.node.server.service import CollectiveService, OtherMethods
 from degroot.node.server.threads import run_in_thread
@@ -111,6 +111,7 @@ async def _finish(server: grpc.aio.Server, access: Access, seconds: float) -> No
     until = loop.time() + seconds
     access.close()
     await access.answered(seconds)
+    access.watch.look_at_noted()
     await server.stop(max(0.0, until - loop.time()))
 
 
@@ -135,7 +136,7 @@ def _server(configuration: Configuration, answering: Answering, access: Access, 
     limits, circle = configuration.limits, answering.circle
     callers = 1 + len(configuration.peers) + len(configuration.clients)
     server = grpc.aio.server(
-        interceptors=[Forgetting(), Reading(access)],
+        interceptors=[RefusedCallCleanup(), Reading(access)],
         maximum_concurrent_rpcs=limits.concurrent_calls * (callers + 1),
         options=[
             ("grpc.max_receive_message_length", limits.message_bytes),

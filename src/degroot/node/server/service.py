@@ -62,7 +62,7 @@ class OtherMethods(grpc.GenericRpcHandler):  # type: ignore[misc]
         if service.startswith("degroot.") and not service.startswith(f"{OURS}."):
             told = f"This node speaks {OURS}; {service[:100]!r} was asked for."
         else:
-            told = f"A call must be of a method that this node has; {method[:100]!r} of {service[:100]!r} is none."
+            told = f"A call must name a method of this node; it has no {method[:100]!r} in {service[:100]!r}."
 
         async def refuse(_requests: Any, context: Any) -> None:
             async with self._access.admitted(context, None) as visit:
@@ -113,7 +113,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             except NotOffered as error:
                 await visit.refuse("not offered", StatusCode.FAILED_PRECONDITION, str(error))
             visit.answered(COPIED, 0, len(encoded))
-            for chunk in cut_bundle(encoded, self._circle.configuration.limits):
+            for chunk in cut_bundle(encoded):
                 await context.write(chunk)
 
     async def PushCopy(self, _requests: Any, context: Any) -> wire.CopyReceipt:  # noqa: N802

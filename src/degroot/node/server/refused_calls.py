@@ -1,4 +1,4 @@
-"""Forgetting: what came with a call that was refused is freed at once."""
+"""Refused calls: what came with them is freed at once."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,12 +8,12 @@ import grpc
 Behaviour = Callable[[Any, Any], Awaitable[Any]]
 
 
-class Forgetting(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Frees what refused calls have sent, outside of all other interceptors.
+class RefusedCallCleanup(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Breaks the reference cycle that a refused call leaves. It has to be the first interceptor.
 
-    gRPC keeps the exception that aborts a call, and the exception keeps every frame that it has passed, the call among
-    what they hold: a circle, which stays until Python next collects garbage. With it stay the messages, or the pushed
-    model, of as many megabytes as a caller may send.
+    gRPC keeps the exception that aborts a call; its traceback keeps the frames, and these keep the call and its
+    messages, or a pushed model, until the garbage collector runs. Calls with one message are streams here too: the
+    interceptor `Reading` makes them that.
     """
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
