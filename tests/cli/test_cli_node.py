@@ -225,6 +225,11 @@ def break_state(site: Site) -> None:
     (site.folder / "state").write_text("a file")
 
 
+def break_ledger(site: Site) -> None:
+    (site.folder / "state").mkdir()
+    (site.folder / "state" / "ledger.sqlite").write_text("junk")
+
+
 MISTAKES = [
     (break_file, None, ["No such file", "north.toml"]),
     (break_key, None, ["`timing.deadline_secunds`", "did you mean 'deadline_seconds'?"]),
@@ -238,6 +243,7 @@ MISTAKES = [
     (break_certificate, "identity", ["expired on 20"]),
     (break_port, "port", ["127.0.0.1", "in use"]),
     (break_state, "state", ["folder that can be written", "state"]),
+    (break_ledger, "state", ["ledger.sqlite: file is not a database"]),
 ]
 
 

@@ -100,7 +100,7 @@ def test_peers_and_clients_may_little_by_default_and_the_node_itself_everything(
     assert node.clients == (Client("dashboard", frozenset({"ask"}), see, 100_000),)
     everything = frozenset({"query", "copy", "opinion", "ask"})
     assert node.rights == {"south": rights, "dashboard": {"ask"}, "north": everything}
-    assert node.fields == {"south": see, "dashboard": see, "north": set(GRANTS)}
+    assert node.fields == {"south": set(), "dashboard": see, "north": set(GRANTS)}  # who may not ask sees nothing
     assert node.budgets == {"south": 1_000_000, "dashboard": 100_000}  # and the node itself has none
 
 

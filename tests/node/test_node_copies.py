@@ -94,6 +94,11 @@ def test_whoever_changes_a_byte_of_a_bundle_is_found_out(keys, encoded, data):
     assert (opened.manifest, opened.content) == (whole.manifest, whole.content)
 
 
+def test_nothing_is_added_to_a_bundle(keys):
+    with pytest.raises(InvalidInput, match=r"^A bundle must hold nothing but what its owner has put into it; it holds"):
+        open_bundle(bundled(keys) + b"xx", keys / "ca.pem", "south")
+
+
 def test_a_bundle_is_for_one_recipient_and_by_its_owner(keys, tmp_path):
     encoded = bundled(keys)
     with pytest.raises(InvalidInput, match=r"A bundle must be signed for 'west'; it is for 'south'"):

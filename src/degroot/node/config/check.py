@@ -25,6 +25,7 @@ from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.records.ledger import summary
 from degroot.node.scoring.load import seated_with
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.access import NAME
@@ -101,7 +102,7 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
         yield from _check_offer(configuration, seats[0])
     for owner in list_held(configuration):
         yield _check_held(configuration, owner, seats[0] if seats else None)
-    yield _found("state", lambda: f"{make_folder(configuration.state, mode=PRIVATE)} can be written")
+    yield _found("state", lambda: _check_state(configuration))
     mine = describe_node(configuration, seats[0].agent, seats[0].feature_names) if seats else None
     for peer in configuration.peers:
         yield _reached(configuration, peer, mine)
@@ -196,6 +197,14 @@ def _find_why_unused(configuration: Configuration, owner: str) -> str:
     if COPY not in use:
         return f"the `use` of {owner!r} is queries only, so that own rows and asked points are sent to it"
     return ""
+
+
+def _check_state(configuration: Configuration) -> str:
+    """The folder can be written, and the ledger in it, if there is one, can be read."""
+    folder = make_folder(configuration.state, mode=PRIVATE)
+    if configuration.ledger.is_file():
+        summary(configuration.ledger)
+    return f"{folder} can be written"
 
 
 def _check_port(host: str, port: int) -> str:

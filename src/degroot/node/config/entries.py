@@ -142,12 +142,10 @@ class Configuration:
 
     @cached_property
     def fields(self) -> Mapping[str, frozenset[str]]:
-        """Who may see which fields of answers: the node itself all, others what they were granted."""
-        clients, peers = (
-            {each.name: each.fields for each in self.clients},
-            {each.name: each.fields for each in self.peers},
-        )
-        return clients | peers | {self.name: frozenset(GRANTS)}
+        """Who may see which fields of answers: the node itself all, others who may ask what they were granted."""
+        others: tuple[Client | Peer, ...] = (*self.clients, *self.peers)
+        granted = {each.name: each.fields if ASK in each.may else frozenset[str]() for each in others}
+        return granted | {self.name: frozenset(GRANTS)}
 
     @cached_property
     def budgets(self) -> Mapping[str, int]:

@@ -84,6 +84,9 @@ def open_bundle(encoded: bytes, ca: Path, recipient: str, *, allow_expired: bool
         bundle.ParseFromString(encoded)
         if len(encoded) - len(bundle.content) > OVERHEAD_BYTES:
             raise Malformed(f"A bundle must have at most {OVERHEAD_BYTES} bytes beside the model's file; it has more.")
+        bundle.DiscardUnknownFields()
+        if bundle.ByteSize() != len(encoded):
+            raise Malformed("A bundle must hold nothing but what its owner has put into it; it holds more.")
         manifest.ParseFromString(bundle.manifest)
     except DecodeError as error:
         raise Malformed("A bundle must be one that `degroot node export` or a node has made; this is none.") from error
