@@ -203,12 +203,17 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         begun: asyncio.Queue[asyncio.Task[wire.Answer] | None] = asyncio.Queue(AHEAD)
         work: set[asyncio.Task[Any]] = set()
 
+        def forget(task: asyncio.Task[Any]) -> None:
+            work.discard(task)
+            if not task.cancelled():
+                task.exception()  # nobody waits for batches after one that was refused: asyncio would log them
+
         async def read() -> None:
             try:
                 while (request := await visit.next_message()) is not None:
                     task = asyncio.create_task(self._answer(request, visit))
                     work.add(task)
-                    task.add_done_callback(work.discard)
+                    task.add_done_callback(forget)
                     await begun.put(task)
             finally:
                 await begun.put(None)
