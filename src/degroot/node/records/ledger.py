@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.node.records.journal import LINE, Entry, Journal, read_journal
 
-VERSION = 1
+VERSION = 2  # version 1 has no journal
 IN, OUT = "in", "out"  # they called us; we called them
 ASKED_BY = {IN: "they", OUT: "we"}  # as people are told
 DAY = 86_400
 DAYS = 30  # how long exchanges are kept one by one, before only the totals of their day are
 KEPT = 1_000_000  # how many of them at most
-STEP = 256  # after so many exchanges, old ones are folded
+STEP = 256  # after so many exchanges, they are moved from the journal to the database, and old ones are folded
+NOTHING = (0, 0, 0, 0)  # exchanges, rows, bytes sent and received
+LOG_PAGES = 100  # of SQLite's write-ahead log, after which it is merged into the database
 PATIENCE = 0.25  # seconds that another writer may hold us up
 
 TABLES = """
@@ -45,8 +47,15 @@ CREATE TABLE IF NOT EXISTS days (
     last REAL NOT NULL,
     PRIMARY KEY (day, peer, kind, direction)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS journal (moved INTEGER NOT NULL);
+INSERT INTO journal SELECT coalesce(max(id), 0) FROM exchanges WHERE NOT EXISTS (SELECT * FROM journal);
 """
-RECORD = 'INSERT INTO exchanges (at, peer, kind, direction, "rows", sent, received) VALUES (?, ?, ?, ?, ?, ?, ?)'
+MOVE = "INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+MOVED = "SELECT moved FROM journal"  # the last exchange that came from the journal
+WITH_JOURNAL = (  # in what is read, `exchanges` has those in the journal too
+    "CREATE TEMP TABLE waiting AS SELECT * FROM main.exchanges LIMIT 0",
+    "CREATE TEMP VIEW exchanges AS SELECT * FROM main.exchanges UNION ALL SELECT * FROM temp.waiting",
+)
 FOLDABLE = """
 SELECT max(id) FROM (SELECT id, at FROM exchanges ORDER BY id LIMIT ?)
 WHERE at < ? OR id <= (SELECT max(id) FROM exchanges) - ?
@@ -104,7 +113,8 @@ class LedgerEntry:
 class Ledger:
     """The record of all exchanges, in an SQLite file; what is recorded outlives the process, however it ends.
 
-    Exchanges are kept one by one for a while, then as the totals of their day, so that the file stays small. `totals`
+    Exchanges are written to a journal beside that file, and moved into it many at a time. There they are kept one by
+    one for a while, then as the totals of their day, so that the file stays small. `totals`
     are those since the node started, for its metrics: by peer, kind and direction, the number of exchanges, rows, bytes
     sent and bytes received.
     """
@@ -113,14 +123,18 @@ class Ledger:
         self, path: Path, days: float = DAYS, kept: int = KEPT, clock: Callable[[], float] = time.time
     ) -> None:
         self.path, self.days, self.kept, self._clock = path, days, kept, clock
-        self.totals: dict[tuple[str, str, str], list[int]] = {}
-        self._lock, self._since_fold = Lock(), 0
+        self.totals: dict[tuple[str, str, str], tuple[int, int, int, int]] = {}
+        self._lock, self._since_move = Lock(), 0
         try:
             self._connection = _open(path)
+            self._journal = Journal(journal_path(path))
+            (self._last,) = self._connection.execute(MOVED).fetchone()
+            self._waiting = [entry for entry in read_journal(journal_path(path)) if entry[0] > self._last]
+            self._move()
             while self._fold(100 * STEP):
                 pass
-        except sqlite3.Error as error:
-            raise LedgerError(path, str(error)) from error
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerError(path, _describe(error)) from error
 
     def record(self, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
         """Write down one exchange; it is safe from the end of this process when this returns."""
@@ -131,48 +145,60 @@ class Ledger:
     ) -> None:
         """The same exchange with several peers, all of them or, if that fails, none."""
         now = self._clock()
-        try:
-            with self._lock:
-                if len(peers) == 1:
-                    self._connection.execute(RECORD, (now, peers[0], kind, direction, rows, sent_bytes, received_bytes))
-                elif peers:
-                    self._together([(now, peer, kind, direction, rows, sent_bytes, received_bytes) for peer in peers])
-                for peer in peers:
-                    total = self.totals.setdefault((peer, kind, direction), [0, 0, 0, 0])
-                    for place, count in enumerate((1, rows, sent_bytes, received_bytes)):
-                        total[place] += count
+        with self._lock:
+            number, lines, entries = self._last, "", list[Entry]()
+            for peer in peers:
+                number += 1
+                entry = (number, now, peer, kind, direction, rows, sent_bytes, received_bytes)
+                entries.append(entry)
+                lines += LINE % entry
+            try:
+                self._journal.append(lines)
+            except OSError as error:
+                raise LedgerError(self.path, _describe(error)) from error
+            self._waiting += entries
+            self._last = number
+            for peer in peers:
+                exchanges, all_rows, sent, received = self.totals.get((peer, kind, direction), NOTHING)
+                total = exchanges + 1, all_rows + rows, sent + sent_bytes, received + received_bytes
+                self.totals[peer, kind, direction] = total
+            self._since_move += len(entries)
+            if self._since_move >= STEP:
                 self._tidy()
-        except sqlite3.Error as error:
-            raise LedgerError(self.path, str(error)) from error
-
-    def _together(self, exchanges: Sequence[tuple[Any, ...]]) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            self._connection.executemany(RECORD, exchanges)
-            self._connection.execute("COMMIT")
-        except sqlite3.Error:
-            self._connection.rollback()  # if SQLite has not done so already, as on a full disk
-            raise
 
     def count_rows_asked(self, day: int) -> dict[str, int]:
         """How many rows each peer and client has asked about on a day, counted from 1970 in UTC."""
         try:
             with self._lock:
+                self._move()
                 return dict(self._connection.execute(ASKED_ROWS, {"day": day}).fetchall())
-        except sqlite3.Error as error:
-            raise LedgerError(self.path, str(error)) from error
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerError(self.path, _describe(error)) from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
+        with suppress(sqlite3.Error, OSError):  # what is in the journal stays there
+            self._move()
+        self._journal.close()
         self._connection.close()
 
     def _tidy(self) -> None:
-        """Fold a few old exchanges now and then: twice as many as came, so that it catches up."""
-        self._since_fold += 1
-        if self._since_fold >= STEP:
-            self._since_fold = 0
-            with suppress(sqlite3.Error):  # if it cannot be done now, it can wait
-                self._fold(2 * STEP)
+        """Move exchanges to the database, and fold old ones: twice as many as came, so that it catches up."""
+        self._since_move = 0
+        with suppress(sqlite3.Error, OSError):  # if it cannot be done now, it can wait
+            self._move()
+            self._fold(2 * STEP)
+
+    def _move(self) -> None:
+        """Move what is in the journal to the database."""
+        if self._waiting:
+            self._last = self._waiting[-1][0]
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.executemany(MOVE, self._waiting)
+                self._connection.execute("UPDATE journal SET moved = ?", (self._last,))
+            self._waiting = []
+        self._journal.clear()  # if this fails, what it holds is known to have been moved
 
     def _fold(self, number: int) -> bool:
         """Fold up to `number` of the oldest exchanges into the totals of their days, if they are old enough."""
@@ -187,24 +213,39 @@ class Ledger:
         return True
 
 
+def journal_path(path: Path) -> Path:
+    """The journal of the ledger at `path`."""
+    return path.with_suffix(".journal")
+
+
 def summary(path: Path) -> list[LedgerEntry]:
     """What the ledger holds, by peer, kind and direction; the node may be running meanwhile."""
     if not path.is_file():
         raise InvalidInput(f"The ledger must be a file that a node has written; {path} is not there.")
     with opened(path) as connection:
-        _check_version(connection, path)
         return [make_entry(*row) for row in connection.execute(SUMMARY)]
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The ledger for reading, as it is at one moment; the node may be running meanwhile."""
+    """The ledger for reading, as it is at one moment, with its journal; the node may be running meanwhile."""
     try:
+        newest = read_journal(
+            journal_path(path)
+        )  # before the rest: what is moved meanwhile is there too, not in neither
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("BEGIN")
+            if _check_version(connection, path) == VERSION:
+                (moved,) = connection.execute(MOVED).fetchone()
+                for statement in WITH_JOURNAL:
+                    connection.execute(statement)
+                connection.executemany(
+                    "INSERT INTO temp.waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    [each for each in newest if each[0] > moved],
+                )
             yield connection
-    except sqlite3.Error as error:
-        raise InvalidInput(f"The ledger must be a file that a node has written; {path}: {error}.") from error
+    except (sqlite3.Error, OSError) as error:
+        raise InvalidInput(f"The ledger must be a file that a node has written; {path}: {_describe(error)}.") from error
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -212,8 +253,9 @@ def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # the log is written, not flushed, at each record
-        if _check_version(connection, path) == 0:
+        connection.execute("PRAGMA synchronous = NORMAL")  # the log is written, not flushed, at each move
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        if _check_version(connection, path) < VERSION:
             connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
     except BaseException:
         connection.close()
@@ -223,9 +265,13 @@ def _open(path: Path) -> sqlite3.Connection:
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version not in (0, VERSION):
-        raise InvalidInput(f"The ledger must be of version {VERSION}; {path} is of version {version}.")
+    if not 0 <= version <= VERSION:
+        raise InvalidInput(f"The ledger must be of version {VERSION} or older; {path} is of version {version}.")
     return int(version)
+
+
+def _describe(error: sqlite3.Error | OSError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def make_entry(
