@@ -201,9 +201,14 @@ async def eventually(holds) -> None:
 
 async def fall_silent(node) -> None:
     """Let the time pass in which the node waits for a caller's next message."""
-    await eventually(lambda: node.access.idle)
-    for waiting in node.access.idle:
-        waiting.reschedule(asyncio.get_running_loop().time())
+    await eventually(lambda: count_waiting(node))
+    for limit in node.access.limits:
+        limit.shorten(0.0)
+
+
+def count_waiting(node) -> int:
+    """How many streams wait for their caller's next message."""
+    return sum(limit.is_waiting for limit in node.access.limits)
 
 
 def test_a_caller_in_the_roster_is_answered_and_recorded(tmp_path):
@@ -469,14 +474,14 @@ def test_a_node_that_closes_ends_its_streams(tmp_path):
             for chat in chats:
                 await chat.write(b"a")
                 assert await chat.read() == b"a"
-            await eventually(lambda: len(node.access.idle) == 3)
+            await eventually(lambda: count_waiting(node) == 3)
             node.access.close()
             chats.append(south.chat())
             for chat in chats:
                 assert await chat.code() is StatusCode.UNAVAILABLE
                 assert await chat.details() == "'north' is shutting down."
             await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
-            assert not node.access.idle
+            assert not node.access.limits
 
     asyncio.run(scene())
 

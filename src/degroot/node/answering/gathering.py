@@ -127,7 +127,7 @@ async def _gather(
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own
         said = {circle.configuration.name: await own()}
-        replies = await asyncio.gather(*waiting)
+        replies = [await task for task in waiting]  # they run side by side
     finally:
         for task in waiting:
             task.cancel()

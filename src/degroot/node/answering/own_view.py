@@ -5,7 +5,6 @@ distances enters, so that no quorum is needed: where everybody else is missing, 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -48,39 +47,37 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     view = seat.views.find_prepared(members, question)
     beliefs = [said[name].beliefs for name in members]
     if view is not None and few:
-        told = _answer(view, asked, question, beliefs, prepared if members == expected else None)
+        fields, flags = _answer(view, asked, question, beliefs, prepared if members == expected else None)
     else:
         view = await seat.views.among(members)
-        told = await run_in_thread(_answer, view, asked, question, beliefs, None)
+        fields, flags = await run_in_thread(_answer, view, asked, question, beliefs, None)
     away = {name: missing.get(name, f"not scored yet by: {me}") for name in roster if name not in members}
-    notes = [*flag_missing_members(Membership(members, away), M), *_flag_stale(circle, members, said, scored, M)]
-    wide = expand_to_roster(told.fields, roster, members)
-    return replace(told, names=roster, fields=wide, flags=(*notes, *told.flags))
+    notes = (*flag_missing_members(Membership(members, away), M), *_flag_stale(circle, members, said, scored, M))
+    return NodeAnswer(
+        roster, expand_to_roster(fields, roster, members), notes + flags, asker=me, choice=view.choice(asked.correct)
+    )
 
 
 def _answer(
     view: AskerView, asked: NodeQuestion, question: ViewQuestion, beliefs: Sequence[Array],
     prepared: PreparedAnswer | None,
-) -> NodeAnswer:  # fmt: skip
-    """The answer of those who take part; `beliefs`: of each of them, (M, Q)."""
-    fields, flags = _empty_fields(view, asked), ()
-    if len(asked.points):
-        known = view.answer(asked.points, np.stack(beliefs, axis=1), question, prepared=prepared)
-        flags = known.pop("flags")
-        fields = {name: np.asarray(values, np.float64) for name, values in known.items()}
-    return NodeAnswer(view.names, fields, flags, asker=view.agent.name, choice=view.choice(asked.correct))
-
-
-def _empty_fields(view: AskerView, asked: NodeQuestion) -> dict[str, Array]:
-    """The asked fields of no points."""
-    names = [*asked.fields, *interval_fields(asked.coverage, view.agent.class_names)]
-    return {name: np.empty(field_shape(name, 0, view.K, view.Q)) for name in names}
+) -> tuple[dict[str, Array], tuple[Flag, ...]]:  # fmt: skip
+    """The fields and flags that those who take part give; `beliefs`: of each of them, (M, Q)."""
+    M = len(asked.points)
+    if not M:
+        names = [*asked.fields, *interval_fields(asked.coverage, view.agent.class_names)]
+        return {name: np.empty(field_shape(name, 0, view.K, view.Q)) for name in names}, ()
+    everybody = np.empty((M, view.K, view.Q))
+    for k, each in enumerate(beliefs):
+        everybody[:, k] = each
+    known = view.answer(asked.points, everybody, question, prepared=prepared)
+    flags: tuple[Flag, ...] = known.pop("flags")
+    return {name: np.asarray(values, np.float64) for name, values in known.items()}, flags
 
 
 def _flag_stale(
     circle: Peers, members: Sequence[str], said: Mapping[str, PeerPrediction], scored: Mapping[str, str], M: int
 ) -> list[Flag]:
     """Whose model is another by now than the one that this node has scored, or has a copy of."""
-    heard = {name: link.version for name, link in circle.links.items() if link.trouble is None and link.version}
-    stale = [name for name in members if {said[name].version, heard.get(name, scored[name])} != {scored[name]}]
+    stale = [name for name in members if said[name].version != scored[name] or circle.has_changed(name, scored[name])]
     return [Flag(name, f"{STALE} {circle.configuration.name}", np.arange(M)) for name in stale]

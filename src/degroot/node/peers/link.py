@@ -3,10 +3,9 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import grpc
@@ -26,6 +25,7 @@ from degroot.node.records.ledger import OUT, Ledger
 from degroot.node.records.metrics import Metrics
 from degroot.node.server import model_service
 from degroot.node.server.access import NAME
+from degroot.node.time_limit import TimeLimit
 
 
 async def write_first(call: Any, message: Any) -> None:
@@ -55,49 +55,62 @@ async def read_ending(call: Any) -> grpc.RpcError:
 class QuestionStream:
     """An open stream. After a failure, or when nobody waited for the reply, it has to be ended.
 
-    After the first reply a read is always outstanding, so that the next one is taken in while this node computes.
+    A read is always outstanding, so that a reply is taken in while this node computes.
     """
 
     def __init__(self, call: Any) -> None:
-        self._call = call
-        self._write: Callable[[Any], Awaitable[None]] = partial(write_first, call)
-        self._reading: asyncio.Task[Any] | None = None
-        self._is_asking = False
+        self._call, self._limit = call, TimeLimit()
+        self._reading: asyncio.Task[None] | None = None
+        self._reply: asyncio.Future[Any] | None = None  # to the question that is asked
 
     @property
     def over(self) -> bool:
-        """Whether the peer has closed it: nothing can be sent any more."""
+        """Whether it has ended: nothing can be sent any more."""
         return bool(self._call.done())
 
-    async def ask(self, question: Any) -> Any:
-        """Put a question, and wait for the reply."""
-        self._is_asking = True
-        try:
-            await self._write(question)
-            self._write = self._call.write
-            reply = await (self._reading or self._call.read())
-        except asyncio.InvalidStateError:  # the stream ended before it was written to
-            raise await read_ending(self._call) from None
-        if reply is grpc.aio.EOF:
-            raise await read_ending(self._call)
-        self._is_asking = False
-        self._reading = asyncio.ensure_future(self._call.read())
-        self._reading.add_done_callback(self._end_unless_asking)
-        return reply
+    async def ask(self, question: Any, seconds: float) -> Any:
+        """Put a question, and wait for the reply, so long at most."""
+        with self._limit.within(seconds):
+            try:
+                if self._reading is None:
+                    await write_first(self._call, question)
+                    reply = self._expect_reply()
+                    self._reading = asyncio.create_task(self._read())
+                else:
+                    reply = self._expect_reply()
+                    await self._call.write(question)
+            except asyncio.InvalidStateError:  # the stream ended before it was written to
+                raise await read_ending(self._call) from None
+            return await reply
 
     def end(self) -> None:
         """Ask nothing more."""
+        self._limit.close()
         self._call.cancel()
         if self._reading is not None:
             self._reading.cancel()
 
-    def _end_unless_asking(self, reading: "asyncio.Task[Any]") -> None:
-        """End the stream when it ends, or something is said, while nothing is asked; what is said is not kept."""
-        if not self._is_asking:
-            self._reading = None
+    def _expect_reply(self) -> "asyncio.Future[Any]":
+        self._reply = asyncio.get_running_loop().create_future()
+        return self._reply
+
+    async def _read(self) -> None:
+        """Hand over replies as they come, until the stream ends; one that nobody waits for ends it, and is not kept."""
+        failure: BaseException | None = None
+        try:
+            while (reply := await self._call.read()) is not grpc.aio.EOF:
+                if self._reply is None or self._reply.done():
+                    break
+                self._reply.set_result(reply)
+                self._reply = None
+            else:
+                failure = await read_ending(self._call)
+        except grpc.RpcError as error:
+            failure = error
+        finally:
             self._call.cancel()
-        if not reading.cancelled():
-            reading.exception()  # or asyncio would log it
+            if self._reply is not None and not self._reply.done():
+                self._reply.cancel() if failure is None else self._reply.set_exception(failure)
 
 
 KEPT = 60  # answers
@@ -228,11 +241,15 @@ class Link:
     async def ask(self, question: Question) -> Any:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
         seconds = self._wiring.deadline
+        until = time.perf_counter() + seconds
         try:
-            async with asyncio.timeout(seconds), self._asking:
-                begun = time.perf_counter()
-                reply = await self._ask_open_stream(question)
-                self.pace.took(time.perf_counter() - begun)
+            await self._wait_for_turn(seconds)
+            begun = time.perf_counter()
+            try:
+                reply = await self._ask_open_stream(question, until)
+            finally:
+                self._asking.release()
+            self.pace.took(time.perf_counter() - begun)
         except TimeoutError:
             raise self._troubled(late(self.name, seconds)) from None
         except asyncio.CancelledError as error:
@@ -243,6 +260,14 @@ class Link:
         if reply.fault:
             raise PeerRefused(self.name, f"cannot answer: {reply.fault[:300]}")
         return reply
+
+    async def _wait_for_turn(self, seconds: float) -> None:
+        """Wait until one more question may be put; its end is to be told by `release`."""
+        if self._asking.locked():
+            async with asyncio.timeout(seconds):
+                await self._asking.acquire()
+        else:
+            await self._asking.acquire()
 
     async def infer(self, points: Array, version: str) -> Any:
         """What the peer's model says of points; where that is over a limit, a little later."""
@@ -310,17 +335,18 @@ class Link:
         self._end_all()
         await self._channel.close()
 
-    async def _ask_open_stream(self, question: Question) -> Any:
+    async def _ask_open_stream(self, question: Question, until: float) -> Any:
         """The reply over a stream that is free; or over a new one, where the peer has closed it for its silence."""
         kind = kind_of(question)
         free = self._spare(kind)
         if free is not None:
             with suppress(grpc.RpcError):
-                return await self._ask_stream(free, question)
+                return await self._ask_stream(free, kind, question, until)
             self._record(kind, question.points.shape[0], question.ByteSize())  # it is sent again
         if self._closed:
             raise PeerUnreachable(self.name, LEFT)
-        return await self._ask_stream(QuestionStream(self._methods[kind](metadata=self._metadata())), question)
+        stream = QuestionStream(self._methods[kind](metadata=self._metadata()))
+        return await self._ask_stream(stream, kind, question, until)
 
     def _spare(self, kind: str) -> QuestionStream | None:
         """A stream that is still open, if there is one; those that are not are forgotten."""
@@ -330,15 +356,16 @@ class Link:
                 return stream
         return None
 
-    async def _ask_stream(self, stream: QuestionStream, question: Question) -> Any:
+    async def _ask_stream(self, stream: QuestionStream, kind: str, question: Question, until: float) -> Any:
+        """The reply, if it comes by then, as `time.perf_counter` counts."""
         try:
-            reply = await stream.ask(question)
+            reply = await stream.ask(question, until - time.perf_counter())
             if reply.id != question.id:
                 raise BadReply(self.name, f"answers question {reply.id}, not {question.id}")
         except BaseException:
             stream.end()
             raise
-        free = self._free[kind_of(question)]
+        free = self._free[kind]
         if len(free) < SPARE and not self._closed:
             free.append(stream)
         else:

@@ -119,6 +119,11 @@ class Peers:
             return link.trouble or NO_COPY
         return link.trouble
 
+    def has_changed(self, name: str, version: str) -> bool:
+        """Whether a peer that can be asked has said that its model is another version by now."""
+        link = self.links.get(name)
+        return link is not None and link.fault is None and link.version not in ("", version)
+
     def membership(
         self, found: Mapping[str, Any], missing: Mapping[str, str], apart: Any = (), unlisted: Any = ()
     ) -> Membership:

@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -20,6 +20,7 @@ from degroot.node.protocol.codec import UnknownMembers, UnknownVersion
 from degroot.node.records.ledger import DAY, IN, Ledger, LedgerError
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import OwnRowsWatch
+from degroot.node.time_limit import TimeLimit
 
 NAME = "degroot-name"  # in the metadata, where there are no certificates
 LINES = 2.0  # refusals that are logged, a second, beside each caller's first
@@ -59,8 +60,8 @@ class Bucket:
     def holds(self, tokens: float) -> bool:
         """Whether so many can be taken now."""
         now = self._clock()
-        self._tokens = min(self.burst, self._tokens + self.rate * (now - self._at))
-        self._at = now
+        came, self._at = self._tokens + self.rate * (now - self._at), now
+        self._tokens = came if came < self.burst else self.burst
         return tokens <= self._tokens
 
     def take(self, tokens: float) -> None:
@@ -138,17 +139,18 @@ class DailyBudgets:
     def __init__(self, budgets: Budgets, ledger: Ledger, clock: Clock = time.time) -> None:
         self._budgets, self._ledger, self._clock = budgets, ledger, clock
         self._day = int(clock() // DAY)
-        self._used = Counter(ledger.count_rows_asked(self._day))
+        self._used = ledger.count_rows_asked(self._day)
 
     def take(self, name: str, rows: int) -> None:
         """Let so many rows through; those that are refused are not counted."""
         day, budget = int(self._clock() // DAY), self._budgets().get(name)
         if day != self._day:  # as a rule a new one; a clock that is set may come back to one
-            self._used = Counter(self._ledger.count_rows_asked(day))
+            self._used = self._ledger.count_rows_asked(day)
             self._day = day
-        if budget is not None and rows > 0 and self._used[name] + rows > budget:  # what has no rows passes
-            raise _exceeded(DAILY, f"{budget} rows a day", f"{self._used[name]} came before, and {rows} more")
-        self._used[name] += max(rows, 0)
+        used = self._used.get(name, 0)
+        if budget is not None and rows > 0 and used + rows > budget:  # what has no rows passes
+            raise _exceeded(DAILY, f"{budget} rows a day", f"{used} came before, and {rows} more")
+        self._used[name] = used + max(rows, 0)
 
 
 class RefusalLines:
@@ -210,7 +212,7 @@ class Access:
     ledger: Ledger
     metrics: Metrics
     insecure: bool = False
-    idle: set[asyncio.Timeout] = field(default_factory=set)  # of streams that wait for a caller's next message
+    limits: set[TimeLimit] = field(default_factory=set)  # of the open visits
     visits: Counter[str | None] = field(default_factory=Counter)  # how many are open, by right
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     log: Any = None
@@ -237,16 +239,13 @@ class Access:
         finally:
             self.visits[right] -= 1
             allowance.leave()
-            visit.ended()
+            visit.end()
 
     def close(self) -> None:
         """Take no new questions, and end all streams on which no message follows soon."""
         self.closing.set()
-        soon = asyncio.get_running_loop().time() + LINGER
-        for waiting in self.idle:
-            if not waiting.expired():
-                with suppress(RuntimeError):  # it is expiring just now
-                    waiting.reschedule(min(waiting.when() or soon, soon))
+        for limit in self.limits:
+            limit.shorten(LINGER)
 
     async def answered(self, seconds: float) -> None:
         """Wait until all questions are answered, but not longer than so many seconds."""
@@ -278,6 +277,11 @@ class Access:
         await self.check_right(context, name, right)
         return name
 
+    def has_right(self, name: str, right: str | None) -> bool:
+        """Whether somebody is in the roster, and has the right."""
+        rights = self.roster().get(name)
+        return rights is not None and (right is None or right in rights)
+
     async def check_right(self, context: Any, name: str, right: str | None) -> None:
         """Abort the call of somebody who is not in the roster, or has not the right."""
         rights = self.roster().get(name)
@@ -290,36 +294,29 @@ class Access:
             await self.refuse(context, name, f"may not {right}", StatusCode.PERMISSION_DENIED, told)
 
 
-class Came(NamedTuple):
-    """What came and was not answered yet."""
-
-    kind: str
-    rows: int
-    bytes: int
-
-
 class Visit:
     """One call of a caller who was let in."""
 
-    __slots__ = ("_access", "_allowance", "_came", "_context", "_heard", "name", "right")
+    __slots__ = (
+        "_access", "_allowance", "_came_bytes", "_came_kind", "_came_rows", "_context", "_heard", "_limit", "name",
+        "right",
+    )  # fmt: skip
 
     def __init__(self, access: Access, context: Any, name: str, right: str | None, allowance: Allowance) -> None:
         self.name, self.right = name, right
         self._access, self._context, self._allowance = access, context, allowance
-        self._came: Came | None = None
+        self._came_kind, self._came_rows, self._came_bytes = "", 0, 0  # what came and was not answered yet
         self._heard = False  # whether a message has come
+        self._limit = TimeLimit()
+        access.limits.add(self._limit)
 
     async def next_message(self) -> Any:
         """The next message of the caller's stream, or None after the last; the call ends if it is long in coming."""
         access = self._access
         patience = access.allowances.limits.idle_seconds
         try:
-            async with asyncio.timeout(LINGER if access.closing.is_set() else patience) as waiting:
-                access.idle.add(waiting)
-                try:
-                    message = await self._context.read()
-                finally:
-                    access.idle.discard(waiting)
+            with self._limit.within(LINGER if access.closing.is_set() else patience):
+                message = await self._context.read()
         except TimeoutError:
             if access.closing.is_set():
                 await access.refuse_closing(self._context, self.name)
@@ -334,7 +331,8 @@ class Visit:
         if message is grpc.aio.EOF:
             return None
         self._heard = True
-        await access.check_right(self._context, self.name, self.right)  # the roster may have changed meanwhile
+        if not access.has_right(self.name, self.right):  # the roster has changed meanwhile
+            await access.check_right(self._context, self.name, self.right)
         return message
 
     async def message(self, kind: str, rows: int, received_bytes: int) -> None:
@@ -354,27 +352,27 @@ class Visit:
 
     def received(self, kind: str, received_bytes: int, rows: int = 0) -> None:
         """Note what came of its own accord, in step with what was sent: it counts against no limit."""
-        before = self._came or Came(kind, 0, 0)
-        self._came = Came(kind, before.rows + rows, before.bytes + received_bytes)
+        self._came_kind = kind
+        self._came_rows += rows
+        self._came_bytes += received_bytes
 
     def answered(self, kind: str, rows: int, sent_bytes: int) -> None:
         """Record an answer and all that came since the last one; to be called before it is sent."""
-        self._record(kind, rows, sent_bytes, self._came.bytes if self._came else 0)
+        self._access.ledger.record(self.name, kind, IN, rows, sent_bytes, self._came_bytes)
+        self._came_kind, self._came_rows, self._came_bytes = "", 0, 0
 
     async def reply(self, kind: str, rows: int, message: Any) -> None:
         """Record a message of a stream, and send it."""
         self.answered(kind, rows, message.ByteSize())
         await self._context.write(message)
 
-    def ended(self) -> None:
-        """Record what came and was not answered, if it can be: nothing has left for it."""
-        if self._came:
+    def end(self) -> None:
+        """End the visit, and record what came and was not answered, if it can be: nothing has left for it."""
+        self._limit.close()
+        self._access.limits.discard(self._limit)
+        if self._came_kind:
             with suppress(LedgerError):
-                self._record(self._came.kind, self._came.rows, 0, self._came.bytes)
-
-    def _record(self, kind: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
-        self._access.ledger.record(self.name, kind, IN, rows, sent_bytes, received_bytes)
-        self._came = None
+                self.answered(self._came_kind, self._came_rows, 0)
 
     async def refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
         """Abort the call, and count that."""

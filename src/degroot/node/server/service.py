@@ -97,8 +97,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         """What this node's model predicts at points, request by request."""
         async with self._access.admitted(context, QUERY) as visit:
             while (request := await visit.next_message()) is not None:
-                await visit.refusing(check_protocol, request.protocol)
-                points = await visit.refusing(self._points, request.points)
+                points = await visit.refusing(self._asked_points, request)
                 await visit.points(PREDICTION, points, request.ByteSize())
                 await visit.reply(PREDICTION, len(points), await self._prediction(request.id, points))
 
@@ -159,8 +158,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         """What this node measured of all models near points, question by question, if its evidence is pooled."""
         async with self._admitted_to_evidence(context) as visit:
             while (question := await visit.next_message()) is not None:
-                await visit.refusing(check_protocol, question.protocol)
-                points = await visit.refusing(self._points, question.points)
+                points = await visit.refusing(self._asked_points, question)
                 await visit.points(OPINION, points, question.ByteSize())
                 await visit.reply(OPINION, len(points), await self._opinion(question, points))
 
@@ -296,7 +294,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         seat, view = self._circle.scores.seat, request.view or OWN
         check_asker(request.asker, self._circle)
         check_view(view, request.way or SOLVE)
-        points = check_columns(self._points(request.points, None), list(request.feature_names), seat)
+        points = check_columns(array(request.points, (None, None), "points"), list(request.feature_names), seat)
         fields = check_fields(list(request.fields), ASKER_FIELDS if view == OWN else FIELDS)
         coverage = request.coverage if request.HasField("coverage") else None
         check_coverage(coverage, view)
@@ -304,9 +302,10 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             raise InvalidInput("`correct` must be asked for with a node's own view; got the consensus.")
         return NodeQuestion(points, fields, seat.guarded, coverage, view, request.correct)
 
-    def _points(self, message: wire.Tensor, features: int | None = -1) -> Array:
-        known = self._circle.scores.seat.agent.n_features if features == -1 else features
-        return array(message, (None, known), "points")
+    def _asked_points(self, message: wire.PredictRequest | wire.Question) -> Array:
+        """The points that a peer asks about, if it speaks the same protocol, and has as many features."""
+        check_protocol(message.protocol)
+        return array(message.points, (None, self._circle.scores.seat.agent.n_features), "points")
 
     async def _prediction(self, number: int, points: Array) -> wire.Prediction:
         try:
