@@ -198,7 +198,8 @@ def rows_needed(coverage: float) -> int:
     >>> rows_needed(0.5), rows_needed(0.9), rows_needed(0.99)
     (1, 9, 99)
     """
-    if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0.0 < float(coverage) < 1.0:
+    is_number = type(coverage) is float or (isinstance(coverage, Real) and not isinstance(coverage, bool))
+    if not is_number or not 0.0 < float(coverage) < 1.0:
         raise InvalidInput(f"`coverage` must lie between 0 and 1; got {coverage!r}.")
     c = float(coverage)
     return max(1, math.ceil((c - ROUNDING) / (1.0 - c)))

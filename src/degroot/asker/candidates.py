@@ -65,6 +65,10 @@ class Moments:
         """Mean squared errors of every model, summed over the outputs, (M, K)."""
         return np.maximum(self.packed[:, _find_diagonal(K)], 0.0)
 
+    def error_of(self, model: int) -> Array:
+        """Root mean squared error of one model, over the outputs, (M,)."""
+        return np.sqrt(np.maximum(self.packed[:, model * (model + 3) // 2], 0.0))
+
     def take(self, places: NDArray[np.intp]) -> "Moments":
         """The moments at these places alone."""
         return Moments(as_kernel_array(self.packed[:, places]), self.effective, self.spread)

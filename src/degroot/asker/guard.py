@@ -39,18 +39,21 @@ class Bounded:
         What lies between two sets of probabilities is one too. `alone`: where the own model
         answers, (..., M); by default `self.alone`.
         """
-        move, reach = value - own, self.reach[:, None]
-        farthest = np.abs(move).max(axis=-1, keepdims=True)
-        part = np.divide(reach, farthest, out=np.ones_like(farthest), where=farthest > reach)
-        held: Array = own + np.where((self.alone if alone is None else alone)[..., None], 0.0, part * move)
+        held, (M, Q) = np.empty(value.shape), own.shape
+        if alone is None:
+            alone = self.alone if value.ndim == 2 else np.broadcast_to(self.alone, value.shape[:-1])
+        _hold_into(
+            as_kernel_array(value).reshape(-1, M, Q), as_kernel_array(own), self.reach,
+            np.ascontiguousarray(alone).reshape(-1, M), held.reshape(-1, M, Q),
+        )  # fmt: skip
         return held
 
     def alone_without_each(self, own: int) -> NDArray[np.bool_]:
         """`alone` where each model in turn is left out, and does not count among the others, (K, M)."""
-        K, replaced = self.replaced.shape[1], self.replaced.T
-        others = np.full((K, 1), K - 2)
-        others[own] = K - 1
-        return _is_alone(replaced.sum(axis=0) - replaced, others)
+        M, K = self.replaced.shape
+        alone = np.empty((K, M), np.bool_)
+        _find_alone_without_each(self.replaced, own, alone)
+        return alone
 
 
 def bound_beliefs(beliefs: Array, expected: Array, spread: Array, error: Array, own: int) -> Bounded:
@@ -75,27 +78,35 @@ def bound_beliefs(beliefs: Array, expected: Array, spread: Array, error: Array, 
     >>> held.beliefs[0, :, 0], held.replaced[0], held.alone
     (array([1.   , 1.375, 1.   ]), array([False, False,  True]), array([ True]))
     """
-    believed, replaced = np.empty(beliefs.shape), np.empty(beliefs.shape[:2], np.bool_)
+    M, K, _ = beliefs.shape
+    believed, replaced, alone = np.empty(beliefs.shape), np.empty((M, K), np.bool_), np.empty(M, np.bool_)
     beliefs, expected, spread, error = (as_kernel_array(each) for each in (beliefs, expected, spread, error))
-    _bound_into(beliefs, expected, spread, error, own, believed, replaced)
-    alone = _is_alone(replaced.sum(axis=1), np.array(beliefs.shape[1] - 1))
+    _bound_into(beliefs, expected, spread, error, own, believed, replaced, alone)
     return Bounded(believed, replaced, alone, REACH * error)
+
+
+@compiled
+def _is_alone(replaced: int, others: int) -> bool:
+    """Whether at least half of the others are not believed, of which so many are `replaced`."""
+    return others > 0 and 2 * replaced >= others
 
 
 @compiled
 def _bound_into(
     beliefs: Array, expected: Array, spread: Array, error: Array, own: int, believed: Array,
-    replaced: NDArray[np.bool_],
+    replaced: NDArray[np.bool_], alone: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """Fill `believed` (M, K, Q) and `replaced` (M, K); what is not a number is not believed."""
+    """Fill `believed` (M, K, Q), `replaced` (M, K) and `alone` (M,); what is not a number is not believed."""
     M, K, Q = beliefs.shape
     for m in range(M):
+        count = 0
         for k in range(K):
             replaced[m, k] = False
             for q in range(Q):
                 off = beliefs[m, k, q] - beliefs[m, own, q] - expected[m, k, q]
                 if k != own and not abs(off) <= BEYOND * spread[k, q] + error[m]:
                     replaced[m, k] = True
+            count += replaced[m, k]
             for q in range(Q):
                 forecast = beliefs[m, own, q] + expected[m, k, q]
                 most = CLIP * spread[k, q]
@@ -105,9 +116,27 @@ def _bound_into(
                     believed[m, k, q] = forecast
                 else:
                     believed[m, k, q] = forecast + min(max(beliefs[m, k, q] - forecast, -most), most)
+        alone[m] = _is_alone(count, K - 1)
 
 
-def _is_alone(replaced: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Whether at least half of the others are not believed, of which so many are `replaced`."""
-    is_alone: NDArray[np.bool_] = (2 * replaced >= others) & (others > 0)
-    return is_alone
+@compiled
+def _find_alone_without_each(replaced: NDArray[np.bool_], own: int, alone: NDArray[np.bool_]) -> None:
+    M, K = replaced.shape
+    for m in range(M):
+        count = replaced[m].sum()
+        for k in range(K):
+            alone[k, m] = _is_alone(count - replaced[m, k], K - 1 if k == own else K - 2)
+
+
+@compiled
+def _hold_into(value: Array, own: Array, reach: Array, alone: NDArray[np.bool_], held: Array) -> None:
+    """Fill `held` (D, M, Q) with `value` (D, M, Q), at most `reach` (M,) from `own` (M, Q) in every output."""
+    D, M, Q = value.shape
+    for d in range(D):
+        for m in range(M):
+            farthest = 0.0
+            for q in range(Q):
+                farthest = max(farthest, abs(value[d, m, q] - own[m, q]))
+            part = reach[m] / farthest if farthest > reach[m] else 1.0
+            for q in range(Q):
+                held[d, m, q] = own[m, q] + (0.0 if alone[d, m] else part * (value[d, m, q] - own[m, q]))

@@ -44,13 +44,15 @@ def threads() -> int:
 
 def as_kernel_array(array: ArrayLike, dtype: type = np.float64) -> Array:
     """`array` in the one memory layout for which the kernels are compiled, copied where it has another."""
+    if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
+        return array  # at once: `np.require` takes longer than a kernel for one point
     return np.require(array, dtype, KERNEL_LAYOUT)
 
 
 def writable_view(array: NDArray[Number]) -> NDArray[Number]:
     """The same memory as an array that may be written: kernels are compiled for such, though they only read."""
     if array.flags.writeable or not array.flags.c_contiguous or not array.nbytes:
-        return array.view(np.ndarray)
+        return array if type(array) is np.ndarray else array.view(np.ndarray)
     memory: Any = (ctypes.c_byte * array.nbytes).from_address(array.ctypes.data)
     memory.owner = array  # who must live as long
     return np.frombuffer(memory, array.dtype).reshape(array.shape)

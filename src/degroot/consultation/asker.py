@@ -383,8 +383,7 @@ class AskerView:
 
     def _bound(self, beliefs: Array, expected: Array, near: Moments) -> Bounded:
         """Others' predictions as the guard lets them pass."""
-        error = np.sqrt(near.errors(self.own_rows.K)[:, self.own_rows.own])
-        return bound_beliefs(beliefs, expected, self.peers.spread, error, self.place)
+        return bound_beliefs(beliefs, expected, self.peers.spread, near.error_of(self.own_rows.own), self.place)
 
     def _jackknife(
         self, asked: ViewQuestion, near: NearPoints, value: Array, said: Array, bounded: Bounded | None
@@ -405,6 +404,8 @@ class AskerView:
         for name, reason, at in [(self.agent.name, FAR_FROM_OWN, far), (self.agent.name, ALONE, alone)]:
             if at.any():
                 yield Flag(name, reason, np.flatnonzero(at))
+        if not replaced.any():
+            return
         for k in np.flatnonzero(replaced.any(axis=0)):
             yield Flag(self.names[k], REPLACED, np.flatnonzero(replaced[:, k]))
 

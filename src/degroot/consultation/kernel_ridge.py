@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.sparse import hstack as sparse_hstack
 
-from degroot.compute.compiled import Array
+from degroot.compute.compiled import Array, as_kernel_array, compiled
 
 LANDMARKS = 150
 PENALTIES = np.logspace(-4, 2, 13)
@@ -30,8 +30,24 @@ class KernelRidge:
 
     def predict(self, table: Any) -> Array:
         """At points (M, inputs): (M, T)."""
-        predicted: Array = self.kernel.at(table) @ self.dual
+        if self.kernel.is_sparse:
+            return np.asarray(self.kernel.at(table) @ self.dual)
+        predicted = np.zeros((len(table), self.dual.shape[1]))
+        _predict_into(as_kernel_array(table), self.kernel.landmarks, self.kernel.gamma, self.dual, predicted)
         return predicted
+
+
+@compiled
+def _predict_into(table: Array, landmarks: Array, gamma: float, dual: Array, predicted: Array) -> None:
+    """Add to `predicted` (M, T); in one call, which for a single point takes a tenth of numpy's time."""
+    for point in range(len(table)):
+        for landmark in range(len(landmarks)):
+            gap = 0.0
+            for k in range(table.shape[1]):
+                gap += (table[point, k] - landmarks[landmark, k]) ** 2
+            similarity = np.exp(-gamma * gap)
+            for target in range(dual.shape[1]):
+                predicted[point, target] += similarity * dual[landmark, target]
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,7 @@ class RBFKernel:
         """With so many rows of the table as landmarks."""
         landmarks = table[np.random.RandomState(0).permutation(table.shape[0])[:count]]
         sparse = issparse(table)
+        landmarks = landmarks if sparse else as_kernel_array(landmarks)
         return cls(gamma, landmarks, _squared_norms(landmarks, sparse), sparse)
 
 
@@ -98,17 +115,33 @@ class Inputs:
 
     def __init__(self, rows: Any, predictions: Array) -> None:
         self._sparse = issparse(rows)
-        self._centre = None if self._sparse else rows.mean(axis=0)
-        self._width = None if self._sparse else _positive(rows.std(axis=0))
+        centre, width = (0.0, 1.0) if self._sparse else (rows.mean(axis=0), _positive(rows.std(axis=0)))
+        self._centre, self._width = as_kernel_array(centre), as_kernel_array(width)
         self._middle, self._spread = predictions.mean(axis=0), _positive(predictions.std(axis=0))
         self.table = self.scale(rows, predictions)
 
     def scale(self, rows: Any, predictions: Array) -> Any:
         """Points in the same form."""
-        said = (predictions - self._middle) / self._spread
         if self._sparse:
-            return csr_array(sparse_hstack([rows, said]))
-        return np.column_stack([(rows - self._centre) / self._width, said])
+            return csr_array(sparse_hstack([rows, (predictions - self._middle) / self._spread]))
+        scaled = np.empty((len(predictions), rows.shape[1] + predictions.shape[1]))
+        _scale_into(
+            as_kernel_array(rows), as_kernel_array(predictions), self._centre, self._width, self._middle, self._spread,
+            scaled,
+        )  # fmt: skip
+        return scaled
+
+
+@compiled
+def _scale_into(
+    rows: Array, predictions: Array, centre: Array, width: Array, middle: Array, spread: Array, scaled: Array
+) -> None:
+    d = rows.shape[1]
+    for i in range(len(scaled)):
+        for k in range(d):
+            scaled[i, k] = (rows[i, k] - centre[k]) / width[k]
+        for q in range(predictions.shape[1]):
+            scaled[i, d + q] = (predictions[i, q] - middle[q]) / spread[q]
 
 
 def try_bandwidths(

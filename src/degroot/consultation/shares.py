@@ -85,8 +85,8 @@ class Shares:
         """The mixture of the `used` candidates, with weights (c, m, K) and shifts (c, m, Q)."""
         corrected = None
         if self.whole_correction is not None and self.whole > 0.0:
-            corrected = _mix(self.mixed[self._places], weights, shifts)
-        return replace(_mix(self.final[self._places], weights, shifts), corrected=corrected)
+            corrected = Combination(*_mix(self.mixed[self._places], weights, shifts))
+        return Combination(*_mix(self.final[self._places], weights, shifts), corrected)
 
     def answer(self, combined: Combination, points: Any, said: Array, own: int) -> tuple[Array, Array]:
         """Values (m, Q) and weights (m, K) at transformed `points` where models say `said`, (m, K, Q).
@@ -105,9 +105,7 @@ class Shares:
         return value, total
 
 
-def _mix(shares: Array, weights: Array, shifts: Array) -> Combination:
-    """The combination of candidates with these shares (c,)."""
+def _mix(shares: Array, weights: Array, shifts: Array) -> tuple[Array, Array]:
+    """Weights (m, K) and shifts (m, Q) of candidates with these shares (c,)."""
     (c, m, K), Q = weights.shape, shifts.shape[2]
-    return Combination(
-        (shares @ weights.reshape(c, m * K)).reshape(m, K), (shares @ shifts.reshape(c, m * Q)).reshape(m, Q)
-    )
+    return (shares @ weights.reshape(c, m * K)).reshape(m, K), (shares @ shifts.reshape(c, m * Q)).reshape(m, Q)

@@ -58,11 +58,11 @@ class OnnxModel:
         rows, takes = np.asarray(X), self.n_features_in_
         if takes is not None and rows.shape[1] != takes:
             raise InvalidInput(f"The model takes {takes} features; the rows have {rows.shape[1]}.")
-        columns = [rows] if len(self._fed) == 1 else [rows[:, [k]] for k in range(len(self._fed))]
-        fed = {
-            name: np.ascontiguousarray(column, dtype=kind)
-            for (name, kind), column in zip(self._fed, columns, strict=True)
-        }
+        if len(self._fed) == 1:
+            ((name, kind),) = self._fed
+            fed = {name: np.ascontiguousarray(rows, dtype=kind)}
+        else:
+            fed = {name: np.ascontiguousarray(rows[:, [k]], dtype=kind) for k, (name, kind) in enumerate(self._fed)}
         answer: list[Any] = self.session.run(outputs, fed)
         return answer
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from degroot.compute.compiled import KERNEL_LAYOUT, Array, as_kernel_array, in_blocks, threads, writable_view
+from degroot.compute.compiled import Array, as_kernel_array, in_blocks, threads, writable_view
 from degroot.neighbourhoods.all_rows import Everything
 from degroot.neighbourhoods.dense import DenseIndex
 from degroot.neighbourhoods.distances import COSINE, MANHATTAN, METRICS, directions
@@ -172,7 +172,7 @@ class Neighbourhoods:
                 rows.data = _shifted(rows.data, self._shift)
         else:
             kind = np.float32 if rows.dtype == np.float32 else np.float64
-            rows = np.require(rows.toarray() if issparse(rows) else rows, kind, KERNEL_LAYOUT)
+            rows = as_kernel_array(rows.toarray() if issparse(rows) else rows, kind)
             if self._shift:
                 rows = _shifted(rows, self._shift)
         return directions(rows) if METRICS[self.metric] == COSINE else rows

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,7 @@ from degroot.trust import trust_from_errors
 PeerIndices: TypeAlias = NDArray[np.intp]  # (K, q) row i, ascending: the models that agent i scores
 
 
-@dataclass(frozen=True)
-class NeighbourhoodSpec:
+class NeighbourhoodSpec(NamedTuple):
     """How far agents look: their nearest rows, and how these count."""
 
     neighbours: float  # a number of rows, or a fraction of each agent's rows

@@ -112,7 +112,7 @@ class RuleSettings:
         if neighbours is not None:
             reach = NeighbourhoodSpec(neighbours, reach.kernel)
         if kernel is not None:
-            reach = replace(reach, kernel=kernel)
+            reach = reach._replace(kernel=kernel)
         if ridge is not None and self.rule == "stacking":
             option = replace(self, ridge=ridge)
         return replace(option, reach=reach)

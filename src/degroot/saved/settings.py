@@ -1,7 +1,6 @@
 """The settings of a collective, at the top of its file."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -70,7 +69,7 @@ def _options(table: Table) -> Iterator[tuple[RuleSettings, float]]:
 
 def option_entries(option: RuleSettings) -> dict[str, Any]:
     """A rule with its settings as entries of a TOML file."""
-    return {"rule": option.rule, **asdict(option.reach), "ridge": option.ridge}
+    return {"rule": option.rule, **option.reach._asdict(), "ridge": option.ridge}
 
 
 def option_of(table: Table) -> RuleSettings:

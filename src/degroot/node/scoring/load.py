@@ -55,8 +55,8 @@ def widen(reach: NeighbourhoodSpec, least_rows: int) -> NeighbourhoodSpec:
     """
     least = least_rows + (reach.kernel == "tricube" and least_rows > 1)
     if isinstance(reach.neighbours, Integral):
-        return replace(reach, neighbours=max(int(reach.neighbours), least))
-    return replace(reach, least=max(reach.least, least), most=None if reach.most is None else max(reach.most, least))
+        return reach._replace(neighbours=max(int(reach.neighbours), least))
+    return reach._replace(least=max(reach.least, least), most=None if reach.most is None else max(reach.most, least))
 
 
 def _check_rows(configuration: Configuration, agent: Agent, least: int) -> None:

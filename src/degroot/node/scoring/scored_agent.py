@@ -101,4 +101,4 @@ class ScoredAgent:
     def predict(self, points: Array) -> Array:
         """What its own model says of `points`, (M, Q)."""
         M = len(points)
-        return self.agent.predict(points).reshape(M, self.outputs) if M else np.empty((0, self.outputs))
+        return self.agent.predict(points).reshape(M, -1) if M else np.empty((0, self.outputs))
