@@ -1485,7 +1485,7 @@ def test_predictions_that_are_none_are_as_none(apart, distant_liar, points, lie)
     assert_allclose(found.value, expected.value, rtol=1e-9)
     assert_allclose(found.standard_error, expected.standard_error, rtol=1e-9, atol=1e-12)
     (reason,) = [flag.reason for flag in found.flags if flag.agent == LIAR]
-    assert "its prediction makes no sense" in reason
+    assert "its reply is malformed" in reason
     assert "\n" not in reason
     assert len(reason) < 500
 

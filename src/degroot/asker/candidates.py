@@ -91,11 +91,11 @@ def places_among(members: NDArray[np.intp], K: int, Q: int) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to combine the predictions. `weigh` gives weights (M, K) and shifts (M, Q), the biases times weights."""
+    """One way to combine the predictions. `weigh` fills weights (M, K) and shifts (M, Q), the biases times weights."""
 
     name: str
     spec: NeighbourhoodSpec | None  # where it looks; None: at all rows alike
-    weigh: Callable[["OwnRows", Moments | None, int, int], tuple[Array, Array]]  # rows, found, M, without
+    weigh: Callable[["OwnRows", Moments | None, int, Array, Array], None]  # rows, found, without, weights, shifts
 
 
 class OwnRows:
@@ -162,7 +162,7 @@ class OwnRows:
             if candidate.spec is not None and candidate.spec not in found:
                 found[candidate.spec] = self.measure(candidate.spec, points)
             near = None if candidate.spec is None else found[candidate.spec]
-            weights[c], shifts[c] = candidate.weigh(self, near, M, without)
+            candidate.weigh(self, near, without, weights[c], shifts[c])
         return weights, shifts
 
 
@@ -210,50 +210,49 @@ def centre(residuals: Array) -> tuple[Array, Array]:
     return bias.T.copy(), gram
 
 
-def _take_own(rows: OwnRows, _found: Moments | None, M: int, _without: int) -> tuple[Array, Array]:
-    weights = np.zeros((M, rows.K))
+def _take_own(rows: OwnRows, _found: Moments | None, _without: int, weights: Array, shifts: Array) -> None:
+    weights[:], shifts[:] = 0.0, 0.0
     weights[:, rows.own] = 1.0
-    return weights, np.zeros((M, rows.Q))
 
 
-def _average(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-    return _repeat_at_points(rows, _renormalise(np.full((1, rows.K), 1.0 / rows.K), without)[0], M)
+def _average(rows: OwnRows, _found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
+    weights[:], shifts[:] = _renormalise(np.full((1, rows.K), 1.0 / rows.K), without), 0.0
 
 
-def _weigh_by_inverse_error(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-    weights = inverse_error_weights(np.diag(rows.gram)[None].copy())
-    return _repeat_at_points(rows, _renormalise(weights, without)[0], M)
+def _weigh_by_inverse_error(
+    rows: OwnRows, _found: Moments | None, without: int, weights: Array, shifts: Array
+) -> None:
+    weights[:], shifts[:] = _renormalise(inverse_error_weights(np.diag(rows.gram)[None].copy()), without), 0.0
 
 
-def _stack_globally(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-    return _repeat_at_points(rows, _stack(rows.gram, rows.n, without), M)
+def _stack_globally(rows: OwnRows, _found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
+    weights[:], shifts[:] = _stack(rows.gram, rows.n, without), 0.0
 
 
-def _stack_centred(rows: OwnRows, _found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-    return _repeat_at_points(rows, _stack(rows.centred_gram, rows.n, without), M, rows.bias)
+def _stack_centred(rows: OwnRows, _found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
+    same = _stack(rows.centred_gram, rows.n, without)
+    weights[:], shifts[:] = same, same @ rows.bias
 
 
-def _weigh_by_trust(rows: OwnRows, found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-    weights = inverse_error_weights(_require(found).errors(rows.K))
-    return _renormalise(weights, without), np.zeros((M, rows.Q))
+def _weigh_by_trust(rows: OwnRows, found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
+    weights[:], shifts[:] = _renormalise(inverse_error_weights(_require(found).errors(rows.K)), without), 0.0
 
 
-def _stack_locally(ridge: float) -> Callable[..., tuple[Array, Array]]:
-    def weigh(rows: OwnRows, found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-        near, weights, shifts = _require(found), np.empty((M, rows.K)), np.zeros((M, rows.Q))
+def _stack_locally(ridge: float) -> Callable[..., None]:
+    def weigh(_rows: OwnRows, found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
+        near = _require(found)
         _stack_locally_into(near.packed, near.effective, ridge, without, weights)
-        return weights, shifts
+        shifts[:] = 0.0
 
     return weigh
 
 
-def _stack_centred_locally(pull: float) -> Callable[..., tuple[Array, Array]]:
-    def weigh(rows: OwnRows, found: Moments | None, M: int, without: int) -> tuple[Array, Array]:
-        near, weights, shifts = _require(found), np.empty((M, rows.K)), np.empty((M, rows.Q))
+def _stack_centred_locally(pull: float) -> Callable[..., None]:
+    def weigh(rows: OwnRows, found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
+        near = _require(found)
         _stack_centred_into(
             near.packed, near.effective, rows.bias, rows.centred_gram, pull, float(rows.n), without, weights, shifts
         )
-        return weights, shifts
 
     return weigh
 
@@ -262,12 +261,6 @@ def _require(found: Moments | None) -> Moments:
     if found is None:
         raise ValueError("A local candidate must know what is near the points; it does not.")
     return found
-
-
-def _repeat_at_points(rows: OwnRows, weights: Array, M: int, bias: Array | None = None) -> tuple[Array, Array]:
-    """The same weights and, times biases (K, Q), the same shifts at all points."""
-    shift = np.zeros(rows.Q) if bias is None else weights @ bias
-    return np.tile(weights, (M, 1)), np.tile(shift, (M, 1))
 
 
 def _renormalise(weights: Array, without: int) -> Array:

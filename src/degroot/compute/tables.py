@@ -3,6 +3,7 @@
 Models get a table in the form in which it came, feature names and all. Distances need numbers.
 """
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -15,6 +16,7 @@ from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput, describe_error
 
 CHECKED = 1 << 20  # numbers looked at at once: rows may be a file larger than memory
+FEW_NUMBERS = 64  # that Python looks at sooner than numpy
 LARGEST = 1e140  # of labels and predictions, so that the square of an error is finite
 
 ErrorFactory = Callable[[str], InvalidInput]
@@ -100,6 +102,8 @@ def to_numbers(X: Any, complaint: ErrorFactory = InvalidInput, name: str = "X") 
 
 def _not_finite(values: Array) -> tuple[int, int] | None:
     """Row and column of the first number that is not finite, if there is any."""
+    if values.size <= FEW_NUMBERS and math.isfinite(find_largest_magnitude(values)):
+        return None
     step = max(1, CHECKED // max(1, values.shape[1]))
     for start in range(0, len(values), step):
         finite = np.isfinite(values[start : start + step])
@@ -125,13 +129,27 @@ def to_outputs(
         form = ", (n,) or (n, Q)" if outputs == -1 else ""
         raise complaint(f"`{name}` must hold {wanted} for each of {length} rows{form}; its shape is {values.shape}.")
     numbers: Array = as_floats(values, complaint, name)
-    largest = np.abs(numbers).max(initial=0.0)
+    largest = find_largest_magnitude(numbers)
     if not largest <= LARGEST:  # also false of NaN
         if not np.isfinite(numbers).all():
             row = int(np.argwhere(~np.isfinite(numbers))[0][0])
             raise complaint(f"`{name}` must be finite; row {row} is {numbers[row]}.")
         raise complaint(f"`{name}` must not exceed {LARGEST:g} in size; it reaches {largest:g}.")
     return numbers
+
+
+def find_largest_magnitude(values: Array) -> float:
+    """The largest absolute value; 0 of no numbers, NaN where one is not a number.
+
+    Examples
+    --------
+    >>> find_largest_magnitude(np.array([[1.0, -3.0]])), find_largest_magnitude(np.array([1.0, np.nan, 2.0]))
+    (3.0, nan)
+    """
+    if values.size > FEW_NUMBERS:
+        return float(np.abs(values).max())
+    few = values.reshape(-1).tolist()
+    return math.nan if any(map(math.isnan, few)) else max(map(abs, few), default=0.0)
 
 
 def call_model(predict: Callable[[Any], Any], X: Any, complaint: ErrorFactory) -> Any:

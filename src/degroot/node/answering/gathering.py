@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, Opinion
@@ -40,10 +40,17 @@ async def gather_opinions(circle: Peers, asked: NodeQuestion, missing: dict[str,
     wanted = {"spread": circle.spread, "guard": asked.guard}
     seat, question, rows = circle.scores.seat, make_question(asked.points, **wanted), len(asked.points)
     links = [link for name, link in circle.links.items() if name not in missing]
+
+    def decode(reply: wire.OpinionReply) -> PeerOpinion:
+        told = decode_opinion(reply, rows, seat.outputs)
+        lacking = _find_lacking(told.opinion, question, seat)
+        if lacking:
+            raise Malformed(f"it lacks {', '.join(lacking)}")
+        return told
+
     return await _gather(
-        circle, question, links, missing, lambda: circle.opinion(asked.points, **wanted),
-        lambda link: ask_peer(link, question, rows, seat),
-    )  # fmt: skip
+        circle, question, links, missing, lambda: circle.opinion(asked.points, **wanted), decode
+    )
 
 
 async def gather_predictions(
@@ -88,15 +95,10 @@ async def _ask_owners(
         return {circle.configuration.name: await predict_own()}
     request = wire.PredictRequest(protocol=PROTOCOL, id=next(_numbers), points=tensor(points))
 
-    async def ask(link: Link) -> PeerPrediction | PeerError:
-        try:
-            return decode_prediction(await link.ask(request), len(points), seat.outputs)
-        except PeerError as error:
-            return error
-        except Malformed as error:
-            return BadReply(link.name, f"its prediction makes no sense: {error}")
+    def decode(reply: wire.Prediction) -> PeerPrediction:
+        return decode_prediction(reply, len(points), seat.outputs)
 
-    return await _gather(circle, request, links, missing, predict_own, ask)
+    return await _gather(circle, request, links, missing, predict_own, decode)
 
 
 async def _ask_copies(copies: Sequence[ModelCopy], points: Array) -> list[Array | CopyError]:
@@ -114,16 +116,13 @@ async def _ask_copies(copies: Sequence[ModelCopy], points: Array) -> list[Array 
 
 
 async def _gather(
-    circle: Peers,
-    question: Question,
-    links: Sequence[Link],
-    missing: dict[str, str],
-    own: Callable[[], Awaitable[Said]],
-    ask: Callable[[Link], Awaitable[Said | PeerError]],
-) -> dict[str, Said]:
+    circle: Peers, question: Question, links: Sequence[Link], missing: dict[str, str],
+    own: Callable[[], Awaitable[Said]], decode: Callable[[Any], Said],
+) -> dict[str, Said]:  # fmt: skip
+    """What this node and its peers say; replies are decoded together, once all have come."""
     rows = question.points.shape[0]
     circle.wiring.record([link.name for link in links], kind_of(question), rows, question.ByteSize())
-    waiting = [asyncio.ensure_future(ask(link)) for link in links]
+    waiting = [asyncio.create_task(_ask(link, question)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own
         said = {circle.configuration.name: await own()}
@@ -132,23 +131,22 @@ async def _gather(
         for task in waiting:
             task.cancel()
     for link, reply in zip(links, replies, strict=True):
-        if isinstance(reply, PeerError):
-            missing[link.name] = reply.reason
-        else:
-            said[link.name] = reply
+        try:
+            if isinstance(reply, PeerError):
+                missing[link.name] = reply.reason
+            else:
+                said[link.name] = decode(reply)
+        except Malformed as error:
+            missing[link.name] = BadReply(link.name, f"its reply is malformed: {error}").reason
     return said
 
 
-async def ask_peer(link: Link, question: wire.Question, rows: int, seat: ScoredAgent) -> PeerOpinion | PeerError:
-    """What a peer says, or why it says nothing that can be used."""
+async def _ask(link: Link, question: Question) -> Any:
+    """A peer's reply, or why there is none."""
     try:
-        told = decode_opinion(await link.ask(question), rows, seat.outputs)
+        return await link.ask(question)
     except PeerError as error:
         return error
-    except Malformed as error:
-        return BadReply(link.name, f"its opinion makes no sense: {error}")
-    lacking = _find_lacking(told.opinion, question, seat)
-    return BadReply(link.name, f"its opinion lacks {', '.join(lacking)}") if lacking else told
 
 
 def _find_lacking(opinion: Opinion, question: wire.Question, seat: ScoredAgent) -> list[str]:

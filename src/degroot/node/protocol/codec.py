@@ -13,8 +13,7 @@ import numpy as np
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import MISSING, Flag
 from degroot.compute.compiled import Array
-from degroot.compute.sums import find_largest_magnitude
-from degroot.compute.tables import LARGEST
+from degroot.compute.tables import LARGEST, find_largest_magnitude
 from degroot.consultation.consult import Opinion
 from degroot.exceptions import InvalidInput
 from degroot.guard.forecast import AnswerForecast, GuardStandards

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.records.journal import LINE, Entry, Journal, read_journal
+from degroot.node.records.journal import LINE, Journal, read_journal
 
 VERSION = 2  # version 1 has no journal
 IN, OUT = "in", "out"  # they called us; we called them
@@ -128,9 +128,7 @@ class Ledger:
         try:
             self._connection = _open(path)
             self._journal = Journal(journal_path(path))
-            (self._last,) = self._connection.execute(MOVED).fetchone()
-            self._waiting = [entry for entry in read_journal(journal_path(path)) if entry[0] > self._last]
-            self._move()
+            self._last = self._move()
             while self._fold(100 * STEP):
                 pass
         except (sqlite3.Error, OSError) as error:
@@ -146,23 +144,20 @@ class Ledger:
         """The same exchange with several peers, all of them or, if that fails, none."""
         now = self._clock()
         with self._lock:
-            number, lines, entries = self._last, "", list[Entry]()
+            number, lines = self._last, ""
             for peer in peers:
                 number += 1
-                entry = (number, now, peer, kind, direction, rows, sent_bytes, received_bytes)
-                entries.append(entry)
-                lines += LINE % entry
+                lines += LINE % (number, now, peer, kind, direction, rows, sent_bytes, received_bytes)
             try:
                 self._journal.append(lines)
             except OSError as error:
                 raise LedgerError(self.path, _describe(error)) from error
-            self._waiting += entries
             self._last = number
             for peer in peers:
                 exchanges, all_rows, sent, received = self.totals.get((peer, kind, direction), NOTHING)
                 total = exchanges + 1, all_rows + rows, sent + sent_bytes, received + received_bytes
                 self.totals[peer, kind, direction] = total
-            self._since_move += len(entries)
+            self._since_move += len(peers)
             if self._since_move >= STEP:
                 self._tidy()
 
@@ -177,7 +172,7 @@ class Ledger:
 
     def close(self) -> None:
         """Close the files."""
-        with suppress(sqlite3.Error, OSError):  # what is in the journal stays there
+        with suppress(sqlite3.Error, OSError), self._lock:  # what is in the journal stays there
             self._move()
         self._journal.close()
         self._connection.close()
@@ -189,16 +184,18 @@ class Ledger:
             self._move()
             self._fold(2 * STEP)
 
-    def _move(self) -> None:
-        """Move what is in the journal to the database."""
-        if self._waiting:
-            self._last = self._waiting[-1][0]
+    def _move(self) -> int:
+        """Move what is in the journal to the database; the number of the last exchange that ever was."""
+        (last,) = self._connection.execute(MOVED).fetchone()
+        new = [entry for entry in read_journal(journal_path(self.path)) if entry[0] > last]
+        if new:
+            last = new[-1][0]
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._connection.executemany(MOVE, self._waiting)
-                self._connection.execute("UPDATE journal SET moved = ?", (self._last,))
-            self._waiting = []
+                self._connection.executemany(MOVE, new)
+                self._connection.execute("UPDATE journal SET moved = ?", (last,))
         self._journal.clear()  # if this fails, what it holds is known to have been moved
+        return int(last)
 
     def _fold(self, number: int) -> bool:
         """Fold up to `number` of the oldest exchanges into the totals of their days, if they are old enough."""
