@@ -37,6 +37,8 @@ from degroot.stacking.local import RIDGE
 from degroot.stacking.simplex import minimise, rooms
 from degroot.trust import inverse_error_weights
 
+Places = NDArray[np.int64]
+
 FEW_ROWS = 50  # below which candidates that need fewer rows are tried too
 NARROW = NeighbourhoodSpec(0.15, "tricube", least=40)  # for locally centred candidates
 WIDE = NeighbourhoodSpec(0.4, "tricube", least=60)
@@ -91,11 +93,15 @@ def places_among(members: NDArray[np.intp], K: int, Q: int) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to combine the predictions. `weigh` fills weights (M, K) and shifts (M, Q), the biases times weights."""
+    """One way to combine the predictions.
+
+    `weigh` fills weights (D, M, K) and shifts (D, M, Q), the biases times weights, D times at the same points: each
+    time without another model, whose places are (D,), or `EVERYBODY`.
+    """
 
     name: str
     spec: NeighbourhoodSpec | None  # where it looks; None: at all rows alike
-    weigh: Callable[["OwnRows", Moments | None, int, Array, Array], None]  # rows, found, without, weights, shifts
+    weigh: Callable[["OwnRows", Moments | None, Places, Array, Array], None]  # rows, found, without, weights, shifts
 
 
 class OwnRows:
@@ -156,13 +162,20 @@ class OwnRows:
         without: int = EVERYBODY,
     ) -> tuple[Array, Array]:  # fmt: skip
         """Weights (C, M, K) and shifts (C, M, Q) of the candidates at `points`; what was `found` is used and added."""
-        found, M = {} if found is None else found, points.shape[0]
-        weights, shifts = np.empty((len(candidates), M, self.K)), np.empty((len(candidates), M, self.Q))
+        weights, shifts = self.weigh_without_each(candidates, points, {} if found is None else found, [without])
+        return weights[:, 0], shifts[:, 0]
+
+    def weigh_without_each(
+        self, candidates: Sequence[Candidate], points: Any, found: dict[Any, Moments], without: Sequence[int] | Places
+    ) -> tuple[Array, Array]:
+        """The same without each of D models in turn: weights (C, D, M, K) and shifts (C, D, M, Q)."""
+        C, D, M, places = len(candidates), len(without), points.shape[0], np.asarray(without, np.int64)
+        weights, shifts = np.empty((C, D, M, self.K)), np.empty((C, D, M, self.Q))
         for c, candidate in enumerate(candidates):
             if candidate.spec is not None and candidate.spec not in found:
                 found[candidate.spec] = self.measure(candidate.spec, points)
             near = None if candidate.spec is None else found[candidate.spec]
-            candidate.weigh(self, near, without, weights[c], shifts[c])
+            candidate.weigh(self, near, places, weights[c], shifts[c])
         return weights, shifts
 
 
@@ -210,36 +223,39 @@ def centre(residuals: Array) -> tuple[Array, Array]:
     return bias.T.copy(), gram
 
 
-def _take_own(rows: OwnRows, _found: Moments | None, _without: int, weights: Array, shifts: Array) -> None:
+def _take_own(rows: OwnRows, _found: Moments | None, _without: Places, weights: Array, shifts: Array) -> None:
     weights[:], shifts[:] = 0.0, 0.0
-    weights[:, rows.own] = 1.0
+    weights[..., rows.own] = 1.0
 
 
-def _average(rows: OwnRows, _found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
-    weights[:], shifts[:] = _renormalise(np.full((1, rows.K), 1.0 / rows.K), without), 0.0
+def _average(rows: OwnRows, _found: Moments | None, without: Places, weights: Array, shifts: Array) -> None:
+    weights[:], shifts[:] = 1.0 / rows.K, 0.0
+    _drop_models(weights, without)
 
 
 def _weigh_by_inverse_error(
-    rows: OwnRows, _found: Moments | None, without: int, weights: Array, shifts: Array
+    rows: OwnRows, _found: Moments | None, without: Places, weights: Array, shifts: Array
 ) -> None:
-    weights[:], shifts[:] = _renormalise(inverse_error_weights(np.diag(rows.gram)[None].copy()), without), 0.0
+    weights[:], shifts[:] = inverse_error_weights(np.diag(rows.gram).copy()), 0.0
+    _drop_models(weights, without)
 
 
-def _stack_globally(rows: OwnRows, _found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
-    weights[:], shifts[:] = _stack(rows.gram, rows.n, without), 0.0
+def _stack_globally(rows: OwnRows, _found: Moments | None, without: Places, weights: Array, shifts: Array) -> None:
+    weights[:], shifts[:] = _stack(rows.gram, rows.n, without)[:, None], 0.0
 
 
-def _stack_centred(rows: OwnRows, _found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
+def _stack_centred(rows: OwnRows, _found: Moments | None, without: Places, weights: Array, shifts: Array) -> None:
     same = _stack(rows.centred_gram, rows.n, without)
-    weights[:], shifts[:] = same, same @ rows.bias
+    weights[:], shifts[:] = same[:, None], (same @ rows.bias)[:, None]
 
 
-def _weigh_by_trust(rows: OwnRows, found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
-    weights[:], shifts[:] = _renormalise(inverse_error_weights(_require(found).errors(rows.K)), without), 0.0
+def _weigh_by_trust(rows: OwnRows, found: Moments | None, without: Places, weights: Array, shifts: Array) -> None:
+    weights[:], shifts[:] = inverse_error_weights(_require(found).errors(rows.K)), 0.0
+    _drop_models(weights, without)
 
 
 def _stack_locally(ridge: float) -> Callable[..., None]:
-    def weigh(_rows: OwnRows, found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
+    def weigh(_rows: OwnRows, found: Moments | None, without: Places, weights: Array, shifts: Array) -> None:
         near = _require(found)
         _stack_locally_into(near.packed, near.effective, ridge, without, weights)
         shifts[:] = 0.0
@@ -248,7 +264,7 @@ def _stack_locally(ridge: float) -> Callable[..., None]:
 
 
 def _stack_centred_locally(pull: float) -> Callable[..., None]:
-    def weigh(rows: OwnRows, found: Moments | None, without: int, weights: Array, shifts: Array) -> None:
+    def weigh(rows: OwnRows, found: Moments | None, without: Places, weights: Array, shifts: Array) -> None:
         near = _require(found)
         _stack_centred_into(
             near.packed, near.effective, rows.bias, rows.centred_gram, pull, float(rows.n), without, weights, shifts
@@ -263,30 +279,34 @@ def _require(found: Moments | None) -> Moments:
     return found
 
 
-def _renormalise(weights: Array, without: int) -> Array:
-    """Weights (M, K) of the others, where a model is left out."""
-    if without != EVERYBODY:
-        weights = weights.copy()
-        weights[:, without] = 0.0
-        weights /= weights.sum(axis=1, keepdims=True)
-    return weights
-
-
-def _stack(gram: Array, n: int, without: int) -> Array:
-    weights = np.empty(len(gram))
+def _stack(gram: Array, n: int, without: Places) -> Array:
+    """Weights (D, K) on all rows."""
+    weights = np.empty((len(without), len(gram)))
     _stack_into(gram, float(n), without, weights)
     return weights
 
 
 @compiled
-def _stack_into(gram: Array, n: float, without: int, weights: Array) -> None:
-    room, support = rooms(len(gram))
-    minimise(gram, (len(gram) - (without >= 0)) / n, without, 0, room, support, weights)
+def _drop_models(weights: Array, without: Places) -> None:
+    """Let weights (D, M, K) sum to 1 without the model at each of the places (D,)."""
+    D, M, _ = weights.shape
+    for d in range(D):
+        if without[d] >= 0:
+            for m in range(M):
+                weights[d, m, without[d]] = 0.0
+                weights[d, m] /= weights[d, m].sum()
 
 
 @compiled
-def _stack_locally_into(packed: Array, effective: Array, ridge: float, without: int, weights: Array) -> None:
-    M, K = weights.shape
+def _stack_into(gram: Array, n: float, without: Places, weights: Array) -> None:
+    room, support = rooms(len(gram))
+    for d in range(len(without)):
+        minimise(gram, (len(gram) - (without[d] >= 0)) / n, without[d], 0, room, support, weights[d])
+
+
+@compiled
+def _stack_locally_into(packed: Array, effective: Array, ridge: float, without: Places, weights: Array) -> None:
+    D, M, K = weights.shape
     room, support = rooms(K)
     gram = np.empty((K, K))
     for m in range(M):
@@ -295,17 +315,19 @@ def _stack_locally_into(packed: Array, effective: Array, ridge: float, without: 
             for k in range(j + 1):
                 gram[j, k] = gram[k, j] = packed[m, at]
                 at += 1
-        shrinkage = ridge * (K - (without >= 0)) / effective[m] if effective[m] > 0.0 else np.inf
-        minimise(gram, shrinkage, without, 0, room, support, weights[m])
+        for d in range(D):
+            left_out = without[d]
+            shrinkage = ridge * (K - (left_out >= 0)) / effective[m] if effective[m] > 0.0 else np.inf
+            minimise(gram, shrinkage, left_out, 0, room, support, weights[d, m])
 
 
 @compiled
 def _stack_centred_into(
-    packed: Array, effective: Array, bias: Array, centred: Array, pull: float, n: float, without: int, weights: Array,
-    shifts: Array,
+    packed: Array, effective: Array, bias: Array, centred: Array, pull: float, n: float, without: Places,
+    weights: Array, shifts: Array,
 ) -> None:  # fmt: skip
-    M, K = weights.shape
-    Q = shifts.shape[1]
+    D, M, K = weights.shape
+    Q = shifts.shape[2]
     room, support = rooms(K)
     gram, mean, rounding = np.empty((K, K)), np.empty((K, Q)), np.empty(K)
     for m in range(M):
@@ -330,8 +352,10 @@ def _stack_centred_into(
                     common += rounding[j] * rounding[j]
                 gram[j, k] = gram[k, j] = share * common + (1.0 - share) * centred[j, k]
                 at += 1
-        minimise(gram, (K - (without >= 0)) / min(near + pull, n), without, 0, room, support, weights[m])
-        for q in range(Q):
-            shifts[m, q] = 0.0
-            for j in range(K):
-                shifts[m, q] += weights[m, j] * (share * mean[j, q] + (1.0 - share) * bias[j, q])
+        for d in range(D):
+            left_out = without[d]
+            minimise(gram, (K - (left_out >= 0)) / min(near + pull, n), left_out, 0, room, support, weights[d, m])
+            for q in range(Q):
+                shifts[d, m, q] = 0.0
+                for j in range(K):
+                    shifts[d, m, q] += weights[d, m, j] * (share * mean[j, q] + (1.0 - share) * bias[j, q])

@@ -86,10 +86,11 @@ def take(X: Any, rows: slice | NDArray[np.intp]) -> Any:
 
 def to_numbers(X: Any, complaint: ErrorFactory = InvalidInput, name: str = "X") -> Any:
     """`X` as a finite dense array or CSR of float32 or float64."""
-    values = as_table(X if issparse(X) else np.asarray(X), complaint, name)
-    if values.dtype not in (np.float32, np.float64):
+    is_plain = type(X) is np.ndarray and X.ndim == 2  # as most are, and few points are asked about often
+    values = X if is_plain else as_table(X if issparse(X) else np.asarray(X), complaint, name)
+    if values.dtype.char not in "fd" or not values.dtype.isnative:
         values = as_floats(values, lambda why: complaint(f"{why} A `space` can turn it into numbers."), name)
-    if issparse(values):
+    if not is_plain and issparse(values):
         if not np.isfinite(values.data).all():
             raise complaint(f"`{name}` must be finite; it holds NaN or infinity. A `space` of the agent can fill gaps.")
     elif (place := _not_finite(values)) is not None:

@@ -10,7 +10,7 @@ limit of all rounds; in the model of Friedkin and Johnsen (*Social influence and
 between the two. Here nobody else's trust enters: whatever others say of errors or distances, the answer is the same.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from degroot.consultation.correction import CONTROL_ROWS, LEAST_ROWS, Correction
 from degroot.consultation.leave_one_out import ROWS, sample_rows
 from degroot.consultation.own_calibration import OwnCalibration
 from degroot.consultation.peer_forecast import PeerForecast, learn_peers
-from degroot.consultation.shares import Combination, Shares
+from degroot.consultation.shares import Combination, Mixtures, Shares
 from degroot.intervals import Summary, rows_needed
 from degroot.jackknife.delete_one import jackknife_error
 from degroot.rules.evidence import NeighbourhoodSpec
@@ -88,22 +88,34 @@ class ViewQuestion(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NearPoints:
-    """What an asker's own rows tell near points, whatever others say there: found while they are asked."""
+class PreparedAnswer:
+    """All of an answer to m points that can be had before others have said what they predict there."""
 
     points: Any  # where distances are taken
-    around: Moments
-    mixture: Combination
-    deleted: Sequence[Combination]  # without each model in turn; empty unless they are asked for
+    combined: Combination  # of all models and, where that is asked for, without each in turn
+    error: Array  # (m,) the own model's root mean squared error near the points
+    far: NDArray[np.bool_]  # (m,) far outside the own rows
+    expected: Array | None  # (m, K, Q) differences to the own prediction, for the guard
+    tolerance: Array | None  # of intervals
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedAnswer:
-    """All of an answer to a few points that can be had before others have said what they predict."""
+class AnsweredPoints:
+    """The asked fields at m points, and what the flags tell of them."""
 
-    near: NearPoints
-    expected: Array | None  # (M, K, Q) differences to the own prediction, for the guard
-    tolerance: Array | None  # of intervals
+    fields: dict[str, Any]
+    far: NDArray[np.bool_]  # (m,)
+    replaced: NDArray[np.bool_]  # (m, K)
+    alone: NDArray[np.bool_]  # (m,)
+
+    @classmethod
+    def join(cls, parts: "Sequence[AnsweredPoints]") -> "AnsweredPoints":
+        """The same of consecutive points together."""
+        if len(parts) == 1:
+            return parts[0]
+        fields = {name: np.concatenate([each.fields[name] for each in parts]) for name in parts[0].fields}
+        masks = [[each.far for each in parts], [each.replaced for each in parts], [each.alone for each in parts]]
+        return cls(fields, *(np.concatenate(each) for each in masks))
 
 
 class AskerView:
@@ -147,6 +159,7 @@ class AskerView:
         self.candidates = list_candidates(settings, len(self.units), models, classes=classes)
         self.own_rows = self._evidence(slice(None), scorer.kept)
         self._answered: set[tuple[bool, ...]] = set()  # what questions have needed
+        self._mixtures: dict[tuple[bool, bool], Mixtures] = {}
         shape = len(self.sample), len(self.candidates), self.Q
         if known is not None and known.errors.shape == shape and known.spread.shape == shape[:1]:
             self.errors, self.spread = known
@@ -232,15 +245,16 @@ class AskerView:
         return OwnRows(self.scorer.rows[rows], residuals, own, self.scorer.metric, kept)
 
     def _weigh(
-        self, evidence: OwnRows, candidates: Sequence[Candidate], points: Any, found: dict[Any, Moments], without: int
-    ) -> tuple[Array, Array]:
-        """Weights (C, m, K) and shifts (C, m, Q) of candidates: copies of the own model have no weight."""
+        self, evidence: OwnRows, candidates: Sequence[Candidate], points: Any, found: dict[Any, Moments],
+        without: Sequence[int],
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Weights (C, D, m, K) and shifts (C, D, m, Q) of candidates: copies of the own model have no weight."""
         if len(self.distinct) == self.K > 1:
-            return evidence.weigh(candidates, points, found, without)
-        left = np.flatnonzero(self.distinct == without)
-        place = int(left[0]) if len(left) and len(self.distinct) > 1 else EVERYBODY  # a copy is as good as the model
-        weights, shifts = evidence.weigh(candidates, points, found, place)
-        wide = np.zeros((*weights.shape[:2], self.K))
+            return evidence.weigh_without_each(candidates, points, found, without)
+        known = {int(model): place for place, model in enumerate(self.distinct) if len(self.distinct) > 1}
+        places = [known.get(model, EVERYBODY) for model in without]  # a copy is as good as the model
+        weights, shifts = evidence.weigh_without_each(candidates, points, found, places)
+        wide = np.zeros((*weights.shape[:3], self.K))
         wide[..., self.distinct] = weights
         return wide, shifts
 
@@ -259,54 +273,25 @@ class AskerView:
         `pooled`: other members' scores, for a coverage that takes more rows than the asker has. `prepared`: what
         `prepare` gave for the same points and question.
         """
-        M = len(beliefs)
-        points = self.scorer.transform(X) if prepared is None else prepared.near.points
-        own, shares = beliefs[:, self.place], self.corrected_shares if asked.correct else self.shares
-        out = {"value": np.empty((M, self.Q)), "weights": np.empty((M, self.K))}
-        if asked.has_jackknife:
-            out |= {"standard_error": np.full((M, self.Q), np.nan), "influence": np.full((M, self.K, self.Q), np.nan)}
-        far, replaced, alone = np.zeros(M, np.bool_), np.zeros((M, self.K), np.bool_), np.zeros(M, np.bool_)
-        expected = self._expect(points, own, asked.guard) if prepared is None else prepared.expected
-
-        def block(start: int, stop: int) -> None:
-            part = slice(start, stop)
-            near = self._look_near(points[part], asked) if prepared is None else prepared.near
-            far[part] = near.around.spread > FAR**2 * self._usual_spread
-            bounded = None if expected is None else self._bound(beliefs[part], expected[part], near.around)
-            said = beliefs[part] if bounded is None else bounded.beliefs
-            if bounded is not None:
-                replaced[part], alone[part] = bounded.replaced, bounded.alone
-            value, weights = self._conclude(shares, near.mixture, near.points, said, bounded)
-            out["value"][part], out["weights"][part] = value, weights
-            if near.deleted:
-                out["influence"][part], out["standard_error"][part] = self._jackknife(asked, near, value, said, bounded)
-
-        if prepared is not None:
-            block(0, M)
+        if prepared is None:
+            points = self.scorer.transform(X)
+            answered = AnsweredPoints.join(self._answer_in_blocks(points, beliefs, asked, pooled))
         else:
-            self._make_parts(asked)
-            floats = 4 * (self.K + self.Q) ** 2
-            in_blocks(block, M, block_size(max(M, 1), floats, self.n_jobs), self.n_jobs)
-        out["beliefs"] = beliefs
-        if "correction" in asked.fields:
-            out["correction"] = out["value"] - np.einsum("mk,mkq->mq", out["weights"], beliefs)
-        known: dict[str, Any] = {name: out[name] for name in asked.fields}
-        known["flags"] = tuple(self._list_flags(far, replaced, alone))
-        if asked.correct and shares.whole_correction is None and M:
-            known["flags"] += (Flag(self.agent.name, NOT_CORRECTED, np.arange(M)),)
+            points, answered = prepared.points, self._conclude(prepared, beliefs, asked)
+        M, alone, known = len(beliefs), answered.alone, answered.fields
+        flags = self._list_flags(answered)
+        if asked.correct and self.corrected_shares.whole_correction is None and M:
+            flags.append(Flag(self.agent.name, NOT_CORRECTED, np.arange(M)))
         if asked.coverage is not None:
-            tolerance = None if prepared is None else prepared.tolerance
-            if tolerance is None:
-                tolerance = self.calibration.tolerance(points, asked.coverage, pooled)
-            known |= self.calibration.intervals(out["value"], tolerance, far)
             if alone.any():  # there its own model answers, with its own errors
                 tolerance = self.own_calibration.tolerance(points, asked.coverage, pooled)
-                for name, array in self.own_calibration.intervals(out["value"], tolerance, far).items():
+                own = self.own_calibration.intervals(beliefs[:, self.place], tolerance, answered.far)
+                for name, array in own.items():
                     known[name][alone] = array[alone]
             if self.calibration.rows < rows_needed(asked.coverage):
-                known["flags"] += (Flag(self.agent.name, FEW_SCORES, np.arange(M)),)
+                flags.append(Flag(self.agent.name, FEW_SCORES, np.arange(M)))
         self._answered.add(asked.needs)
-        return known
+        return known | {"flags": tuple(flags)}
 
     def is_prepared_for(self, asked: ViewQuestion) -> bool:
         """Whether a question with the same needs was answered: all that is made once has been made."""
@@ -314,36 +299,75 @@ class AskerView:
 
     def prepare(self, X: Any, own: Array, asked: ViewQuestion) -> PreparedAnswer:
         """What can be found for a few points `X` while others are asked; the own model says `own` (M, Q) there."""
-        points, tolerance = self.scorer.transform(X), None
         self._make_parts(asked)
-        if asked.coverage is not None and self.calibration.rows >= rows_needed(asked.coverage):
-            tolerance = self.calibration.tolerance(points, asked.coverage)
-        return PreparedAnswer(self._look_near(points, asked), self._expect(points, own, asked.guard), tolerance)
+        return self._prepare(self.scorer.transform(X), own, asked)
 
-    def _look_near(self, points: Any, asked: ViewQuestion) -> NearPoints:
-        found = {STACKING_NEIGHBOURHOOD: self.own_rows.measure(STACKING_NEIGHBOURHOOD, points)}
-        shares = self.corrected_shares if asked.correct else self.shares
-        mixture = self._combine(shares, points, found)
-        deleted = [self._combine(each, points, found, j) for j, each in enumerate(self._list_deleted(asked))]
-        return NearPoints(points, found[STACKING_NEIGHBOURHOOD], mixture, deleted)
+    def _answer_in_blocks(
+        self, points: Any, beliefs: Array, asked: ViewQuestion, pooled: Sequence[Summary]
+    ) -> list[AnsweredPoints]:
+        """Answers at consecutive points, at least one of them, on all threads."""
+        found: dict[int, AnsweredPoints] = {}
 
-    def _list_deleted(self, asked: ViewQuestion) -> Sequence[Shares]:
-        """The mixtures without each model in turn, if they are asked for; none of one model alone."""
-        if not asked.has_jackknife:
-            return ()
-        return self._corrected_deleted if asked.correct else self._deleted
+        def block(start: int, stop: int) -> None:
+            said = beliefs[start:stop]
+            prepared = self._prepare(points[start:stop], said[:, self.place], asked, pooled)
+            found[start] = self._conclude(prepared, said, asked)
 
-    def _combine(
-        self, shares: Shares, points: Any, found: dict[NeighbourhoodSpec, Moments], without: int = EVERYBODY
-    ) -> Combination:
-        """How a mixture combines predictions at points; what was `found` there is used and added to."""
-        return shares.combine(*self._weigh(self.own_rows, shares.used, points, found, without))
+        self._make_parts(asked)
+        floats = 4 * (self.K + self.Q) ** 2
+        in_blocks(block, len(beliefs), block_size(max(len(beliefs), 1), floats, self.n_jobs), self.n_jobs)
+        if not found:
+            block(0, 0)
+        return [found[start] for start in sorted(found)]
 
-    def _conclude(
-        self, shares: Shares, combined: Combination, points: Any, said: Array, bounded: Bounded | None
+    def _prepare(self, points: Any, own: Array, asked: ViewQuestion, pooled: Sequence[Summary] = ()) -> PreparedAnswer:
+        around = self.own_rows.measure(STACKING_NEIGHBOURHOOD, points)
+        mixtures, found = self._list_mixtures(asked), {STACKING_NEIGHBOURHOOD: around}
+        weighed = self._weigh(self.own_rows, mixtures.candidates, points, found, mixtures.without)
+        return PreparedAnswer(
+            points,
+            mixtures.combine(*weighed),
+            around.error_of(self.own_rows.own),
+            around.spread > FAR**2 * self._usual_spread,
+            self.peers.at(points, own) if asked.guard and self.K > 1 else None,
+            None if asked.coverage is None else self.calibration.tolerance(points, asked.coverage, pooled),
+        )
+
+    def _conclude(self, prepared: PreparedAnswer, beliefs: Array, asked: ViewQuestion) -> AnsweredPoints:
+        """The answer at points where everybody says `beliefs`, (m, K, Q)."""
+        bounded, said, far = None, beliefs, prepared.far
+        if prepared.expected is not None:
+            bounded = bound_beliefs(beliefs, prepared.expected, self.peers.spread, prepared.error, self.place)
+            said = bounded.beliefs
+        value, weights = self._mix_predictions(prepared, said, asked, bounded)
+        out = {"value": value, "weights": weights, "beliefs": beliefs}
+        if asked.has_jackknife:
+            out["influence"], out["standard_error"] = self._jackknife(prepared, value, said, asked, bounded)
+        if "correction" in asked.fields:
+            out["correction"] = value - np.einsum("mk,mkq->mq", weights, beliefs)
+        fields: dict[str, Any] = {name: out[name] for name in asked.fields}
+        if prepared.tolerance is not None:
+            fields |= self.calibration.intervals(value, prepared.tolerance, far)
+        if bounded is None:
+            return AnsweredPoints(fields, far, np.zeros(beliefs.shape[:2], np.bool_), np.zeros(len(far), np.bool_))
+        return AnsweredPoints(fields, far, bounded.replaced, bounded.alone)
+
+    def _list_mixtures(self, asked: ViewQuestion) -> Mixtures:
+        """The mixture of all models and, where that is asked for, those without each in turn; none of one alone."""
+        key = asked.correct, asked.has_jackknife
+        if key not in self._mixtures:
+            shares, deleted = self.corrected_shares if asked.correct else self.shares, list[Shares]()
+            if asked.has_jackknife:
+                deleted = self._corrected_deleted if asked.correct else self._deleted
+            self._mixtures[key] = Mixtures((shares, *deleted), (EVERYBODY, *range(len(deleted))))
+        return self._mixtures[key]
+
+    def _mix_predictions(
+        self, prepared: PreparedAnswer, said: Array, asked: ViewQuestion, bounded: Bounded | None
     ) -> tuple[Array, Array]:
         """Values (m, Q) and weights (m, K) of the mixture at points where models say `said` (m, K, Q)."""
-        value, weights = shares.answer(combined, points, said, self.place)
+        shares = self._list_mixtures(asked).every[0]
+        value, weights = shares.answer(prepared.combined.take(0), prepared.points, said, self.place)
         if self.agent.classes is not None:
             value = as_distribution(value)
         if bounded is not None:
@@ -354,17 +378,17 @@ class AskerView:
                 weights[bounded.alone, self.place] = 1.0
         return value, weights
 
-    def _expect(self, points: Any, own: Array, guard: bool) -> Array | None:
-        """What the others are expected to say, over what the own model says, (M, K, Q); None: nobody is checked."""
-        return self.peers.at(points, own) if guard and self.K > 1 else None
-
     def _make_parts(self, asked: ViewQuestion) -> None:
         """Make what is made once here, not on several threads at once."""
         if self.is_prepared_for(asked):
             return
         for spec in self._specs:
             self.own_rows.look(spec)
-        self._list_deleted(asked)
+        self._list_mixtures(asked)
+        if asked.guard and self.K > 1:
+            _ = self.peers
+        if asked.coverage is not None:
+            _ = self.calibration.squares, self.calibration.scores
 
     @property
     def _specs(self) -> list[NeighbourhoodSpec]:
@@ -381,16 +405,21 @@ class AskerView:
             self.scorer.rows[self.sample], own, residuals - residuals[:, [self.place]], self.folds[self.sample]
         )
 
-    def _bound(self, beliefs: Array, expected: Array, near: Moments) -> Bounded:
-        """Others' predictions as the guard lets them pass."""
-        return bound_beliefs(beliefs, expected, self.peers.spread, near.error_of(self.own_rows.own), self.place)
-
     def _jackknife(
-        self, asked: ViewQuestion, near: NearPoints, value: Array, said: Array, bounded: Bounded | None
+        self, prepared: PreparedAnswer, value: Array, said: Array, asked: ViewQuestion, bounded: Bounded | None
     ) -> tuple[Array, Array]:
         """Influence (m, K, Q) and standard error (m, Q), from the value without each model, the mixture refitted."""
-        deleted = zip(self._list_deleted(asked), near.deleted, strict=True)
-        without = np.stack([shares.answer(each, near.points, said, self.place)[0] for shares, each in deleted])
+        mixtures, combined = self._list_mixtures(asked), prepared.combined
+        if len(mixtures.every) == 1:  # there is nobody else
+            return np.full(said.shape, np.nan), np.full(value.shape, np.nan)
+        if mixtures.is_corrected:
+            each = [
+                shares.answer(combined.take(d), prepared.points, said, self.place)[0]
+                for d, shares in enumerate(mixtures.every[1:], 1)
+            ]
+            without = np.stack(each)
+        else:
+            without = combined.take(slice(1, None)).apply(said)
         if self.agent.classes is not None:
             without = as_distribution(without)
         if bounded is not None:
@@ -398,16 +427,16 @@ class AskerView:
         errors = [jackknife_error(np.ascontiguousarray(without[..., q].T)) for q in range(self.Q)]
         return value[:, None] - without.transpose(1, 0, 2), np.stack(errors, axis=-1)
 
-    def _list_flags(
-        self, far: NDArray[np.bool_], replaced: NDArray[np.bool_], alone: NDArray[np.bool_]
-    ) -> Iterable[Flag]:
-        for name, reason, at in [(self.agent.name, FAR_FROM_OWN, far), (self.agent.name, ALONE, alone)]:
-            if at.any():
-                yield Flag(name, reason, np.flatnonzero(at))
-        if not replaced.any():
-            return
-        for k in np.flatnonzero(replaced.any(axis=0)):
-            yield Flag(self.names[k], REPLACED, np.flatnonzero(replaced[:, k]))
+    def _list_flags(self, answered: AnsweredPoints) -> list[Flag]:
+        name, flags = self.agent.name, []
+        if answered.far.any():
+            flags.append(Flag(name, FAR_FROM_OWN, np.flatnonzero(answered.far)))
+        if answered.alone.any():
+            flags.append(Flag(name, ALONE, np.flatnonzero(answered.alone)))
+        if answered.replaced.any():
+            for k in np.flatnonzero(answered.replaced.any(axis=0)):
+                flags.append(Flag(self.names[k], REPLACED, np.flatnonzero(answered.replaced[:, k])))
+        return flags
 
     # ---- the mixture ------------------------------------------------------------------------------------------------
 
@@ -428,8 +457,8 @@ class AskerView:
                         left = self.measure_fold(fold)
                         self.spread[left.at] = left.found[STACKING_NEIGHBOURHOOD].spread
                         for without, candidates, into in zip(withouts, remaining, errors, strict=True):
-                            found = self._weigh(left.evidence, candidates, left.points, left.found, without)
-                            into[left.at] = self.errors_at(left, *found)
+                            weights, shifts = self._weigh(left.evidence, candidates, left.points, left.found, [without])
+                            into[left.at] = self.errors_at(left, weights[:, 0], shifts[:, 0])
                     advance()
 
             in_blocks(block, self.n_folds, 1, self.n_jobs)

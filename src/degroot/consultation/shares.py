@@ -1,5 +1,6 @@
 """Shares: how much of an asker's answer each candidate is, and each corrected prediction where one was learned."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -7,22 +8,30 @@ from typing import Any
 import numpy as np
 
 from degroot.asker.candidates import MIXTURE_CORRECTED, OWN_CORRECTED, Candidate
-from degroot.compute.compiled import Array
+from degroot.compute.compiled import Array, compiled
 from degroot.consultation.correction import Correction
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """How predictions are combined at m points, whatever they are: weights (m, K), and what is subtracted, (m, Q)."""
+    """How predictions are combined at m points, whatever they are: weights (..., m, K), and shifts (..., m, Q).
+
+    The shifts are subtracted. Leading axes are different combinations at the same points.
+    """
 
     weights: Array
     shifts: Array
     corrected: "Combination | None" = None  # of the mixture that has a correction, where it takes part
 
     def apply(self, said: Array) -> Array:
-        """Values (m, Q) where models say `said`, (m, K, Q)."""
-        values: Array = np.matmul(self.weights[:, None], said)[:, 0] - self.shifts
+        """Values (..., m, Q) where models say `said`, (m, K, Q)."""
+        values: Array = np.matmul(self.weights[..., None, :], said)[..., 0, :] - self.shifts
         return values
+
+    def take(self, place: int | slice) -> "Combination":
+        """One of several combinations, or some of them."""
+        corrected = None if self.corrected is None else self.corrected.take(place)
+        return Combination(self.weights[place], self.shifts[place], corrected)
 
 
 @dataclass(frozen=True)
@@ -37,15 +46,21 @@ class Shares:
     own_correction: Correction | None = None
     whole_correction: Correction | None = None
 
-    @cached_property
-    def used(self) -> tuple[Candidate, ...]:
-        """The candidates that have to be weighed."""
-        return tuple(self.candidates[c] for c in self._places)
+    @property
+    def used(self) -> list[str]:
+        """The names of the candidates that have to be weighed."""
+        needed = (self.final > 0.0) | ((self.mixed > 0.0) & self.has_whole_correction)
+        return [self.candidates[c].name for c in np.flatnonzero(needed)]
 
-    @cached_property
-    def _places(self) -> list[int]:
-        needed = (self.final > 0.0) | ((self.mixed > 0.0) & (self.whole > 0.0))
-        return [int(c) for c in np.flatnonzero(needed)]
+    @property
+    def is_corrected(self) -> bool:
+        """Whether a corrected prediction has a share."""
+        return (self.own_correction is not None and self.own > 0.0) or self.has_whole_correction
+
+    @property
+    def has_whole_correction(self) -> bool:
+        """Whether the corrected mixture has a share."""
+        return self.whole_correction is not None and self.whole > 0.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,13 +96,6 @@ class Shares:
         whole = float(every[-1]) if self.whole_correction is not None else 0.0
         return replace(self, final=every[:count], own=own, whole=whole)
 
-    def combine(self, weights: Array, shifts: Array) -> Combination:
-        """The mixture of the `used` candidates, with weights (c, m, K) and shifts (c, m, Q)."""
-        corrected = None
-        if self.whole_correction is not None and self.whole > 0.0:
-            corrected = Combination(*_mix(self.mixed[self._places], weights, shifts))
-        return Combination(*_mix(self.final[self._places], weights, shifts), corrected)
-
     def answer(self, combined: Combination, points: Any, said: Array, own: int) -> tuple[Array, Array]:
         """Values (m, Q) and weights (m, K) at transformed `points` where models say `said`, (m, K, Q).
 
@@ -98,14 +106,72 @@ class Shares:
             total = total.copy()
             total[:, own] += self.own
             value += self.own * (said[:, own] + self.own_correction.at(points, said[:, own]))
-        if combined.corrected is not None and self.whole_correction is not None:
+        if combined.corrected is not None and self.whole_correction is not None and self.whole > 0.0:
             whole = combined.corrected.apply(said)
             total = total + self.whole * combined.corrected.weights
             value += self.whole * (whole + self.whole_correction.at(points, whole))
         return value, total
 
 
+@dataclass(frozen=True)
+class Mixtures:
+    """D mixtures of the same C candidates: of everybody's models, and without each in turn where that is asked for."""
+
+    every: tuple[Shares, ...]
+    without: tuple[int, ...]  # the model that each leaves out
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The candidates that any of them uses."""
+        named = {each.name: each for shares in self.every for each in shares.candidates}
+        used = {name for shares in self.every for name in shares.used}
+        return tuple(each for name, each in named.items() if name in used)
+
+    @cached_property
+    def final(self) -> Array:
+        """The shares of the candidates in the answers, (D, C)."""
+        return np.array([_align(shares.candidates, shares.final, self.candidates) for shares in self.every])
+
+    @cached_property
+    def mixed(self) -> Array | None:
+        """Those in the mixtures that are corrected, (D, C); None: none is."""
+        if not any(shares.has_whole_correction for shares in self.every):
+            return None
+        return np.array([_align(shares.candidates, shares.mixed, self.candidates) for shares in self.every])
+
+    @cached_property
+    def is_corrected(self) -> bool:
+        """Whether any of them has a correction."""
+        return any(shares.is_corrected for shares in self.every)
+
+    def combine(self, weights: Array, shifts: Array) -> Combination:
+        """The mixtures of candidates with weights (C, D, m, K) and shifts (C, D, m, Q)."""
+        corrected = None if self.mixed is None else Combination(*_mix(self.mixed, weights, shifts))
+        return Combination(*_mix(self.final, weights, shifts), corrected)
+
+
+def _align(candidates: Sequence[Candidate], shares: Array, wanted: Sequence[Candidate]) -> list[float]:
+    """The shares of the `wanted` candidates, 0 of those that are none of `candidates`."""
+    known = {each.name: float(share) for each, share in zip(candidates, shares, strict=True)}
+    return [known.get(each.name, 0.0) for each in wanted]
+
+
 def _mix(shares: Array, weights: Array, shifts: Array) -> tuple[Array, Array]:
-    """Weights (m, K) and shifts (m, Q) of candidates with these shares (c,)."""
-    (c, m, K), Q = weights.shape, shifts.shape[2]
-    return (shares @ weights.reshape(c, m * K)).reshape(m, K), (shares @ shifts.reshape(c, m * Q)).reshape(m, Q)
+    """Weights (D, m, K) and shifts (D, m, Q) of candidates with shares (D, C), weights and shifts (C, D, m, ...)."""
+    mixed_weights, mixed_shifts = np.empty(weights.shape[1:]), np.empty(shifts.shape[1:])
+    _mix_into(shares, weights, mixed_weights)
+    _mix_into(shares, shifts, mixed_shifts)
+    return mixed_weights, mixed_shifts
+
+
+@compiled
+def _mix_into(shares: Array, tables: Array, mixed: Array) -> None:
+    """Sums over candidates of their shares (D, C) times their tables (C, D, m, columns)."""
+    C, D, M, columns = tables.shape
+    for d in range(D):
+        for m in range(M):
+            for k in range(columns):
+                total = 0.0
+                for c in range(C):
+                    total += shares[d, c] * tables[c, d, m, k]
+                mixed[d, m, k] = total

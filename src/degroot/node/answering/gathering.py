@@ -48,9 +48,7 @@ async def gather_opinions(circle: Peers, asked: NodeQuestion, missing: dict[str,
             raise Malformed(f"it lacks {', '.join(lacking)}")
         return told
 
-    return await _gather(
-        circle, question, links, missing, lambda: circle.opinion(asked.points, **wanted), decode
-    )
+    return await _gather(circle, question, links, missing, lambda: circle.opinion(asked.points, **wanted), decode)
 
 
 async def gather_predictions(
@@ -119,10 +117,10 @@ async def _gather(
     circle: Peers, question: Question, links: Sequence[Link], missing: dict[str, str],
     own: Callable[[], Awaitable[Said]], decode: Callable[[Any], Said],
 ) -> dict[str, Said]:  # fmt: skip
-    """What this node and its peers say; replies are decoded together, once all have come."""
+    """What this node and its peers say; each reply is decoded as it comes, while others are waited for."""
     rows = question.points.shape[0]
     circle.wiring.record([link.name for link in links], kind_of(question), rows, question.ByteSize())
-    waiting = [asyncio.create_task(_ask(link, question)) for link in links]
+    waiting = [asyncio.create_task(_ask(link, question, decode)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own
         said = {circle.configuration.name: await own()}
@@ -131,22 +129,21 @@ async def _gather(
         for task in waiting:
             task.cancel()
     for link, reply in zip(links, replies, strict=True):
-        try:
-            if isinstance(reply, PeerError):
-                missing[link.name] = reply.reason
-            else:
-                said[link.name] = decode(reply)
-        except Malformed as error:
-            missing[link.name] = BadReply(link.name, f"its reply is malformed: {error}").reason
+        if isinstance(reply, PeerError):
+            missing[link.name] = reply.reason
+        else:
+            said[link.name] = reply
     return said
 
 
-async def _ask(link: Link, question: Question) -> Any:
-    """A peer's reply, or why there is none."""
+async def _ask(link: Link, question: Question, decode: Callable[[Any], Said]) -> Said | PeerError:
+    """What a peer says, or why it says nothing that can be used."""
     try:
-        return await link.ask(question)
+        return decode(await link.ask(question))
     except PeerError as error:
         return error
+    except Malformed as error:
+        return BadReply(link.name, f"its reply is malformed: {error}")
 
 
 def _find_lacking(opinion: Opinion, question: wire.Question, seat: ScoredAgent) -> list[str]:
