@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,7 @@ EVERYBODY = -1  # instead of a model that is left out
 ROUNDING = 1e-13  # of residuals: what rounding may hide of how they vary about their mean
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(NamedTuple):
     """What is found on the asker's rows near M points."""
 
     packed: Array  # (M, (K + Q) (K + Q + 1) / 2) second moments of residuals and of a constant in each output

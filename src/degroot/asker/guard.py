@@ -13,7 +13,7 @@ or distances enters, and no majority of honest members is needed: whatever all o
 the own model's local root mean squared error of its prediction.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,7 @@ CLIP, BEYOND = 1.5, 4.5  # errors of the forecast: where predictions are clipped
 REACH = 2.0  # local errors of the own model that the answer may be away from its prediction
 
 
-@dataclass(frozen=True, slots=True)
-class Bounded:
+class Bounded(NamedTuple):
     """Others' predictions as the guard lets them pass."""
 
     beliefs: Array  # (M, K, Q)

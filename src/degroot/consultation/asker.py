@@ -87,8 +87,7 @@ class ViewQuestion(NamedTuple):
         return self.guard, self.correct, self.has_jackknife, self.coverage is not None
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedAnswer:
+class PreparedAnswer(NamedTuple):
     """All of an answer to m points that can be had before others have said what they predict there."""
 
     points: Any  # where distances are taken
@@ -99,8 +98,7 @@ class PreparedAnswer:
     tolerance: Array | None  # of intervals
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredPoints:
+class AnsweredPoints(NamedTuple):
     """The asked fields at m points, and what the flags tell of them."""
 
     fields: dict[str, Any]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from degroot.compute.compiled import Array, compiled
 from degroot.consultation.correction import Correction
 
 
-@dataclass(frozen=True, slots=True)
-class Combination:
+class Combination(NamedTuple):
     """How predictions are combined at m points, whatever they are: weights (..., m, K), and shifts (..., m, Q).
 
     The shifts are subtracted. Leading axes are different combinations at the same points.

@@ -31,23 +31,24 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
         )
     scored, roster = seat.versions, circle.names
     missing = circle.find_hindrances(seat)
-    expected = tuple(name for name in roster if name not in missing and name in scored)
+    expected = tuple([name for name in roster if name not in missing and name in scored])
     question = ViewQuestion(frozenset(asked.fields), asked.guard, asked.correct, asked.coverage)
     few = 0 < M <= FEW_POINTS  # which are answered sooner than a thread is found for them
+    view = seat.views.find_prepared(expected, question) if few else None
     prepared: PreparedAnswer | None = None
 
     def prepare(own: Array) -> None:
         nonlocal prepared
-        view = seat.views.find_prepared(expected, question) if few else None
         if view is not None:
             prepared = view.prepare(asked.points, own, question)
 
     said = await gather_predictions(circle, seat, asked.points, missing, prepare)
-    members = tuple(name for name in expected if name in said)
-    view = seat.views.find_prepared(members, question)
+    members = tuple([name for name in expected if name in said])
     beliefs = [said[name].beliefs for name in members]
-    if view is not None and few:
-        fields, flags = _answer(view, asked, question, beliefs, prepared if members == expected else None)
+    if members != expected:
+        view, prepared = (seat.views.find_prepared(members, question) if few else None), None
+    if view is not None:
+        fields, flags = _answer(view, asked, question, beliefs, prepared)
     else:
         view = await seat.views.among(members)
         fields, flags = await run_in_thread(_answer, view, asked, question, beliefs, None)
@@ -67,9 +68,7 @@ def _answer(
     if not M:
         names = [*asked.fields, *interval_fields(asked.coverage, view.agent.class_names)]
         return {name: np.empty(field_shape(name, 0, view.K, view.Q)) for name in names}, ()
-    everybody = np.empty((M, view.K, view.Q))
-    for k, each in enumerate(beliefs):
-        everybody[:, k] = each
+    everybody = np.concatenate(beliefs, axis=1).reshape(M, view.K, view.Q)
     known = view.answer(asked.points, everybody, question, prepared=prepared)
     flags: tuple[Flag, ...] = known.pop("flags")
     return {name: np.asarray(values, np.float64) for name, values in known.items()}, flags

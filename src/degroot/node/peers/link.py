@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +52,7 @@ async def read_ending(call: Any) -> grpc.RpcError:
 
 
 class QuestionStream:
-    """An open stream. After a failure, or when nobody waited for the reply, it has to be ended.
+    """An open stream, on which one question at a time is asked.
 
     A read is always outstanding, so that a reply is taken in while this node computes.
     """
@@ -69,9 +68,9 @@ class QuestionStream:
         return bool(self._call.done())
 
     async def ask(self, question: Any, seconds: float) -> Any:
-        """Put a question, and wait for the reply, so long at most."""
-        with self._limit.within(seconds):
-            try:
+        """Put a question, and wait for the reply, so long at most; after a failure the stream is ended."""
+        try:
+            with self._limit.within(seconds):
                 if self._reading is None:
                     await write_first(self._call, question)
                     reply = self._expect_reply()
@@ -79,9 +78,14 @@ class QuestionStream:
                 else:
                     reply = self._expect_reply()
                     await self._call.write(question)
-            except asyncio.InvalidStateError:  # the stream ended before it was written to
-                raise await read_ending(self._call) from None
-            return await reply
+                return await reply
+        except asyncio.InvalidStateError:  # the stream ended before it was written to
+            ending = await read_ending(self._call)
+            self.end()
+            raise ending from None
+        except BaseException:
+            self.end()
+            raise
 
     def end(self) -> None:
         """Ask nothing more."""
@@ -240,34 +244,29 @@ class Link:
 
     async def ask(self, question: Question) -> Any:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
-        seconds = self._wiring.deadline
-        until = time.perf_counter() + seconds
+        kind, seconds, begun = kind_of(question), self._wiring.deadline, time.perf_counter()
         try:
-            await self._wait_for_turn(seconds)
-            begun = time.perf_counter()
+            if self._asking.locked():  # by others who ask it
+                async with asyncio.timeout(seconds):
+                    await self._asking.acquire()
+                seconds -= time.perf_counter() - begun
+            else:
+                await self._asking.acquire()
             try:
-                reply = await self._ask_open_stream(question, until)
+                reply = await self._ask_open_stream(question, kind, seconds)
             finally:
                 self._asking.release()
-            self.pace.took(time.perf_counter() - begun)
         except TimeoutError:
-            raise self._troubled(late(self.name, seconds)) from None
+            raise self._troubled(late(self.name, self._wiring.deadline)) from None
         except asyncio.CancelledError as error:
             raise left(self.name, error) from error
         except grpc.RpcError as error:
-            failure, call = from_rpc(self.name, error, seconds), _as_any(error)
+            failure, call = from_rpc(self.name, error, self._wiring.deadline), _as_any(error)
             raise failure if call.code() is StatusCode.RESOURCE_EXHAUSTED else self._troubled(failure) from error
+        self.pace.took(time.perf_counter() - begun)
         if reply.fault:
             raise PeerRefused(self.name, f"cannot answer: {reply.fault[:300]}")
         return reply
-
-    async def _wait_for_turn(self, seconds: float) -> None:
-        """Wait until one more question may be put; its end is to be told by `release`."""
-        if self._asking.locked():
-            async with asyncio.timeout(seconds):
-                await self._asking.acquire()
-        else:
-            await self._asking.acquire()
 
     async def infer(self, points: Array, version: str) -> Any:
         """What the peer's model says of points; where that is over a limit, a little later."""
@@ -335,18 +334,28 @@ class Link:
         self._end_all()
         await self._channel.close()
 
-    async def _ask_open_stream(self, question: Question, until: float) -> Any:
+    async def _ask_open_stream(self, question: Question, kind: str, seconds: float) -> Any:
         """The reply over a stream that is free; or over a new one, where the peer has closed it for its silence."""
-        kind = kind_of(question)
-        free = self._spare(kind)
-        if free is not None:
-            with suppress(grpc.RpcError):
-                return await self._ask_stream(free, kind, question, until)
-            self._record(kind, question.points.shape[0], question.ByteSize())  # it is sent again
-        if self._closed:
-            raise PeerUnreachable(self.name, LEFT)
-        stream = QuestionStream(self._methods[kind](metadata=self._metadata()))
-        return await self._ask_stream(stream, kind, question, until)
+        begun, stream, reply = time.perf_counter(), self._spare(kind), None
+        if stream is not None:
+            try:
+                reply = await stream.ask(question, seconds)
+            except grpc.RpcError:
+                self._record(kind, question.points.shape[0], question.ByteSize())  # it is sent again
+        if stream is None or reply is None:
+            if self._closed:
+                raise PeerUnreachable(self.name, LEFT)
+            stream = QuestionStream(self._methods[kind](metadata=self._metadata()))
+            reply = await stream.ask(question, seconds - (time.perf_counter() - begun))
+        if reply.id != question.id:
+            stream.end()
+            raise BadReply(self.name, f"answers question {reply.id}, not {question.id}")
+        free = self._free[kind]
+        if len(free) < SPARE and not self._closed:
+            free.append(stream)
+        else:
+            stream.end()
+        return reply
 
     def _spare(self, kind: str) -> QuestionStream | None:
         """A stream that is still open, if there is one; those that are not are forgotten."""
@@ -355,22 +364,6 @@ class Link:
             if not stream.over:
                 return stream
         return None
-
-    async def _ask_stream(self, stream: QuestionStream, kind: str, question: Question, until: float) -> Any:
-        """The reply, if it comes by then, as `time.perf_counter` counts."""
-        try:
-            reply = await stream.ask(question, until - time.perf_counter())
-            if reply.id != question.id:
-                raise BadReply(self.name, f"answers question {reply.id}, not {question.id}")
-        except BaseException:
-            stream.end()
-            raise
-        free = self._free[kind]
-        if len(free) < SPARE and not self._closed:
-            free.append(stream)
-        else:
-            stream.end()
-        return reply
 
     async def _call(self, method: Any, request: Any) -> Any:
         seconds = self._wiring.deadline

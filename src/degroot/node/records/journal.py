@@ -13,7 +13,6 @@ Entry = tuple[int, float, str, str, str, int, int, int]
 bytes sent and bytes received."""
 
 FIELD_TYPES = (int, float, str, str, str, int, int, int)
-LINE = "%d\t%r\t%s\t%s\t%s\t%d\t%d\t%d\n"  # of an entry, whose texts have no tabs or line ends
 
 
 class Journal:

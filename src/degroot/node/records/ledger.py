@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.records.journal import LINE, Journal, read_journal
+from degroot.node.records.journal import Journal, read_journal
 
 VERSION = 2  # version 1 has no journal
 IN, OUT = "in", "out"  # they called us; we called them
@@ -145,9 +145,10 @@ class Ledger:
         now = self._clock()
         with self._lock:
             number, lines = self._last, ""
+            same = f"{kind}\t{direction}\t{rows}\t{sent_bytes}\t{received_bytes}"
             for peer in peers:
                 number += 1
-                lines += LINE % (number, now, peer, kind, direction, rows, sent_bytes, received_bytes)
+                lines += f"{number}\t{now!r}\t{peer}\t{same}\n"
             try:
                 self._journal.append(lines)
             except OSError as error:
