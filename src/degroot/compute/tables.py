@@ -103,7 +103,7 @@ def to_numbers(X: Any, complaint: ErrorFactory = InvalidInput, name: str = "X") 
 
 def _not_finite(values: Array) -> tuple[int, int] | None:
     """Row and column of the first number that is not finite, if there is any."""
-    if values.size <= FEW_NUMBERS and math.isfinite(find_largest_magnitude(values)):
+    if values.size <= FEW_NUMBERS and is_finite(values):
         return None
     step = max(1, CHECKED // max(1, values.shape[1]))
     for start in range(0, len(values), step):
@@ -121,7 +121,8 @@ def to_outputs(
 
     `outputs` says what it has to be: Q columns, or None for (length,); -1: either.
     """
-    values = as_array(y, lambda why: complaint(f"`{name}` must hold numbers; {why}."))
+    is_plain = type(y) is np.ndarray
+    values: Any = y if is_plain else as_array(y, lambda why: complaint(f"`{name}` must hold numbers; {why}."))
     if values.ndim == 2 and values.shape[1] == 1 and outputs in (None, -1):
         values = values[:, 0]
     several = values.ndim == 2 and values.shape[1] > 0 and outputs in (values.shape[1], -1)
@@ -137,6 +138,19 @@ def to_outputs(
             raise complaint(f"`{name}` must be finite; row {row} is {numbers[row]}.")
         raise complaint(f"`{name}` must not exceed {LARGEST:g} in size; it reaches {largest:g}.")
     return numbers
+
+
+def is_finite(values: Array) -> bool:
+    """Whether all of them are finite numbers.
+
+    Examples
+    --------
+    >>> is_finite(np.array([1.0, -1e308, -1e308])), is_finite(np.array([1.0, np.inf, -np.inf]))
+    (True, False)
+    """
+    if values.size <= FEW_NUMBERS and math.isfinite(sum(values.reshape(-1).tolist())):
+        return True
+    return bool(np.isfinite(values).all())  # a sum of finite numbers can be too large for one
 
 
 def find_largest_magnitude(values: Array) -> float:

@@ -91,7 +91,8 @@ class PreparedAnswer(NamedTuple):
     """All of an answer to m points that can be had before others have said what they predict there."""
 
     points: Any  # where distances are taken
-    combined: Combination  # of all models and, where that is asked for, without each in turn
+    mixtures: Mixtures  # of all models and, where that is asked for, without each in turn
+    combined: Combination  # how they combine predictions at the points
     error: Array  # (m,) the own model's root mean squared error near the points
     far: NDArray[np.bool_]  # (m,) far outside the own rows
     expected: Array | None  # (m, K, Q) differences to the own prediction, for the guard
@@ -324,6 +325,7 @@ class AskerView:
         weighed = self._weigh(self.own_rows, mixtures.candidates, points, found, mixtures.without)
         return PreparedAnswer(
             points,
+            mixtures,
             mixtures.combine(*weighed),
             around.error_of(self.own_rows.own),
             around.spread > FAR**2 * self._usual_spread,
@@ -337,10 +339,10 @@ class AskerView:
         if prepared.expected is not None:
             bounded = bound_beliefs(beliefs, prepared.expected, self.peers.spread, prepared.error, self.place)
             said = bounded.beliefs
-        value, weights = self._mix_predictions(prepared, said, asked, bounded)
+        value, weights = self._mix_predictions(prepared, said, bounded)
         out = {"value": value, "weights": weights, "beliefs": beliefs}
         if asked.has_jackknife:
-            out["influence"], out["standard_error"] = self._jackknife(prepared, value, said, asked, bounded)
+            out["influence"], out["standard_error"] = self._jackknife(prepared, value, said, bounded)
         if "correction" in asked.fields:
             out["correction"] = value - np.einsum("mk,mkq->mq", weights, beliefs)
         fields: dict[str, Any] = {name: out[name] for name in asked.fields}
@@ -360,11 +362,9 @@ class AskerView:
             self._mixtures[key] = Mixtures((shares, *deleted), (EVERYBODY, *range(len(deleted))))
         return self._mixtures[key]
 
-    def _mix_predictions(
-        self, prepared: PreparedAnswer, said: Array, asked: ViewQuestion, bounded: Bounded | None
-    ) -> tuple[Array, Array]:
+    def _mix_predictions(self, prepared: PreparedAnswer, said: Array, bounded: Bounded | None) -> tuple[Array, Array]:
         """Values (m, Q) and weights (m, K) of the mixture at points where models say `said` (m, K, Q)."""
-        shares = self._list_mixtures(asked).every[0]
+        shares = prepared.mixtures.every[0]
         value, weights = shares.answer(prepared.combined.take(0), prepared.points, said, self.place)
         if self.agent.classes is not None:
             value = as_distribution(value)
@@ -404,10 +404,10 @@ class AskerView:
         )
 
     def _jackknife(
-        self, prepared: PreparedAnswer, value: Array, said: Array, asked: ViewQuestion, bounded: Bounded | None
+        self, prepared: PreparedAnswer, value: Array, said: Array, bounded: Bounded | None
     ) -> tuple[Array, Array]:
         """Influence (m, K, Q) and standard error (m, Q), from the value without each model, the mixture refitted."""
-        mixtures, combined = self._list_mixtures(asked), prepared.combined
+        mixtures, combined = prepared.mixtures, prepared.combined
         if len(mixtures.every) == 1:  # there is nobody else
             return np.full(said.shape, np.nan), np.full(value.shape, np.nan)
         if mixtures.is_corrected:

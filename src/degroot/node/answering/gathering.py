@@ -92,9 +92,10 @@ async def _ask_owners(
     if not links:
         return {circle.configuration.name: await predict_own()}
     request = wire.PredictRequest(protocol=PROTOCOL, id=next(_numbers), points=tensor(points))
+    M, outputs = len(points), seat.outputs
 
     def decode(reply: wire.Prediction) -> PeerPrediction:
-        return decode_prediction(reply, len(points), seat.outputs)
+        return decode_prediction(reply, M, outputs)
 
     return await _gather(circle, request, links, missing, predict_own, decode)
 

@@ -193,24 +193,20 @@ class Link:
     """One peer: its channel, what it last said of itself, and whether it can be asked."""
 
     def __init__(self, peer: Peer, wiring: LinkContext) -> None:
-        self.peer, self._wiring = peer, wiring
+        self.name, self.peer, self._wiring = peer.name, peer, wiring
         self._channel = wiring.channel(peer)
         self._collective = collective_pb2_grpc.CollectiveStub(self._channel)  # type: ignore[no-untyped-call]
         self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._methods = {OPINION: self._collective.Opinion, PREDICTION: self._collective.Predict}
         self._free: dict[str, list[QuestionStream]] = {kind: [] for kind in self._methods}  # open, and nothing is asked
-        self._asking = asyncio.Semaphore(max(1, wiring.limits.concurrent_calls // 2))  # the peer's limits are like ours
+        self._most_questions = max(1, wiring.limits.concurrent_calls // 2)  # at once; the peer's limits are like ours
+        self._questions, self._question_ended = 0, asyncio.Event()
         self.description: wire.Description | None = None
         self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
         self.setback: DeGrootError | None = None  # why its model could not be scored when that was last tried
         self.progress = 0.0  # of calibration
         self.pace = Latency()
         self._closed = False
-
-    @property
-    def name(self) -> str:
-        """The peer's name."""
-        return self.peer.name
 
     @property
     def trouble(self) -> str | None:
@@ -244,18 +240,17 @@ class Link:
 
     async def ask(self, question: Question) -> Any:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
-        kind, seconds, begun = kind_of(question), self._wiring.deadline, time.perf_counter()
+        begun = time.perf_counter()
+        until = begun + self._wiring.deadline
         try:
-            if self._asking.locked():  # by others who ask it
-                async with asyncio.timeout(seconds):
-                    await self._asking.acquire()
-                seconds -= time.perf_counter() - begun
-            else:
-                await self._asking.acquire()
+            if self._questions >= self._most_questions:
+                await self._wait_for_turn()
+            self._questions += 1
             try:
-                reply = await self._ask_open_stream(question, kind, seconds)
+                reply = await self._ask_open_stream(question, until)
             finally:
-                self._asking.release()
+                self._questions -= 1
+                self._question_ended.set()
         except TimeoutError:
             raise self._troubled(late(self.name, self._wiring.deadline)) from None
         except asyncio.CancelledError as error:
@@ -267,6 +262,13 @@ class Link:
         if reply.fault:
             raise PeerRefused(self.name, f"cannot answer: {reply.fault[:300]}")
         return reply
+
+    async def _wait_for_turn(self) -> None:
+        """Wait until fewer questions are under way than may be at once."""
+        async with asyncio.timeout(self._wiring.deadline):
+            while self._questions >= self._most_questions:
+                self._question_ended.clear()
+                await self._question_ended.wait()
 
     async def infer(self, points: Array, version: str) -> Any:
         """What the peer's model says of points; where that is over a limit, a little later."""
@@ -334,19 +336,23 @@ class Link:
         self._end_all()
         await self._channel.close()
 
-    async def _ask_open_stream(self, question: Question, kind: str, seconds: float) -> Any:
-        """The reply over a stream that is free; or over a new one, where the peer has closed it for its silence."""
-        begun, stream, reply = time.perf_counter(), self._spare(kind), None
+    async def _ask_open_stream(self, question: Question, until: float) -> Any:
+        """The reply over a stream that is free; or over a new one, where the peer has closed it for its silence.
+
+        It has to come by `until`, as `time.perf_counter` counts.
+        """
+        kind = kind_of(question)
+        stream, reply = self._spare(kind), None
         if stream is not None:
             try:
-                reply = await stream.ask(question, seconds)
+                reply = await stream.ask(question, until - time.perf_counter())
             except grpc.RpcError:
                 self._record(kind, question.points.shape[0], question.ByteSize())  # it is sent again
         if stream is None or reply is None:
             if self._closed:
                 raise PeerUnreachable(self.name, LEFT)
             stream = QuestionStream(self._methods[kind](metadata=self._metadata()))
-            reply = await stream.ask(question, seconds - (time.perf_counter() - begun))
+            reply = await stream.ask(question, until - time.perf_counter())
         if reply.id != question.id:
             stream.end()
             raise BadReply(self.name, f"answers question {reply.id}, not {question.id}")

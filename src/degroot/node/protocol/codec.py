@@ -13,7 +13,7 @@ import numpy as np
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import MISSING, Flag
 from degroot.compute.compiled import Array
-from degroot.compute.tables import LARGEST, find_largest_magnitude
+from degroot.compute.tables import LARGEST, find_largest_magnitude, is_finite
 from degroot.consultation.consult import Opinion
 from degroot.exceptions import InvalidInput
 from degroot.guard.forecast import AnswerForecast, GuardStandards
@@ -64,7 +64,7 @@ def array(message: wire.Tensor, shape: Sequence[int | None], name: str, *, finit
     if size == 0 and math.prod(filter(None, told)) > LARGEST_EMPTY:  # which not even an array without numbers can have
         raise Malformed(f"`{name}` must hold numbers; it holds none, and has the shape {_format_shape(told[:8])}.")
     values = np.frombuffer(data, LITTLE).astype(np.float64)
-    if finite and not math.isfinite(find_largest_magnitude(values)):
+    if finite and not is_finite(values):
         raise Malformed(f"`{name}` must be finite; some of it is not.")
     return values.reshape(told)
 

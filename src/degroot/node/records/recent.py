@@ -94,10 +94,7 @@ class Recent:
 
     def wants(self) -> bool:
         """Whether the answer to a question that comes now is wanted for the sample."""
-        wanted = self._sampled.holds(1)
-        if wanted:
-            self._sampled.take(1)
-        return wanted
+        return self._sampled.take(1)
 
     def add(self, question: QuestionRecord) -> None:
         """Take in a question that was answered, or could not be."""

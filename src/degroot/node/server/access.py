@@ -57,16 +57,20 @@ class Bucket:
         self.rate, self.burst = rate, max(rate, 1.0)
         self._clock, self._at, self._tokens = clock, clock(), self.burst
 
-    def holds(self, tokens: float) -> bool:
-        """Whether so many can be taken now."""
+    def take(self, tokens: float) -> bool:
+        """Take so many, if it holds as many now."""
         now = self._clock()
-        came, self._at = self._tokens + self.rate * (now - self._at), now
-        self._tokens = came if came < self.burst else self.burst
-        return tokens <= self._tokens
+        held = self._tokens + self.rate * (now - self._at)
+        self._at, held = now, held if held < self.burst else self.burst
+        if tokens > held:
+            self._tokens = held
+            return False
+        self._tokens = held - tokens
+        return True
 
-    def take(self, tokens: float) -> None:
-        """Take so many, which it holds."""
-        self._tokens -= tokens
+    def put_back(self, tokens: float) -> None:
+        """Put back so many that were taken."""
+        self._tokens += tokens
 
 
 class Allowance:
@@ -94,12 +98,11 @@ class Allowance:
         limits, rows = self._limits, max(rows, 0)
         if rows > limits.rows_per_request:
             raise _exceeded("rows_per_request", f"{limits.rows_per_request} rows in a request", f"{rows} came")
-        if not self._requests.holds(1):
+        if not self._requests.take(1):
             raise _exceeded("requests_per_second", f"{limits.requests_per_second:g} requests a second", "more came")
-        if not self._rows.holds(rows):
+        if not self._rows.take(rows):
+            self._requests.put_back(1)
             raise _exceeded("rows_per_second", f"{limits.rows_per_second:g} rows a second", f"{rows} more came")
-        self._requests.take(1)
-        self._rows.take(rows)
 
 
 class Allowances:
@@ -163,14 +166,12 @@ class RefusalLines:
 
     def take(self, name: str) -> int | None:
         """How many were not logged since the last that was, if this one is to be; None: it is not."""
-        is_first, has_room = name not in self._refused, self._bucket.holds(1)
+        is_first, has_room = name not in self._refused, self._bucket.take(1)
         self._refused[name] = None
         self._refused.move_to_end(name)
         if len(self._refused) > self._names:
             self._refused.popitem(last=False)
-        if has_room:
-            self._bucket.take(1)
-        elif not is_first:
+        if not has_room and not is_first:
             self._suppressed += 1
             return None
         suppressed, self._suppressed = self._suppressed, 0
@@ -358,7 +359,7 @@ class Visit:
 
     def answered(self, kind: str, rows: int, sent_bytes: int) -> None:
         """Record an answer and all that came since the last one; to be called before it is sent."""
-        self._access.ledger.record(self.name, kind, IN, rows, sent_bytes, self._came_bytes)
+        self._access.ledger.record_all((self.name,), kind, IN, rows, sent_bytes, self._came_bytes)
         self._came_kind, self._came_rows, self._came_bytes = "", 0, 0
 
     async def reply(self, kind: str, rows: int, message: Any) -> None:
