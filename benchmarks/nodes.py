@@ -5,6 +5,8 @@
 
 import argparse
 import asyncio
+import gc
+import signal
 import subprocess
 import sys
 import tempfile
@@ -168,6 +170,8 @@ async def asked_node(configuration: Configuration) -> AsyncIterator[Answering]:
     try:
         while not all(peers.state(link) == READY for link in peers.links.values()):
             await asyncio.sleep(0.1)
+        gc.collect()
+        gc.freeze()  # as a node does that serves
         yield Answering(peers, metrics, None)
     finally:
         await peers.close()
@@ -229,7 +233,8 @@ async def inside(use: str, turns: int) -> list[dict[str, str]]:
         rows = list(made_rows(0, K, n=ROWS, d=FEATURES))
         with Consortium(folder, K, rows=rows, evidence="own", may=["query", "copy"], use=[use]) as consortium:
             as_configured(consortium)
-            consortium.start(*consortium.names[1:], environment={"NUMBA_NUM_THREADS": "2"})
+            consortium.start(environment={"NUMBA_NUM_THREADS": "2"}).ready()  # or peers would still score models
+            consortium.kill("node0", signal.SIGTERM)
             agents = [
                 Agent(load_model(Path(folder) / each.name / "model.onnx"), each.X, each.y, each.name)
                 for each in consortium.agents

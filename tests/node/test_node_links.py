@@ -54,7 +54,7 @@ async def told_of_the_end(link):
 
 async def put(link, wiring, kind):
     wiring.record([link.name], kind, 5, QUESTIONS[kind].ByteSize())
-    await link.ask(QUESTIONS[kind])
+    await link.ask(QUESTIONS[kind], kind)
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
@@ -101,7 +101,7 @@ def test_what_nobody_asked_for_ends_a_stream_and_nothing_goes_on_when_a_link_is_
         wiring = LinkContext("north", None, Limits(), 60.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
         link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
         for number in range(3):
-            reply = await link.ask(wire.PredictRequest(id=number, points=POINTS))
+            reply = await link.ask(wire.PredictRequest(id=number, points=POINTS), "prediction")
             assert reply.id == number
             (stream,) = link._free["prediction"]
             await told_of_the_end(link)

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, Opinion
 from degroot.node.answering.answer import NodeQuestion
+from degroot.node.config import OPINION
 from degroot.node.copies.copy import CopyError, ModelCopy
 from degroot.node.errors import BadReply, PeerError
-from degroot.node.peers.link import Link, Question, kind_of
+from degroot.node.peers.link import PREDICTION, Link, Question
 from degroot.node.peers.peers import Peers
 from degroot.node.protocol.codec import (
     PROTOCOL,
@@ -48,7 +49,9 @@ async def gather_opinions(circle: Peers, asked: NodeQuestion, missing: dict[str,
             raise Malformed(f"it lacks {', '.join(lacking)}")
         return told
 
-    return await _gather(circle, question, links, missing, lambda: circle.opinion(asked.points, **wanted), decode)
+    return await _gather(
+        circle, question, OPINION, links, missing, lambda: circle.opinion(asked.points, **wanted), decode
+    )
 
 
 async def gather_predictions(
@@ -97,7 +100,7 @@ async def _ask_owners(
     def decode(reply: wire.Prediction) -> PeerPrediction:
         return decode_prediction(reply, M, outputs)
 
-    return await _gather(circle, request, links, missing, predict_own, decode)
+    return await _gather(circle, request, PREDICTION, links, missing, predict_own, decode)
 
 
 async def _ask_copies(copies: Sequence[ModelCopy], points: Array) -> list[Array | CopyError]:
@@ -115,13 +118,13 @@ async def _ask_copies(copies: Sequence[ModelCopy], points: Array) -> list[Array 
 
 
 async def _gather(
-    circle: Peers, question: Question, links: Sequence[Link], missing: dict[str, str],
+    circle: Peers, question: Question, kind: str, links: Sequence[Link], missing: dict[str, str],
     own: Callable[[], Awaitable[Said]], decode: Callable[[Any], Said],
 ) -> dict[str, Said]:  # fmt: skip
     """What this node and its peers say; each reply is decoded as it comes, while others are waited for."""
     rows = question.points.shape[0]
-    circle.wiring.record([link.name for link in links], kind_of(question), rows, question.ByteSize())
-    waiting = [asyncio.create_task(_ask(link, question, decode)) for link in links]
+    circle.wiring.record([link.name for link in links], kind, rows, question.ByteSize())
+    waiting = [asyncio.create_task(_ask(link, question, kind, decode)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own
         said = {circle.configuration.name: await own()}
@@ -137,10 +140,10 @@ async def _gather(
     return said
 
 
-async def _ask(link: Link, question: Question, decode: Callable[[Any], Said]) -> Said | PeerError:
+async def _ask(link: Link, question: Question, kind: str, decode: Callable[[Any], Said]) -> Said | PeerError:
     """What a peer says, or why it says nothing that can be used."""
     try:
-        return decode(await link.ask(question))
+        return decode(await link.ask(question, kind))
     except PeerError as error:
         return error
     except Malformed as error:

@@ -58,7 +58,7 @@ class QuestionStream:
     """
 
     def __init__(self, call: Any) -> None:
-        self._call, self._limit = call, TimeLimit()
+        self._call, self._limit, self._loop = call, TimeLimit(), asyncio.get_running_loop()
         self._reading: asyncio.Task[None] | None = None
         self._reply: asyncio.Future[Any] | None = None  # to the question that is asked
 
@@ -73,10 +73,10 @@ class QuestionStream:
             with self._limit.within(seconds):
                 if self._reading is None:
                     await write_first(self._call, question)
-                    reply = self._expect_reply()
-                    self._reading = asyncio.create_task(self._read())
+                    reply = self._reply = self._loop.create_future()
+                    self._reading = self._loop.create_task(self._read())
                 else:
-                    reply = self._expect_reply()
+                    reply = self._reply = self._loop.create_future()
                     await self._call.write(question)
                 return await reply
         except asyncio.InvalidStateError:  # the stream ended before it was written to
@@ -93,10 +93,6 @@ class QuestionStream:
         self._call.cancel()
         if self._reading is not None:
             self._reading.cancel()
-
-    def _expect_reply(self) -> "asyncio.Future[Any]":
-        self._reply = asyncio.get_running_loop().create_future()
-        return self._reply
 
     async def _read(self) -> None:
         """Hand over replies as they come, until the stream ends; one that nobody waits for ends it, and is not kept."""
@@ -178,11 +174,6 @@ class LinkContext:
         return grpc.aio.secure_channel(peer.address, self.credentials, options)
 
 
-def kind_of(question: Question) -> str:
-    """What a question is called in ledgers."""
-    return PREDICTION if isinstance(question, wire.PredictRequest) else OPINION
-
-
 def cut_bundle(encoded: bytes) -> Iterator[wire.CopyChunk]:
     """A bundle in chunks, of which the first says which protocol it is."""
     for start in range(0, len(encoded), CHUNK_BYTES):
@@ -202,6 +193,7 @@ class Link:
         self._most_questions = max(1, wiring.limits.concurrent_calls // 2)  # at once; the peer's limits are like ours
         self._questions, self._question_ended = 0, asyncio.Event()
         self.description: wire.Description | None = None
+        self.version = ""  # of the peer's model, when it was last heard of
         self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
         self.setback: DeGrootError | None = None  # why its model could not be scored when that was last tried
         self.progress = 0.0  # of calibration
@@ -219,11 +211,6 @@ class Link:
         error = self.setback
         return None if error is None else error.reason if isinstance(error, PeerError) else str(error)
 
-    @property
-    def version(self) -> str:
-        """Of the peer's model, when it was last heard of."""
-        return "" if self.description is None else self.description.model_version
-
     async def describe(self, accept: Callable[[wire.Description], None]) -> None:
         """Ask the peer who it is; `accept` raises if it cannot take part."""
         request = wire.DescribeRequest(protocol=PROTOCOL)
@@ -236,9 +223,9 @@ class Link:
         except PeerError as error:
             self.fault = error
             raise
-        self.description, self.fault = description, None
+        self.description, self.version, self.fault = description, description.model_version, None
 
-    async def ask(self, question: Question) -> Any:
+    async def ask(self, question: Question, kind: str) -> Any:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
         begun = time.perf_counter()
         until = begun + self._wiring.deadline
@@ -247,7 +234,7 @@ class Link:
                 await self._wait_for_turn()
             self._questions += 1
             try:
-                reply = await self._ask_open_stream(question, until)
+                reply = await self._ask_open_stream(question, kind, until)
             finally:
                 self._questions -= 1
                 self._question_ended.set()
@@ -336,12 +323,11 @@ class Link:
         self._end_all()
         await self._channel.close()
 
-    async def _ask_open_stream(self, question: Question, until: float) -> Any:
+    async def _ask_open_stream(self, question: Question, kind: str, until: float) -> Any:
         """The reply over a stream that is free; or over a new one, where the peer has closed it for its silence.
 
         It has to come by `until`, as `time.perf_counter` counts.
         """
-        kind = kind_of(question)
         stream, reply = self._spare(kind), None
         if stream is not None:
             try:
