@@ -30,6 +30,7 @@ class Bounded(NamedTuple):
     beliefs: Array  # (M, K, Q)
     replaced: NDArray[np.bool_]  # (M, K) not believed
     alone: NDArray[np.bool_]  # (M,) at least half of the others are not believed: the own model answers
+    n_replaced: int  # in all
     reach: Array  # (M,) how far the answer may be from the own prediction
 
     def hold(self, value: Array, own: Array, alone: NDArray[np.bool_] | None = None) -> Array:
@@ -80,8 +81,8 @@ def bound_beliefs(beliefs: Array, expected: Array, spread: Array, error: Array, 
     M, K, _ = beliefs.shape
     believed, replaced, alone = np.empty(beliefs.shape), np.empty((M, K), np.bool_), np.empty(M, np.bool_)
     beliefs, expected, spread, error = (as_kernel_array(each) for each in (beliefs, expected, spread, error))
-    _bound_into(beliefs, expected, spread, error, own, believed, replaced, alone)
-    return Bounded(believed, replaced, alone, REACH * error)
+    n_replaced = _bound_into(beliefs, expected, spread, error, own, believed, replaced, alone)
+    return Bounded(believed, replaced, alone, n_replaced, REACH * error)
 
 
 @compiled
@@ -94,9 +95,13 @@ def _is_alone(replaced: int, others: int) -> bool:
 def _bound_into(
     beliefs: Array, expected: Array, spread: Array, error: Array, own: int, believed: Array,
     replaced: NDArray[np.bool_], alone: NDArray[np.bool_],
-) -> None:  # fmt: skip
-    """Fill `believed` (M, K, Q), `replaced` (M, K) and `alone` (M,); what is not a number is not believed."""
+) -> int:  # fmt: skip
+    """Fill `believed` (M, K, Q), `replaced` (M, K) and `alone` (M,), and count those that are replaced.
+
+    What is not a number is not believed.
+    """
     M, K, Q = beliefs.shape
+    total = 0
     for m in range(M):
         count = 0
         for k in range(K):
@@ -116,6 +121,8 @@ def _bound_into(
                 else:
                     believed[m, k, q] = forecast + min(max(beliefs[m, k, q] - forecast, -most), most)
         alone[m] = _is_alone(count, K - 1)
+        total += count
+    return total
 
 
 @compiled

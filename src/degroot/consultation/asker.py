@@ -104,17 +104,22 @@ class AnsweredPoints(NamedTuple):
 
     fields: dict[str, Any]
     far: NDArray[np.bool_]  # (m,)
-    replaced: NDArray[np.bool_]  # (m, K)
-    alone: NDArray[np.bool_]  # (m,)
+    replaced: NDArray[np.bool_] | None = None  # (m, K) not believed; None: everybody was
+    alone: NDArray[np.bool_] | None = None  # (m,) where the own model answers; None: nowhere
 
     @classmethod
-    def join(cls, parts: "Sequence[AnsweredPoints]") -> "AnsweredPoints":
+    def join(cls, parts: "Sequence[AnsweredPoints]", K: int) -> "AnsweredPoints":
         """The same of consecutive points together."""
         if len(parts) == 1:
             return parts[0]
         fields = {name: np.concatenate([each.fields[name] for each in parts]) for name in parts[0].fields}
-        masks = [[each.far for each in parts], [each.replaced for each in parts], [each.alone for each in parts]]
-        return cls(fields, *(np.concatenate(each) for each in masks))
+        answered = cls(fields, np.concatenate([each.far for each in parts]))
+        if all(each.replaced is None for each in parts):
+            return answered
+        nobody = [np.zeros((len(each.far), K), np.bool_) for each in parts]
+        replaced = [none if each.replaced is None else each.replaced for each, none in zip(parts, nobody, strict=True)]
+        alone = [none[:, 0] if each.alone is None else each.alone for each, none in zip(parts, nobody, strict=True)]
+        return answered._replace(replaced=np.concatenate(replaced), alone=np.concatenate(alone))
 
 
 class AskerView:
@@ -274,7 +279,7 @@ class AskerView:
         """
         if prepared is None:
             points = self.scorer.transform(X)
-            answered = AnsweredPoints.join(self._answer_in_blocks(points, beliefs, asked, pooled))
+            answered = AnsweredPoints.join(self._answer_in_blocks(points, beliefs, asked, pooled), self.K)
         else:
             points, answered = prepared.points, self._conclude(prepared, beliefs, asked)
         M, alone, known = len(beliefs), answered.alone, answered.fields
@@ -282,7 +287,7 @@ class AskerView:
         if asked.correct and self.corrected_shares.whole_correction is None and M:
             flags.append(Flag(self.agent.name, NOT_CORRECTED, np.arange(M)))
         if asked.coverage is not None:
-            if alone.any():  # there its own model answers, with its own errors
+            if alone is not None:  # there its own model answers, with its own errors
                 tolerance = self.own_calibration.tolerance(points, asked.coverage, pooled)
                 own = self.own_calibration.intervals(beliefs[:, self.place], tolerance, answered.far)
                 for name, array in own.items():
@@ -348,8 +353,8 @@ class AskerView:
         fields: dict[str, Any] = {name: out[name] for name in asked.fields}
         if prepared.tolerance is not None:
             fields |= self.calibration.intervals(value, prepared.tolerance, far)
-        if bounded is None:
-            return AnsweredPoints(fields, far, np.zeros(beliefs.shape[:2], np.bool_), np.zeros(len(far), np.bool_))
+        if bounded is None or not bounded.n_replaced:
+            return AnsweredPoints(fields, far)
         return AnsweredPoints(fields, far, bounded.replaced, bounded.alone)
 
     def _list_mixtures(self, asked: ViewQuestion) -> Mixtures:
@@ -370,7 +375,7 @@ class AskerView:
             value = as_distribution(value)
         if bounded is not None:
             value = bounded.hold(value, said[:, self.place])
-            if bounded.alone.any():
+            if bounded.n_replaced:
                 weights = weights.copy()
                 weights[bounded.alone] = 0.0
                 weights[bounded.alone, self.place] = 1.0
@@ -429,9 +434,9 @@ class AskerView:
         name, flags = self.agent.name, []
         if answered.far.any():
             flags.append(Flag(name, FAR_FROM_OWN, np.flatnonzero(answered.far)))
-        if answered.alone.any():
+        if answered.alone is not None and answered.alone.any():
             flags.append(Flag(name, ALONE, np.flatnonzero(answered.alone)))
-        if answered.replaced.any():
+        if answered.replaced is not None:
             for k in np.flatnonzero(answered.replaced.any(axis=0)):
                 flags.append(Flag(self.names[k], REPLACED, np.flatnonzero(answered.replaced[:, k])))
         return flags

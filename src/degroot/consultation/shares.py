@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from degroot.asker.candidates import MIXTURE_CORRECTED, OWN_CORRECTED, Candidate
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array, as_kernel_array, compiled
 from degroot.consultation.correction import Correction
 
 
@@ -24,7 +24,9 @@ class Combination(NamedTuple):
 
     def apply(self, said: Array) -> Array:
         """Values (..., m, Q) where models say `said`, (m, K, Q)."""
-        values: Array = np.matmul(self.weights[..., None, :], said)[..., 0, :] - self.shifts
+        (m, K, Q), values = said.shape, np.empty(self.shifts.shape)
+        weights, shifts = self.weights.reshape(-1, m, K), self.shifts.reshape(-1, m, Q)
+        _apply_into(weights, shifts, as_kernel_array(said), values.reshape(-1, m, Q))
         return values
 
     def take(self, place: int | slice) -> "Combination":
@@ -147,6 +149,19 @@ class Mixtures:
         """The mixtures of candidates with weights (C, D, m, K) and shifts (C, D, m, Q)."""
         corrected = None if self.mixed is None else Combination(*_mix(self.mixed, weights, shifts))
         return Combination(*_mix(self.final, weights, shifts), corrected)
+
+
+@compiled
+def _apply_into(weights: Array, shifts: Array, said: Array, values: Array) -> None:
+    """Weighted sums (D, m, Q) of what models say, (m, K, Q), less the shifts."""
+    D, M, K = weights.shape
+    for d in range(D):
+        for m in range(M):
+            for q in range(said.shape[2]):
+                total = -shifts[d, m, q]
+                for k in range(K):
+                    total += weights[d, m, k] * said[m, k, q]
+                values[d, m, q] = total
 
 
 def _align(candidates: Sequence[Candidate], shares: Array, wanted: Sequence[Candidate]) -> list[float]:

@@ -47,6 +47,8 @@ class Answering:
 
     async def answer(self, who: str, asked: NodeQuestion, until: Until | None = None) -> NodeAnswer:
         """The answer from this node's own view, or the consensus: by rounds until then or, without an end, solved."""
+        if self.recent is None:
+            return await self.part(asked, until)
         way = SOLVE if until is None else ROUNDS
         with self.remembered(who, OWN_VIEW if asked.view == OWN else way, len(asked.points)) as missing:
             answered = await self.part(asked, until)
@@ -63,7 +65,8 @@ class Answering:
             check_pooled(self.circle)
             extra = self._extra(asked, until)
             answered = await self._answer_with_quorum(_add_fields(asked, extra), until)
-        self._metrics.question_seconds.observe(time.perf_counter() - begun)
+        seconds = time.perf_counter() - begun
+        asyncio.get_running_loop().call_soon(self._metrics.question_seconds.observe, seconds)  # nobody waits for it
         if answered.rounds:  # 0: it was solved
             self._metrics.question_rounds.observe(answered.rounds)
         if self.recent is not None and extra is not None:

@@ -4,7 +4,7 @@ Peers' models are asked for predictions only, at their owners' or as copies here
 distances enters, so that no quorum is needed: where everybody else is missing, the node's own model answers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from degroot.node.answering.answer import STALE, NodeQuestion, expand_to_roster,
 from degroot.node.answering.gathering import gather_predictions
 from degroot.node.peers.membership import Membership
 from degroot.node.peers.peers import Peers
-from degroot.node.protocol.codec import NodeAnswer, PeerPrediction
+from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.server.threads import run_in_thread
 
 
@@ -36,9 +36,11 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     few = 0 < M <= FEW_POINTS  # which are answered sooner than a thread is found for them
     view = seat.views.find_prepared(expected, question) if few else None
     prepared: PreparedAnswer | None = None
+    changed: list[str] = []
 
-    def prepare(own: Array) -> None:
+    def prepare(own: Array) -> None:  # while peers are at work: all that need not wait for them
         nonlocal prepared
+        changed.extend([name for name in expected if circle.has_changed(name, scored[name])])
         if view is not None:
             prepared = view.prepare(asked.points, own, question)
 
@@ -52,11 +54,16 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     else:
         view = await seat.views.among(members)
         fields, flags = await run_in_thread(_answer, view, asked, question, beliefs, None)
-    away = {name: missing.get(name, f"not scored yet by: {me}") for name in roster if name not in members}
-    notes = (*flag_missing_members(Membership(members, away), M), *_flag_stale(circle, members, said, scored, M))
-    return NodeAnswer(
-        roster, expand_to_roster(fields, roster, members), notes + flags, asker=me, choice=view.choice(asked.correct)
-    )
+    notes = [
+        Flag(name, f"{STALE} {me}", np.arange(M))
+        for name in members
+        if said[name].version != scored[name] or name in changed
+    ]
+    if members != roster:
+        away = {name: missing.get(name, f"not scored yet by: {me}") for name in roster if name not in members}
+        notes = [*flag_missing_members(Membership(members, away), M), *notes]
+        fields = expand_to_roster(fields, roster, members)
+    return NodeAnswer(roster, fields, (*notes, *flags), asker=me, choice=view.choice(asked.correct))
 
 
 def _answer(
@@ -72,11 +79,3 @@ def _answer(
     known = view.answer(asked.points, everybody, question, prepared=prepared)
     flags: tuple[Flag, ...] = known.pop("flags")
     return {name: np.asarray(values, np.float64) for name, values in known.items()}, flags
-
-
-def _flag_stale(
-    circle: Peers, members: Sequence[str], said: Mapping[str, PeerPrediction], scored: Mapping[str, str], M: int
-) -> list[Flag]:
-    """Whose model is another by now than the one that this node has scored, or has a copy of."""
-    stale = [name for name in members if said[name].version != scored[name] or circle.has_changed(name, scored[name])]
-    return [Flag(name, f"{STALE} {circle.configuration.name}", np.arange(M)) for name in stale]
