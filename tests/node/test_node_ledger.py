@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from contextlib import closing
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.records.ledger import DAY, STEP, Ledger, LedgerEntry, LedgerError, summary
+from degroot.node.records.ledger import DAY, STEP, TABLES, Ledger, LedgerEntry, LedgerError, summary
 
 WRITER = """
 import sys
@@ -250,3 +251,84 @@ def test_an_empty_ledger_has_no_lines(tmp_path):
     assert summary(path) == []
     ledger.close()
     assert summary(path) == []
+
+
+def journal(path: Path) -> Path:
+    return path.with_suffix(".journal")
+
+
+def test_exchanges_are_read_before_they_are_moved_and_once_after(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    for count in range(1, 2 * STEP + 2):
+        ledger.record("south", "opinion", "in", 3, 20, 100)
+        assert single(path) == count // STEP * STEP
+        if count % STEP in (0, 1, STEP - 1):
+            assert [line.exchanges for line in summary(path)] == [count]
+    assert len(journal(path).read_bytes().splitlines()) == 1
+    ledger.close()
+    assert journal(path).read_bytes() == b""
+    assert single(path) == 2 * STEP + 1
+
+
+def test_what_was_moved_but_not_taken_out_of_the_journal_counts_once(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    for _ in range(5):
+        ledger.record("south", "opinion", "in", 3, 20, 100)
+    left = journal(path).read_bytes()
+    ledger.close()
+    journal(path).write_bytes(left)  # as if the process had been killed between the two
+    assert [line.exchanges for line in summary(path)] == [5]
+    ledger = Ledger(path)
+    assert journal(path).read_bytes() == b""
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    assert [line.exchanges for line in summary(path)] == [6]
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    "damage", [b"6\t1.0\tsouth", b"\0" * 100 + b"\n", b"6\t1.0\tsouth\topinion\tin\t3\t20\n", b"\xff\n", b"\n\n"]
+)
+def test_a_damaged_end_of_the_journal_costs_only_itself(tmp_path, damage):
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    ledger.record_all(["south", "west"], "opinion", "in", 3, 20, 100)
+    whole_lines = journal(path).read_bytes()
+    ledger.close()
+    path.unlink()
+    journal(path).write_bytes(whole_lines + damage)
+    for ledger in (Ledger(path), Ledger(path)):  # once with the journal, once without
+        assert [(line.peer, line.exchanges) for line in summary(path)] == [("south", 1), ("west", 1)]
+        ledger.close()
+
+
+def test_a_ledger_of_version_1_is_read_and_taken_over(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(TABLES.partition("CREATE TABLE IF NOT EXISTS journal")[0])
+        connection.execute("INSERT INTO exchanges VALUES (7, ?, 'south', 'opinion', 'in', 3, 20, 100)", (time.time(),))
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+    assert [line.exchanges for line in summary(path)] == [1]
+    ledger = Ledger(path)
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    assert [(line.exchanges, line.rows) for line in summary(path)] == [(2, 6)]
+    ledger.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT id FROM exchanges").fetchall() == [(7,), (8,)]
+
+
+def test_a_write_that_stops_half_way_leaves_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.sqlite"
+    ledger, write = Ledger(path), os.write
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda file, content: write(file, content[:9]))
+        with pytest.raises(LedgerError, match="No space left on device"):
+            ledger.record_all(["south", "west"], "opinion", "in", 3, 20, 100)
+    assert [line.exchanges for line in summary(path)] == [1]
+    assert ledger.totals == {("south", "opinion", "in"): (1, 3, 20, 100)}
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    assert [line.exchanges for line in summary(path)] == [2]
+    ledger.close()
