@@ -167,3 +167,103 @@ def test_a_stream_that_is_not_open_yet_ends_when_the_peer_leaves(tmp_path):
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert asyncio.run(scene(silent.getsockname()[1]))
+
+
+class Babbling(grpc.GenericRpcHandler):
+    """Answers every question with bytes that are no message."""
+
+    def service(self, details):
+        async def babble(_, context):
+            while await context.read() is not grpc.aio.EOF:
+                await context.write(b"\xff\xff")
+
+        return grpc.stream_stream_rpc_method_handler(babble) if details.method.endswith("Predict") else None
+
+
+def test_what_is_no_message_is_a_bad_reply_of_the_peer(tmp_path):
+    async def scene():
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers([Babbling()])
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        wiring = LinkContext("north", None, Limits(), 60.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
+        link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
+        for number in (1, 2):
+            with pytest.raises(BadReply, match=f"answers with no message of the protocol, not question {number}"):
+                await link.ask(wire.PredictRequest(id=number, points=POINTS), "prediction")
+            assert not link._free["prediction"]
+        await link.close()
+        await server.stop(None)
+        wiring.ledger.close()
+
+    asyncio.run(scene())
+
+
+class Patient(collective_pb2_grpc.CollectiveServicer):
+    """Answers when it is told to, and counts how many wait."""
+
+    def __init__(self):
+        self.waiting, self.most, self.go = 0, 0, asyncio.Event()
+
+    async def Predict(self, _, context):  # noqa: N802
+        while (question := await context.read()) is not grpc.aio.EOF:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+            await self.go.wait()
+            self.waiting -= 1
+            yield wire.Prediction(id=question.id)
+
+
+async def with_patient_peer(tmp_path, seconds, work):
+    server, peer = grpc.aio.server(), Patient()
+    collective_pb2_grpc.add_CollectiveServicer_to_server(peer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    limits = Limits(concurrent_calls=6)
+    wiring = LinkContext("north", None, limits, seconds, Ledger(tmp_path / "ledger.sqlite"), Metrics())
+    link = Link(Peer("south", f"127.0.0.1:{port}"), wiring)
+    link.fault = None
+    try:
+        await work(link, peer)
+    finally:
+        await link.close()
+        await server.stop(None)
+        wiring.ledger.close()
+
+
+def questions(link, count):
+    return [
+        asyncio.create_task(link.ask(wire.PredictRequest(id=number, points=POINTS), "prediction"))
+        for number in range(count)
+    ]
+
+
+def test_no_more_questions_are_under_way_than_half_the_calls_and_all_are_answered(tmp_path):
+    async def work(link, peer):
+        asked = questions(link, 20)
+        async with asyncio.timeout(60):
+            while peer.waiting < 3:
+                await asyncio.sleep(0.01)
+        peer.go.set()
+        assert [(await each).id for each in asked] == list(range(20))
+        assert peer.most == 3
+        assert link._questions == 0
+
+    asyncio.run(with_patient_peer(tmp_path, 60.0, work))
+
+
+def test_who_is_late_is_named_for_those_who_wait_for_a_turn_too_and_answers_again_later(tmp_path):
+    async def work(link, peer):
+        told = await asyncio.gather(*questions(link, 5), return_exceptions=True)
+        assert {str(each) for each in told} == {"Peer 'south': no answer within 0.2 seconds"}
+        assert link.trouble == "no answer within 0.2 seconds"
+        assert link._questions == 0
+        peer.go.set()
+        async with asyncio.timeout(60):
+            while True:  # it may take longer than 0.2 seconds on a busy machine
+                (reply,) = await asyncio.gather(*questions(link, 1), return_exceptions=True)
+                if not isinstance(reply, Exception):
+                    break
+        assert reply.id == 0
+
+    asyncio.run(with_patient_peer(tmp_path, 0.2, work))

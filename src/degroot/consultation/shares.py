@@ -187,5 +187,6 @@ def _mix_into(shares: Array, tables: Array, mixed: Array) -> None:
             for k in range(columns):
                 total = 0.0
                 for c in range(C):
-                    total += shares[d, c] * tables[c, d, m, k]
+                    if shares[d, c] != 0.0:  # what has no share may be anything
+                        total += shares[d, c] * tables[c, d, m, k]
                 mixed[d, m, k] = total

@@ -333,15 +333,17 @@ class Link:
             try:
                 reply = await stream.ask(question, until - time.perf_counter())
             except grpc.RpcError:
+                stream = None
                 self._record(kind, question.points.shape[0], question.ByteSize())  # it is sent again
-        if stream is None or reply is None:
+        if stream is None:
             if self._closed:
                 raise PeerUnreachable(self.name, LEFT)
             stream = QuestionStream(self._methods[kind](metadata=self._metadata()))
             reply = await stream.ask(question, until - time.perf_counter())
-        if reply.id != question.id:
+        if reply is None or reply.id != question.id:
             stream.end()
-            raise BadReply(self.name, f"answers question {reply.id}, not {question.id}")
+            answered = "with no message of the protocol" if reply is None else f"question {reply.id}"
+            raise BadReply(self.name, f"answers {answered}, not question {question.id}")
         free = self._free[kind]
         if len(free) < SPARE and not self._closed:
             free.append(stream)

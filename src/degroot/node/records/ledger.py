@@ -114,9 +114,8 @@ class Ledger:
     """The record of all exchanges, in an SQLite file; what is recorded outlives the process, however it ends.
 
     Exchanges are written to a journal beside that file, and moved into it many at a time. There they are kept one by
-    one for a while, then as the totals of their day, so that the file stays small. `totals`
-    are those since the node started, for its metrics: by peer, kind and direction, the number of exchanges, rows, bytes
-    sent and bytes received.
+    one for a while, then as the totals of their day, so that the file stays small. `totals` are those since the node
+    started, for its metrics: by peer, kind and direction, the number of exchanges, rows, bytes sent and bytes received.
     """
 
     def __init__(
@@ -228,9 +227,7 @@ def summary(path: Path) -> list[LedgerEntry]:
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """The ledger for reading, as it is at one moment, with its journal; the node may be running meanwhile."""
     try:
-        newest = read_journal(
-            journal_path(path)
-        )  # before the rest: what is moved meanwhile is there too, not in neither
+        newest = read_journal(journal_path(path))  # first: what is moved meanwhile is then in both, not in neither
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("BEGIN")
             if _check_version(connection, path) == VERSION:
