@@ -752,5 +752,22 @@ def test_what_is_prepared_before_others_have_answered_changes_nothing(scene, cor
         assert any(flag.kind == "alone" for flag in whole["flags"])
 
 
+@pytest.mark.parametrize("scene", ["numbers", "two outputs", "alone", "classes"])
+def test_no_points_have_an_empty_answer(scene):
+    agents = SCENES[scene]()
+    view = AskerView(Scorer.build(agents[0], agents, "euclidean"), [each.name for each in agents], 0, STACKING)
+    some = view.answer(
+        agents[0].X[:2], np.stack([each.predict(agents[0].X[:2]).reshape(2, -1) for each in agents], 1), ALL
+    )
+    none = view.answer(agents[0].X[:0], np.empty((0, len(agents), view.Q)), ALL)
+    assert none.pop("flags") == ()
+    assert {name: values.shape for name, values in none.items()} == {
+        name: (0, *values.shape[1:]) for name, values in some.items() if name != "flags"
+    }
+
+
+ALL = ViewQuestion(frozenset(FIELDS), guard=True, coverage=0.8)
+
+
 def own_flags(flags):
     return [(flag.agent, flag.reason, flag.points.tolist()) for flag in flags]

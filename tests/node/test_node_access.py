@@ -202,13 +202,13 @@ async def eventually(holds) -> None:
 async def fall_silent(node) -> None:
     """Let the time pass in which the node waits for a caller's next message."""
     await eventually(lambda: count_waiting(node))
-    for limit in node.access.limits:
+    for limit in node.access.time_limits:
         limit.shorten(0.0)
 
 
 def count_waiting(node) -> int:
     """How many streams wait for their caller's next message."""
-    return sum(limit.is_waiting for limit in node.access.limits)
+    return sum(limit.is_waiting for limit in node.access.time_limits)
 
 
 def test_a_caller_in_the_roster_is_answered_and_recorded(tmp_path):
@@ -481,7 +481,7 @@ def test_a_node_that_closes_ends_its_streams(tmp_path):
                 assert await chat.code() is StatusCode.UNAVAILABLE
                 assert await chat.details() == "'north' is shutting down."
             await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
-            assert not node.access.limits
+            assert not node.access.time_limits
 
     asyncio.run(scene())
 

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.records.ledger import DAY, STEP, TABLES, Ledger, LedgerEntry, LedgerError, summary
+from degroot.node.page.ledger_totals import LedgerTotals
+from degroot.node.records.ledger import DAY, STEP, TABLES, Ledger, LedgerEntry, LedgerError, record_beside, summary
 
 WRITER = """
 import sys
@@ -332,3 +333,40 @@ def test_a_write_that_stops_half_way_leaves_nothing(tmp_path, monkeypatch):
     ledger.record("south", "opinion", "in", 3, 20, 100)
     assert [line.exchanges for line in summary(path)] == [2]
     ledger.close()
+
+
+def test_another_process_records_beside_the_node_and_nothing_is_lost(tmp_path):
+    path, totals = tmp_path / "ledger.sqlite", LedgerTotals(tmp_path / "ledger.sqlite")
+    ledger, count = Ledger(path), 0
+    for _ in range(3):
+        for _ in range(STEP // 2 + 7):
+            ledger.record("south", "opinion", "in", 3, 20, 100)
+        count += STEP // 2 + 7
+        record_beside(path, "west", "copy", "out", 0, 5, 0)
+        ledger.record("south", "opinion", "in", 3, 20, 100)
+        count += 1
+        assert totals.read() == summary(path)
+    assert [(line.peer, line.exchanges) for line in summary(path)] == [("south", count), ("west", 3)]
+    ledger.close()
+    assert totals.read() == summary(path)
+    assert [(line.peer, line.exchanges) for line in summary(path)] == [("south", count), ("west", 3)]
+    assert single(path) == count + 3
+
+
+def test_a_ledger_that_is_closed_records_nothing_more(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.close()
+    other = (tmp_path / "other").open("wb")  # which may have got the number of the journal's file
+    with other, pytest.raises(LedgerError, match="Bad file descriptor"):
+        ledger.record("south", "opinion", "in", 3, 20, 100)
+    assert (tmp_path / "other").read_bytes() == b""
+
+
+def test_a_journal_that_is_deleted_under_a_running_node_costs_nothing_once_it_is_moved(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    for _ in range(5):
+        ledger.record("south", "opinion", "in", 3, 20, 100)
+    journal(path).unlink()
+    ledger.close()
+    assert [line.exchanges for line in summary(path)] == [5]

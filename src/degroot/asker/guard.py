@@ -13,6 +13,7 @@ or distances enters, and no majority of honest members is needed: whatever all o
 the own model's local root mean squared error of its prediction.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -39,12 +40,12 @@ class Bounded(NamedTuple):
         What lies between two sets of probabilities is one too. `alone`: where the own model
         answers, (..., M); by default `self.alone`.
         """
-        held, (M, Q) = np.empty(value.shape), own.shape
+        held, (M, Q), D = np.empty(value.shape), own.shape, math.prod(value.shape[:-2])
         if alone is None:
             alone = self.alone if value.ndim == 2 else np.broadcast_to(self.alone, value.shape[:-1])
         _hold_into(
-            as_kernel_array(value).reshape(-1, M, Q), as_kernel_array(own), self.reach,
-            np.ascontiguousarray(alone).reshape(-1, M), held.reshape(-1, M, Q),
+            as_kernel_array(value).reshape(D, M, Q), as_kernel_array(own), self.reach,
+            np.ascontiguousarray(alone).reshape(D, M), held.reshape(D, M, Q),
         )  # fmt: skip
         return held
 

@@ -1,6 +1,5 @@
 """``degroot node``: one organisation's node."""
 
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -129,7 +128,7 @@ def export(
     from degroot.node.copies.bundle import SUFFIX
     from degroot.node.copies.offer import check_copyable, examine_model, offer_bundle
     from degroot.node.peers.link import PUSHED
-    from degroot.node.records.ledger import OUT, Ledger
+    from degroot.node.records.ledger import OUT, record_beside
     from degroot.node.scoring.load import load_scored_agent
 
     told = config.read(file)
@@ -146,8 +145,7 @@ def export(
     for warning in offer.warnings:
         typer.echo(f"Warning: {warning}", err=True)
     make_folder(told.state, mode=PRIVATE)
-    with closing(Ledger(told.ledger)) as ledger:
-        ledger.record(peer, PUSHED, OUT, 0, len(content), 0)
+    record_beside(told.ledger, peer, PUSHED, OUT, 0, len(content), 0)
     save(path, content)
     typer.echo(
         f"{path}: the model of {told.name}, version {seat.version}, for {peer}. There: degroot node import {peer}.toml "
@@ -169,7 +167,7 @@ def import_(
     from degroot.node.copies.copy import open_copy
     from degroot.node.copies.store import check_bundle, check_newer, keep_bundle
     from degroot.node.peers.link import PUSHED
-    from degroot.node.records.ledger import IN, Ledger
+    from degroot.node.records.ledger import IN, record_beside
     from degroot.node.scoring.load import load_scored_agent
 
     told = config.read(file)
@@ -179,8 +177,7 @@ def import_(
     check_newer(told, opened)
     open_copy(opened, seat.agent, told.limits)
     keep_bundle(told, opened, content)
-    with closing(Ledger(told.ledger)) as ledger:
-        ledger.record(opened.owner, PUSHED, IN, 0, 0, len(content))
+    record_beside(told.ledger, opened.owner, PUSHED, IN, 0, 0, len(content))
     typer.echo(f"{bundle}: the model of {opened.owner}, version {opened.version}, is held and will be scored here.")
 
 

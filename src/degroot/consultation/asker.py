@@ -119,7 +119,8 @@ class AnsweredPoints(NamedTuple):
         nobody = [np.zeros((len(each.far), K), np.bool_) for each in parts]
         replaced = [none if each.replaced is None else each.replaced for each, none in zip(parts, nobody, strict=True)]
         alone = [none[:, 0] if each.alone is None else each.alone for each, none in zip(parts, nobody, strict=True)]
-        return answered._replace(replaced=np.concatenate(replaced), alone=np.concatenate(alone))
+        is_alone = np.concatenate(alone)
+        return answered._replace(replaced=np.concatenate(replaced), alone=is_alone if is_alone.any() else None)
 
 
 class AskerView:
@@ -355,7 +356,7 @@ class AskerView:
             fields |= self.calibration.intervals(value, prepared.tolerance, far)
         if bounded is None or not bounded.n_replaced:
             return AnsweredPoints(fields, far)
-        return AnsweredPoints(fields, far, bounded.replaced, bounded.alone)
+        return AnsweredPoints(fields, far, bounded.replaced, bounded.alone if bounded.alone.any() else None)
 
     def _list_mixtures(self, asked: ViewQuestion) -> Mixtures:
         """The mixture of all models and, where that is asked for, those without each in turn; none of one alone."""
@@ -369,7 +370,7 @@ class AskerView:
 
     def _mix_predictions(self, prepared: PreparedAnswer, said: Array, bounded: Bounded | None) -> tuple[Array, Array]:
         """Values (m, Q) and weights (m, K) of the mixture at points where models say `said` (m, K, Q)."""
-        shares = prepared.mixtures.every[0]
+        shares = prepared.mixtures.shares[0]
         value, weights = shares.answer(prepared.combined.take(0), prepared.points, said, self.place)
         if self.agent.classes is not None:
             value = as_distribution(value)
@@ -392,6 +393,8 @@ class AskerView:
             _ = self.peers
         if asked.coverage is not None:
             _ = self.calibration.squares, self.calibration.scores
+            if asked.guard and self.K > 1:  # where the own model answers alone
+                _ = self.own_calibration.squares, self.own_calibration.scores
 
     @property
     def _specs(self) -> list[NeighbourhoodSpec]:
@@ -413,12 +416,12 @@ class AskerView:
     ) -> tuple[Array, Array]:
         """Influence (m, K, Q) and standard error (m, Q), from the value without each model, the mixture refitted."""
         mixtures, combined = prepared.mixtures, prepared.combined
-        if len(mixtures.every) == 1:  # there is nobody else
+        if len(mixtures.shares) == 1:  # there is nobody else
             return np.full(said.shape, np.nan), np.full(value.shape, np.nan)
         if mixtures.is_corrected:
             each = [
                 shares.answer(combined.take(d), prepared.points, said, self.place)[0]
-                for d, shares in enumerate(mixtures.every[1:], 1)
+                for d, shares in enumerate(mixtures.shares[1:], 1)
             ]
             without = np.stack(each)
         else:
@@ -434,7 +437,7 @@ class AskerView:
         name, flags = self.agent.name, []
         if answered.far.any():
             flags.append(Flag(name, FAR_FROM_OWN, np.flatnonzero(answered.far)))
-        if answered.alone is not None and answered.alone.any():
+        if answered.alone is not None:
             flags.append(Flag(name, ALONE, np.flatnonzero(answered.alone)))
         if answered.replaced is not None:
             for k in np.flatnonzero(answered.replaced.any(axis=0)):

@@ -1,5 +1,6 @@
 """Shares: how much of an asker's answer each candidate is, and each corrected prediction where one was learned."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,8 +26,9 @@ class Combination(NamedTuple):
     def apply(self, said: Array) -> Array:
         """Values (..., m, Q) where models say `said`, (m, K, Q)."""
         (m, K, Q), values = said.shape, np.empty(self.shifts.shape)
-        weights, shifts = self.weights.reshape(-1, m, K), self.shifts.reshape(-1, m, Q)
-        _apply_into(weights, shifts, as_kernel_array(said), values.reshape(-1, m, Q))
+        D = math.prod(values.shape[:-2])
+        weights, shifts = self.weights.reshape(D, m, K), self.shifts.reshape(D, m, Q)
+        _apply_into(weights, shifts, as_kernel_array(said), values.reshape(D, m, Q))
         return values
 
     def take(self, place: int | slice) -> "Combination":
@@ -48,7 +50,7 @@ class Shares:
     whole_correction: Correction | None = None
 
     @property
-    def used(self) -> list[str]:
+    def used_names(self) -> list[str]:
         """The names of the candidates that have to be weighed."""
         needed = (self.final > 0.0) | ((self.mixed > 0.0) & self.has_whole_correction)
         return [self.candidates[c].name for c in np.flatnonzero(needed)]
@@ -118,32 +120,32 @@ class Shares:
 class Mixtures:
     """D mixtures of the same C candidates: of everybody's models, and without each in turn where that is asked for."""
 
-    every: tuple[Shares, ...]
+    shares: tuple[Shares, ...]
     without: tuple[int, ...]  # the model that each leaves out
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """The candidates that any of them uses."""
-        named = {each.name: each for shares in self.every for each in shares.candidates}
-        used = {name for shares in self.every for name in shares.used}
+        named = {each.name: each for one in self.shares for each in one.candidates}
+        used = {name for one in self.shares for name in one.used_names}
         return tuple(each for name, each in named.items() if name in used)
 
     @cached_property
     def final(self) -> Array:
         """The shares of the candidates in the answers, (D, C)."""
-        return np.array([_align(shares.candidates, shares.final, self.candidates) for shares in self.every])
+        return np.array([_align(one.candidates, one.final, self.candidates) for one in self.shares])
 
     @cached_property
     def mixed(self) -> Array | None:
         """Those in the mixtures that are corrected, (D, C); None: none is."""
-        if not any(shares.has_whole_correction for shares in self.every):
+        if not any(one.has_whole_correction for one in self.shares):
             return None
-        return np.array([_align(shares.candidates, shares.mixed, self.candidates) for shares in self.every])
+        return np.array([_align(one.candidates, one.mixed, self.candidates) for one in self.shares])
 
     @cached_property
     def is_corrected(self) -> bool:
         """Whether any of them has a correction."""
-        return any(shares.is_corrected for shares in self.every)
+        return any(one.is_corrected for one in self.shares)
 
     def combine(self, weights: Array, shifts: Array) -> Combination:
         """The mixtures of candidates with weights (C, D, m, K) and shifts (C, D, m, Q)."""

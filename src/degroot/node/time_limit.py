@@ -62,9 +62,9 @@ class TimeLimit:
     def _set_timer(self) -> None:
         self.close()
         self._timer_at = self._deadline
-        self._timer = self._loop.call_at(self._deadline, self._look)
+        self._timer = self._loop.call_at(self._deadline, self._check_deadline)
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         """End the wait that is under way if it has taken too long; look again when it will have."""
         self._timer = None
         if self._task is None:

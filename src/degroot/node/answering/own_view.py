@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from degroot.answers.answer import interval_fields
+from degroot.answers.choice import Mixture
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array
 from degroot.consultation.asker import AskerView, PreparedAnswer, ViewQuestion
@@ -35,6 +36,8 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     question = ViewQuestion(frozenset(asked.fields), asked.guard, asked.correct, asked.coverage)
     few = 0 < M <= FEW_POINTS  # which are answered sooner than a thread is found for them
     view = seat.views.find_prepared(expected, question) if few else None
+    if view is not None and asked.coverage is not None:
+        view.calibration.threshold(asked.coverage)  # raises where there are too few rows, before anybody is asked
     prepared: PreparedAnswer | None = None
     changed: list[str] = []
 
@@ -50,10 +53,10 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     if members != expected:
         view, prepared = (seat.views.find_prepared(members, question) if few else None), None
     if view is not None:
-        fields, flags = _answer(view, asked, question, beliefs, prepared)
+        fields, flags, choice = _answer(view, asked, question, beliefs, prepared)
     else:
         view = await seat.views.among(members)
-        fields, flags = await run_in_thread(_answer, view, asked, question, beliefs, None)
+        fields, flags, choice = await run_in_thread(_answer, view, asked, question, beliefs, None)
     notes = [
         Flag(name, f"{STALE} {me}", np.arange(M))
         for name in members
@@ -63,19 +66,20 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
         away = {name: missing.get(name, f"not scored yet by: {me}") for name in roster if name not in members}
         notes = [*flag_missing_members(Membership(members, away), M), *notes]
         fields = expand_to_roster(fields, roster, members)
-    return NodeAnswer(roster, fields, (*notes, *flags), asker=me, choice=view.choice(asked.correct))
+    return NodeAnswer(roster, fields, (*notes, *flags), asker=me, choice=choice)
 
 
 def _answer(
     view: AskerView, asked: NodeQuestion, question: ViewQuestion, beliefs: Sequence[Array],
     prepared: PreparedAnswer | None,
-) -> tuple[dict[str, Array], tuple[Flag, ...]]:  # fmt: skip
-    """The fields and flags that those who take part give; `beliefs`: of each of them, (M, Q)."""
+) -> tuple[dict[str, Array], tuple[Flag, ...], Mixture]:  # fmt: skip
+    """The fields and flags that those who take part give, and what was mixed; `beliefs`: of each of them, (M, Q)."""
     M = len(asked.points)
     if not M:
         names = [*asked.fields, *interval_fields(asked.coverage, view.agent.class_names)]
-        return {name: np.empty(field_shape(name, 0, view.K, view.Q)) for name in names}, ()
+        return {name: np.empty(field_shape(name, 0, view.K, view.Q)) for name in names}, (), view.choice(asked.correct)
     everybody = np.concatenate(beliefs, axis=1).reshape(M, view.K, view.Q)
     known = view.answer(asked.points, everybody, question, prepared=prepared)
     flags: tuple[Flag, ...] = known.pop("flags")
-    return {name: np.asarray(values, np.float64) for name, values in known.items()}, flags
+    fields = {name: np.asarray(values, np.float64) for name, values in known.items()}
+    return fields, flags, view.choice(asked.correct)

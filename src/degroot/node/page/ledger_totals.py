@@ -9,11 +9,15 @@ from typing import Any
 from degroot.node.page.encoding import moment
 from degroot.node.records.ledger import ASKED_BY, SUMMARY, LedgerEntry, make_entry, opened
 
-SPAN = "SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM exchanges"
-NEW = """
+FIRST = "SELECT coalesce(min(id), 0) FROM main.exchanges"
+LAST = "SELECT coalesce(max(id), 0) FROM main.exchanges"
+GROUPED = """
 SELECT peer, kind, direction, count(*), sum("rows"), sum(sent), sum(received), min(at), max(at)
-FROM exchanges WHERE id > ? GROUP BY peer, kind, direction
+FROM {} GROUP BY peer, kind, direction
 """
+NEW = GROUPED.format("main.exchanges WHERE id > ?")
+WAITING = GROUPED.format("temp.waiting")  # in the journal
+MOVED_SUMMARY = SUMMARY.replace("FROM exchanges", "FROM main.exchanges")
 
 Totals = dict[tuple[str, str, str], list[Any]]  # exchanges, rows, sent, received, first, last
 
@@ -29,24 +33,28 @@ class LedgerTotals:
     def read(self) -> list[LedgerEntry]:
         """One entry for each peer, kind and direction."""
         with opened(self._path) as connection:
-            first, last = connection.execute(SPAN).fetchone()
+            (first,), (last,) = connection.execute(FIRST).fetchone(), connection.execute(LAST).fetchone()
             if self._until < 0 or last < self._until or first > self._until + 1:  # or some were folded unseen
                 self._totals = {}
-                found = connection.execute(SUMMARY)
+                found = connection.execute(MOVED_SUMMARY)
             else:
                 found = connection.execute(NEW, (self._until,))
             for peer, kind, direction, *numbers in found:
-                self._add((peer, kind, direction), numbers)
+                _add(self._totals, (peer, kind, direction), numbers)
             self._until = last
-        return [make_entry(*key, *numbers) for key, numbers in sorted(self._totals.items())]
+            totals = dict(self._totals)
+            for peer, kind, direction, *numbers in connection.execute(WAITING):
+                _add(totals, (peer, kind, direction), numbers)
+        return [make_entry(*key, *numbers) for key, numbers in sorted(totals.items())]
 
-    def _add(self, key: tuple[str, str, str], new: list[Any]) -> None:
-        total = self._totals.get(key)
-        if total is None:
-            self._totals[key] = new
-        else:
-            *sums, first, last = zip(total, new, strict=True)
-            self._totals[key] = [*map(sum, sums), min(first), max(last)]
+
+def _add(totals: Totals, key: tuple[str, str, str], new: list[Any]) -> None:
+    total = totals.get(key)
+    if total is None:
+        totals[key] = new
+    else:
+        *sums, first, last = zip(total, new, strict=True)
+        totals[key] = [*map(sum, sums), min(first), max(last)]
 
 
 def describe_entry(entry: LedgerEntry) -> dict[str, Any]:

@@ -93,6 +93,8 @@ class QuestionStream:
         self._call.cancel()
         if self._reading is not None:
             self._reading.cancel()
+        if self._reply is not None:
+            self._reply.cancel()  # or asyncio would log a failure that nobody waited for
 
     async def _read(self) -> None:
         """Hand over replies as they come, until the stream ends; one that nobody waits for ends it, and is not kept."""
@@ -110,7 +112,10 @@ class QuestionStream:
         finally:
             self._call.cancel()
             if self._reply is not None and not self._reply.done():
-                self._reply.cancel() if failure is None else self._reply.set_exception(failure)
+                if failure is None:
+                    self._reply.cancel()
+                else:
+                    self._reply.set_exception(failure)
 
 
 KEPT = 60  # answers
@@ -190,8 +195,7 @@ class Link:
         self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._methods = {OPINION: self._collective.Opinion, PREDICTION: self._collective.Predict}
         self._free: dict[str, list[QuestionStream]] = {kind: [] for kind in self._methods}  # open, and nothing is asked
-        self._most_questions = max(1, wiring.limits.concurrent_calls // 2)  # at once; the peer's limits are like ours
-        self._questions, self._question_ended = 0, asyncio.Event()
+        self._turns = asyncio.Semaphore(max(1, wiring.limits.concurrent_calls // 2))  # the peer's limits are like ours
         self.description: wire.Description | None = None
         self.version = ""  # of the peer's model, when it was last heard of
         self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
@@ -227,17 +231,18 @@ class Link:
 
     async def ask(self, question: Question, kind: str) -> Any:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
-        begun = time.perf_counter()
-        until = begun + self._wiring.deadline
+        until = time.perf_counter() + self._wiring.deadline
         try:
-            if self._questions >= self._most_questions:
-                await self._wait_for_turn()
-            self._questions += 1
+            if self._turns.locked():
+                async with asyncio.timeout(self._wiring.deadline):
+                    await self._turns.acquire()
+            else:
+                await self._turns.acquire()  # at once
+            begun = time.perf_counter()
             try:
                 reply = await self._ask_open_stream(question, kind, until)
             finally:
-                self._questions -= 1
-                self._question_ended.set()
+                self._turns.release()
         except TimeoutError:
             raise self._troubled(late(self.name, self._wiring.deadline)) from None
         except asyncio.CancelledError as error:
@@ -249,13 +254,6 @@ class Link:
         if reply.fault:
             raise PeerRefused(self.name, f"cannot answer: {reply.fault[:300]}")
         return reply
-
-    async def _wait_for_turn(self) -> None:
-        """Wait until fewer questions are under way than may be at once."""
-        async with asyncio.timeout(self._wiring.deadline):
-            while self._questions >= self._most_questions:
-                self._question_ended.clear()
-                await self._question_ended.wait()
 
     async def infer(self, points: Array, version: str) -> Any:
         """What the peer's model says of points; where that is over a limit, a little later."""

@@ -19,7 +19,7 @@ DAY = 86_400
 DAYS = 30  # how long exchanges are kept one by one, before only the totals of their day are
 KEPT = 1_000_000  # how many of them at most
 STEP = 256  # after so many exchanges, they are moved from the journal to the database, and old ones are folded
-NOTHING = (0, 0, 0, 0)  # exchanges, rows, bytes sent and received
+NO_EXCHANGES = (0, 0, 0, 0)  # exchanges, rows, bytes sent and received
 LOG_PAGES = 100  # of SQLite's write-ahead log, after which it is merged into the database
 PATIENCE = 0.25  # seconds that another writer may hold us up
 
@@ -48,10 +48,10 @@ CREATE TABLE IF NOT EXISTS days (
     PRIMARY KEY (day, peer, kind, direction)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS journal (moved INTEGER NOT NULL);
-INSERT INTO journal SELECT coalesce(max(id), 0) FROM exchanges WHERE NOT EXISTS (SELECT * FROM journal);
+INSERT INTO journal SELECT 0 WHERE NOT EXISTS (SELECT * FROM journal);
 """
-MOVE = "INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-MOVED = "SELECT moved FROM journal"  # the last exchange that came from the journal
+INSERT = 'INSERT INTO exchanges (at, peer, kind, direction, "rows", sent, received) VALUES (?, ?, ?, ?, ?, ?, ?)'
+SELECT_MOVED = "SELECT moved FROM journal"  # the number of the last entry that was moved here
 WITH_JOURNAL = (  # in what is read, `exchanges` has those in the journal too
     "CREATE TEMP TABLE waiting AS SELECT * FROM main.exchanges LIMIT 0",
     "CREATE TEMP VIEW exchanges AS SELECT * FROM main.exchanges UNION ALL SELECT * FROM temp.waiting",
@@ -154,7 +154,7 @@ class Ledger:
                 raise LedgerError(self.path, _describe(error)) from error
             self._last = number
             for peer in peers:
-                exchanges, all_rows, sent, received = self.totals.get((peer, kind, direction), NOTHING)
+                exchanges, all_rows, sent, received = self.totals.get((peer, kind, direction), NO_EXCHANGES)
                 total = exchanges + 1, all_rows + rows, sent + sent_bytes, received + received_bytes
                 self.totals[peer, kind, direction] = total
             self._since_move += len(peers)
@@ -185,14 +185,14 @@ class Ledger:
             self._fold(2 * STEP)
 
     def _move(self) -> int:
-        """Move what is in the journal to the database; the number of the last exchange that ever was."""
-        (last,) = self._connection.execute(MOVED).fetchone()
-        new = [entry for entry in read_journal(journal_path(self.path)) if entry[0] > last]
+        """Move what is in the journal to the database; the number of the last entry that ever was."""
+        (last,) = self._connection.execute(SELECT_MOVED).fetchone()
+        new = [entry for entry in self._journal.read() if entry[0] > last]
         if new:
             last = new[-1][0]
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._connection.executemany(MOVE, new)
+                self._connection.executemany(INSERT, [entry[1:] for entry in new])
                 self._connection.execute("UPDATE journal SET moved = ?", (last,))
         self._journal.clear()  # if this fails, what it holds is known to have been moved
         return int(last)
@@ -210,6 +210,17 @@ class Ledger:
         return True
 
 
+def record_beside(
+    path: Path, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int
+) -> None:
+    """Write down one exchange of another process than the node, which may be running meanwhile and has the journal."""
+    try:
+        with closing(_open(path)) as connection:
+            connection.execute(INSERT, (time.time(), peer, kind, direction, rows, sent_bytes, received_bytes))
+    except sqlite3.Error as error:
+        raise LedgerError(path, str(error)) from error
+
+
 def journal_path(path: Path) -> Path:
     """The journal of the ledger at `path`."""
     return path.with_suffix(".journal")
@@ -225,22 +236,32 @@ def summary(path: Path) -> list[LedgerEntry]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The ledger for reading, as it is at one moment, with its journal; the node may be running meanwhile."""
+    """The ledger for reading, as it is at one moment, with its journal; the node may be running meanwhile.
+
+    What is in the journal has the numbers after all others in the table, until it is there.
+    """
     try:
         newest = read_journal(journal_path(path))  # first: what is moved meanwhile is then in both, not in neither
+    except OSError as error:
+        raise _not_a_ledger(path, error) from error
+    try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("BEGIN")
-            if _check_version(connection, path) == VERSION:
-                (moved,) = connection.execute(MOVED).fetchone()
-                for statement in WITH_JOURNAL:
-                    connection.execute(statement)
-                connection.executemany(
-                    "INSERT INTO temp.waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    [each for each in newest if each[0] > moved],
-                )
+            has_journal = _check_version(connection, path) == VERSION
+            for statement in WITH_JOURNAL:
+                connection.execute(statement)
+            if has_journal:
+                (moved,) = connection.execute(SELECT_MOVED).fetchone()
+                (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM main.exchanges").fetchone()
+                waiting = [(last + number - moved, *entry) for number, *entry in newest if number > moved]
+                connection.executemany("INSERT INTO temp.waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)", waiting)
             yield connection
-    except (sqlite3.Error, OSError) as error:
-        raise InvalidInput(f"The ledger must be a file that a node has written; {path}: {_describe(error)}.") from error
+    except sqlite3.Error as error:
+        raise _not_a_ledger(path, error) from error
+
+
+def _not_a_ledger(path: Path, error: sqlite3.Error | OSError) -> InvalidInput:
+    return InvalidInput(f"The ledger must be a file that a node has written; {path}: {_describe(error)}.")
 
 
 def _open(path: Path) -> sqlite3.Connection:

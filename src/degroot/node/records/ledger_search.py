@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from degroot.node.records.ledger import opened
 
-SINGLE = 'SELECT at, peer, kind, direction, 1, "rows", sent, received FROM exchanges'
-DAYS = 'SELECT last AS at, peer, kind, direction, exchanges, "rows", sent, received FROM days'
+# with the number, by which SQLite then merges the exchanges with those in the journal instead of sorting all of them
+SINGLE = 'SELECT at, peer, kind, direction, 1, "rows", sent, received, id FROM exchanges'
+DAYS = 'SELECT last AS at, peer, kind, direction, exchanges, "rows", sent, received, NULL FROM days'
 ORDERS = {SINGLE: "id DESC", DAYS: "last DESC, peer, kind, direction"}
 TIMES = {SINGLE: ("at", "at"), DAYS: ("last", "first")}
 
@@ -63,7 +64,7 @@ def search(path: Path, wanted: Wanted, offset: int, limit: int) -> tuple[int, li
             skip, left = max(0, offset - total), limit - len(found)
             if left > 0 and skip < count:
                 page = f"{table}{where} ORDER BY {order} LIMIT ? OFFSET ?"
-                found += [Exchange(*row) for row in connection.execute(page, [*values, left, skip])]
+                found += [Exchange(*row[:-1]) for row in connection.execute(page, [*values, left, skip])]
             total += count
     return total, found
 

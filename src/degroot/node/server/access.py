@@ -213,7 +213,7 @@ class Access:
     ledger: Ledger
     metrics: Metrics
     insecure: bool = False
-    limits: set[TimeLimit] = field(default_factory=set)  # of the open visits
+    time_limits: set[TimeLimit] = field(default_factory=set)  # of the open visits
     visits: Counter[str | None] = field(default_factory=Counter)  # how many are open, by right
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     log: Any = None
@@ -245,7 +245,7 @@ class Access:
     def close(self) -> None:
         """Take no new questions, and end all streams on which no message follows soon."""
         self.closing.set()
-        for limit in self.limits:
+        for limit in self.time_limits:
             limit.shorten(LINGER)
 
     async def answered(self, seconds: float) -> None:
@@ -309,7 +309,7 @@ class Visit:
         self._came_kind, self._came_rows, self._came_bytes = "", 0, 0  # what came and was not answered yet
         self._heard = False  # whether a message has come
         self._limit = TimeLimit()
-        access.limits.add(self._limit)
+        access.time_limits.add(self._limit)
 
     async def next_message(self) -> Any:
         """The next message of the caller's stream, or None after the last; the call ends if it is long in coming."""
@@ -370,7 +370,7 @@ class Visit:
     def end(self) -> None:
         """End the visit, and record what came and was not answered, if it can be: nothing has left for it."""
         self._limit.close()
-        self._access.limits.discard(self._limit)
+        self._access.time_limits.discard(self._limit)
         if self._came_kind:
             with suppress(LedgerError):
                 self.answered(self._came_kind, self._came_rows, 0)
