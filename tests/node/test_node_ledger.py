@@ -288,20 +288,45 @@ def test_what_was_moved_but_not_taken_out_of_the_journal_counts_once(tmp_path):
     ledger.close()
 
 
-@pytest.mark.parametrize(
-    "damage", [b"6\t1.0\tsouth", b"\0" * 100 + b"\n", b"6\t1.0\tsouth\topinion\tin\t3\t20\n", b"\xff\n", b"\n\n"]
-)
-def test_a_damaged_end_of_the_journal_costs_only_itself(tmp_path, damage):
+DAMAGE = [
+    b"6\t1.0\tsouth", b"\0" * 100 + b"\n", b"6\t1.0\tsouth\topinion\tin\t3\t20\n", b"\xff\n", b"\n\n",
+    *(
+        "\t".join(["6", at, "south", "opinion", direction, rows, "20", "100\n"]).encode()
+        for at, direction, rows in [
+            ("nan", "in", "3"), ("inf", "in", "3"), ("1e30", "in", "3"), ("-1.0", "in", "3"), ("1.0", "im", "3"),
+            ("1.0", "in", "-3"), ("1.0", "in", "9" * 23), ("1.0", "in", "three"),
+        ]
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_lines_of_the_journal_cost_only_themselves_and_are_kept(tmp_path, damage):
     path = tmp_path / "ledger.sqlite"
     ledger = Ledger(path)
     ledger.record_all(["south", "west"], "opinion", "in", 3, 20, 100)
-    whole_lines = journal(path).read_bytes()
+    first, second = journal(path).read_bytes().splitlines(keepends=True)
     ledger.close()
-    path.unlink()
-    journal(path).write_bytes(whole_lines + damage)
-    for ledger in (Ledger(path), Ledger(path)):  # once with the journal, once without
-        assert [(line.peer, line.exchanges) for line in summary(path)] == [("south", 1), ("west", 1)]
-        ledger.close()
+    with closing(sqlite3.connect(path)) as connection:  # as if nothing had been moved
+        connection.executescript("DELETE FROM exchanges; UPDATE journal SET moved = 0")
+    inside = damage if damage.endswith(b"\n") else damage + b"\n"
+    journal(path).write_bytes(first + inside + second + damage)
+    assert_read(path)
+    ledger = Ledger(path)
+    assert ledger.damaged_lines == 2 * max(1, damage.count(b"\n"))
+    assert (tmp_path / "ledger.journal.damaged").read_bytes() == 2 * inside
+    assert_read(path)
+    for _ in range(STEP):
+        ledger.record("north", "opinion", "in", 3, 20, 100)
+    ledger.close()
+    ledger = Ledger(path)
+    assert ledger.damaged_lines == 0
+    ledger.close()
+    assert [(line.peer, line.exchanges) for line in summary(path)] == [("north", STEP), ("south", 1), ("west", 1)]
+
+
+def assert_read(path):
+    assert [(line.peer, line.exchanges) for line in summary(path)] == [("south", 1), ("west", 1)]
 
 
 def test_a_ledger_of_version_1_is_read_and_taken_over(tmp_path):
@@ -362,11 +387,29 @@ def test_a_ledger_that_is_closed_records_nothing_more(tmp_path):
     assert (tmp_path / "other").read_bytes() == b""
 
 
-def test_a_journal_that_is_deleted_under_a_running_node_costs_nothing_once_it_is_moved(tmp_path):
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_journal_that_is_deleted_or_replaced_under_a_running_node_is_made_anew(tmp_path, replaced):
     path = tmp_path / "ledger.sqlite"
     ledger = Ledger(path)
     for _ in range(5):
         ledger.record("south", "opinion", "in", 3, 20, 100)
     journal(path).unlink()
+    if replaced:
+        journal(path).write_bytes(b"somebody's\n")
+    for _ in range(STEP):
+        ledger.record("south", "opinion", "in", 3, 20, 100)
+    assert [line.exchanges for line in summary(path)] == [STEP + 5]
+    assert len(journal(path).read_bytes().splitlines()) == 5
     ledger.close()
-    assert [line.exchanges for line in summary(path)] == [5]
+    assert [line.exchanges for line in summary(path)] == [STEP + 5]
+
+
+def test_errors_name_the_journal(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    Ledger(path).close()
+    journal(path).unlink()
+    journal(path).mkdir()
+    with pytest.raises(LedgerError, match=r"ledger\.journal: Is a directory"):
+        Ledger(path)
+    with pytest.raises(InvalidInput, match=r"ledger\.journal: Is a directory"):
+        summary(path)

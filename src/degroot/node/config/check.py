@@ -25,7 +25,8 @@ from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
-from degroot.node.records.ledger import summary
+from degroot.node.records.journal import read_journal
+from degroot.node.records.ledger import journal_path, summary
 from degroot.node.scoring.load import seated_with
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.access import NAME
@@ -204,7 +205,11 @@ def _check_state(configuration: Configuration) -> str:
     folder = make_folder(configuration.state, mode=PRIVATE)
     if configuration.ledger.is_file():
         summary(configuration.ledger)
-    return f"{folder} can be written"
+    damaged = len(read_journal(journal_path(configuration.ledger)).damaged)
+    told = (
+        f"; {damaged} lines of the ledger's journal are damaged, and are set aside at the next start" if damaged else ""
+    )
+    return f"{folder} can be written{told}"
 
 
 def _check_port(host: str, port: int) -> str:

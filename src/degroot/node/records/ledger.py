@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Lock
 
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.records.journal import Journal, read_journal
+from degroot.node.records.journal import DIRECTIONS, Journal, read_journal
 
 VERSION = 2  # version 1 has no journal
-IN, OUT = "in", "out"  # they called us; we called them
+IN, OUT = DIRECTIONS  # they called us; we called them
 ASKED_BY = {IN: "they", OUT: "we"}  # as people are told
 DAY = 86_400
 DAYS = 30  # how long exchanges are kept one by one, before only the totals of their day are
@@ -123,6 +123,7 @@ class Ledger:
     ) -> None:
         self.path, self.days, self.kept, self._clock = path, days, kept, clock
         self.totals: dict[tuple[str, str, str], tuple[int, int, int, int]] = {}
+        self.damaged_lines = 0  # of the journal, since the node started
         self._lock, self._since_move = Lock(), 0
         try:
             self._connection = _open(path)
@@ -131,7 +132,7 @@ class Ledger:
             while self._fold(100 * STEP):
                 pass
         except (sqlite3.Error, OSError) as error:
-            raise LedgerError(path, _describe(error)) from error
+            raise LedgerError(_find_file(error, path), _describe(error)) from error
 
     def record(self, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
         """Write down one exchange; it is safe from the end of this process when this returns."""
@@ -187,7 +188,9 @@ class Ledger:
     def _move(self) -> int:
         """Move what is in the journal to the database; the number of the last entry that ever was."""
         (last,) = self._connection.execute(SELECT_MOVED).fetchone()
-        new = [entry for entry in self._journal.read() if entry[0] > last]
+        content = self._journal.read()
+        self._keep_damaged(content.damaged)
+        new = [entry for entry in content.entries if entry[0] > last]
         if new:
             last = new[-1][0]
             with self._connection:
@@ -196,6 +199,13 @@ class Ledger:
                 self._connection.execute("UPDATE journal SET moved = ?", (last,))
         self._journal.clear()  # if this fails, what it holds is known to have been moved
         return int(last)
+
+    def _keep_damaged(self, lines: Sequence[bytes]) -> None:
+        """Keep lines of the journal that are no exchanges where somebody can look at them."""
+        if lines:
+            with damaged_path(self.path).open("ab") as kept:
+                kept.write(b"".join(line + b"\n" for line in lines))
+            self.damaged_lines += len(lines)
 
     def _fold(self, number: int) -> bool:
         """Fold up to `number` of the oldest exchanges into the totals of their days, if they are old enough."""
@@ -226,6 +236,11 @@ def journal_path(path: Path) -> Path:
     return path.with_suffix(".journal")
 
 
+def damaged_path(path: Path) -> Path:
+    """Where lines of the journal are kept that were damaged."""
+    return path.with_suffix(".journal.damaged")
+
+
 def summary(path: Path) -> list[LedgerEntry]:
     """What the ledger holds, by peer, kind and direction; the node may be running meanwhile."""
     if not path.is_file():
@@ -253,7 +268,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             if has_journal:
                 (moved,) = connection.execute(SELECT_MOVED).fetchone()
                 (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM main.exchanges").fetchone()
-                waiting = [(last + number - moved, *entry) for number, *entry in newest if number > moved]
+                waiting = [(last + number - moved, *entry) for number, *entry in newest.entries if number > moved]
                 connection.executemany("INSERT INTO temp.waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)", waiting)
             yield connection
     except sqlite3.Error as error:
@@ -261,7 +276,13 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _not_a_ledger(path: Path, error: sqlite3.Error | OSError) -> InvalidInput:
-    return InvalidInput(f"The ledger must be a file that a node has written; {path}: {_describe(error)}.")
+    file = _find_file(error, path)
+    return InvalidInput(f"The ledger must be a file that a node has written; {file}: {_describe(error)}.")
+
+
+def _find_file(error: sqlite3.Error | OSError, path: Path) -> Path:
+    """The file that an error is of: the journal's, or the database's."""
+    return Path(error.filename) if isinstance(error, OSError) and error.filename else path
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -18,7 +18,7 @@ from degroot.node.peers.link import LinkContext
 from degroot.node.peers.peers import Peers
 from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.records import metrics
-from degroot.node.records.ledger import Ledger
+from degroot.node.records.ledger import Ledger, damaged_path
 from degroot.node.records.log import logger
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.records.recent import Recent
@@ -81,6 +81,10 @@ async def _serve(
     answering = Answering(circle, measured, None if opened is None else Recent())
     server = _server(configuration, answering, access, log)
     stopping = _stopping()
+    if ledger.damaged_lines:
+        log.warning(
+            "damaged lines of the ledger's journal", lines=ledger.damaged_lines, kept=str(damaged_path(ledger.path))
+        )
     log.info("getting ready", note="the first time after installation this takes a while: kernels are compiled")
     await run_in_thread(warm_up, first)
     await server.start()
