@@ -52,8 +52,9 @@ class Bounded(NamedTuple):
     def alone_without_each(self, own: int) -> NDArray[np.bool_]:
         """`alone` where each model in turn is left out, and does not count among the others, (K, M)."""
         M, K = self.replaced.shape
-        alone = np.empty((K, M), np.bool_)
-        _find_alone_without_each(self.replaced, own, alone)
+        alone = np.zeros((K, M), np.bool_)
+        if self.n_replaced:
+            _find_alone_without_each(self.replaced, own, alone)
         return alone
 
 

@@ -350,7 +350,7 @@ class AskerView:
         if asked.has_jackknife:
             out["influence"], out["standard_error"] = self._jackknife(prepared, value, said, bounded)
         if "correction" in asked.fields:
-            out["correction"] = value - np.einsum("mk,mkq->mq", weights, beliefs)
+            out["correction"] = value - np.matmul(weights[:, None], beliefs)[:, 0]
         fields: dict[str, Any] = {name: out[name] for name in asked.fields}
         if prepared.tolerance is not None:
             fields |= self.calibration.intervals(value, prepared.tolerance, far)
@@ -430,8 +430,8 @@ class AskerView:
             without = as_distribution(without)
         if bounded is not None:
             without = bounded.hold(without, said[:, self.place], bounded.alone_without_each(self.place))
-        errors = [jackknife_error(np.ascontiguousarray(without[..., q].T)) for q in range(self.Q)]
-        return value[:, None] - without.transpose(1, 0, 2), np.stack(errors, axis=-1)
+        by_output = np.ascontiguousarray(without.transpose(1, 2, 0)).reshape(-1, self.K)
+        return value[:, None] - without.transpose(1, 0, 2), jackknife_error(by_output).reshape(value.shape)
 
     def _list_flags(self, answered: AnsweredPoints) -> list[Flag]:
         name, flags = self.agent.name, []

@@ -124,7 +124,8 @@ async def _gather(
     """What this node and its peers say; each reply is decoded as it comes, while others are waited for."""
     rows = question.points.shape[0]
     circle.wiring.record([link.name for link in links], kind, rows, question.ByteSize())
-    waiting = [asyncio.create_task(_ask(link, question, kind, decode)) for link in links]
+    loop = asyncio.get_running_loop()
+    waiting = [loop.create_task(_ask(link, question, kind, decode)) for link in links]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own
         said = {circle.configuration.name: await own()}

@@ -195,7 +195,8 @@ class Link:
         self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._methods = {OPINION: self._collective.Opinion, PREDICTION: self._collective.Predict}
         self._free: dict[str, list[QuestionStream]] = {kind: [] for kind in self._methods}  # open, and nothing is asked
-        self._turns = asyncio.Semaphore(max(1, wiring.limits.concurrent_calls // 2))  # the peer's limits are like ours
+        self._most_questions = max(1, wiring.limits.concurrent_calls // 2)  # at once; the peer's limits are like ours
+        self._turns, self._questions = asyncio.Semaphore(self._most_questions), 0
         self.description: wire.Description | None = None
         self.version = ""  # of the peer's model, when it was last heard of
         self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
@@ -232,8 +233,9 @@ class Link:
     async def ask(self, question: Question, kind: str) -> Any:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
         until = time.perf_counter() + self._wiring.deadline
+        self._questions += 1
         try:
-            if self._turns.locked():
+            if self._questions > self._most_questions:
                 async with asyncio.timeout(self._wiring.deadline):
                     await self._turns.acquire()
             else:
@@ -250,6 +252,8 @@ class Link:
         except grpc.RpcError as error:
             failure, call = from_rpc(self.name, error, self._wiring.deadline), _as_any(error)
             raise failure if call.code() is StatusCode.RESOURCE_EXHAUSTED else self._troubled(failure) from error
+        finally:
+            self._questions -= 1
         self.pace.took(time.perf_counter() - begun)
         if reply.fault:
             raise PeerRefused(self.name, f"cannot answer: {reply.fault[:300]}")
