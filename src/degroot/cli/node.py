@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from degroot.cli.errors import examples
 from degroot.exceptions import InvalidInput
@@ -22,8 +20,6 @@ InsecureLoopback = Annotated[
     bool, typer.Option("--insecure-loopback", help="Without certificates, on this machine only: to try things out.")
 ]
 UnsafePickle = Annotated[bool, typer.Option("--unsafe-pickle", help="Open pickled models, which can run any code.")]
-
-WIDE = 120  # columns for a table that nobody watches: in a file it is told whole
 
 
 @node.callback()
@@ -128,7 +124,8 @@ def export(
     from degroot.node.copies.bundle import SUFFIX
     from degroot.node.copies.offer import check_copyable, examine_model, offer_bundle
     from degroot.node.peers.link import PUSHED
-    from degroot.node.records.ledger import OUT, record_beside
+    from degroot.node.records.chain import OUT
+    from degroot.node.records.ledger import record_beside
     from degroot.node.scoring.load import load_scored_agent
 
     told = config.read(file)
@@ -167,7 +164,8 @@ def import_(
     from degroot.node.copies.copy import open_copy
     from degroot.node.copies.store import check_bundle, check_newer, keep_bundle
     from degroot.node.peers.link import PUSHED
-    from degroot.node.records.ledger import IN, record_beside
+    from degroot.node.records.chain import IN
+    from degroot.node.records.ledger import record_beside
     from degroot.node.scoring.load import load_scored_agent
 
     told = config.read(file)
@@ -193,28 +191,44 @@ def page(file: File) -> None:
     typer.echo(f"{told.page.address}#token={auth.read(told.state)}")
 
 
-@node.command(epilog=examples("degroot node audit north.toml"))
-def audit(file: File) -> None:
-    """Print what has left this organisation, and what has come."""
-    from degroot.node import config
-    from degroot.node.records import ledger
-    from degroot.node.records.departures import describe_departures
+@node.command(
+    epilog=examples(
+        "degroot node audit north.toml",
+        "degroot node audit north.toml --verify",
+        "degroot node audit north.toml --json --out north.jsonl",
+        "degroot node audit north.toml --verify --against south.jsonl",
+    )
+)
+def audit(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The node's configuration; with --verify also an export, .json or .jsonl."),
+    ],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check that the record is as it was written: exit code 1 if it is not.")
+    ] = False,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="EXPORT", help="With --verify: compare with a peer's export; may be repeated."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Export all, a line of JSON for each record.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Export the records as a table.")] = False,
+    peer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Export exchanges with this peer or client only.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The export; by default it is printed.")] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With an export: the CA that signatures have to go back to."),
+    ] = None,
+) -> None:
+    """Print what has left this organisation and what has come, export the record of it, or verify that."""
+    from degroot.cli import audit as auditing
 
-    columns = ("peer", "kind", "who asked", "exchanges", "rows", "bytes sent", "bytes received", "first", "last")
-    table = Table(*columns)
-    for column in table.columns[3:7]:
-        column.justify = "right"
-    told = config.read(file)
-    entries = ledger.summary(told.ledger)
-    for line in entries:
-        numbers = (f"{number:,}" for number in (line.exchanges, line.rows, line.sent, line.received))
-        table.add_row(
-            line.peer, line.kind, ledger.ASKED_BY[line.direction], *numbers,
-            *(f"{at:%Y-%m-%d %H:%M:%S}" for at in (line.first, line.last)),
-        )  # fmt: skip
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, WIDE)
-    console.print(table)
-    for sentence in describe_departures(entries, told.name):
-        console.print(f"{sentence[:1].upper()}{sentence[1:]}.", markup=False, highlight=False, soft_wrap=True)
+    auditing.check_options(verify=verify, against=against, json=json, csv=csv, peer=peer, out=out, ca=ca)
+    if verify:
+        auditing.verify(file, against or [], ca)
+    elif json or csv:
+        auditing.export(file, as_json=json, peer=peer, out=out)
+    else:
+        auditing.show(file)

@@ -28,7 +28,7 @@ from degroot.node.answering.answer import (
 )
 from degroot.node.config import IdentityFiles
 from degroot.node.errors import from_rpc
-from degroot.node.protocol.codec import PROTOCOL, decode_answer, tensor
+from degroot.node.protocol.codec import PROTOCOL, check_purpose, decode_answer, draw_question, tensor
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.server.access import NAME
@@ -144,9 +144,11 @@ class RemoteCollective(Viewed):
         """What of answers the caller may see, as the asked node last told: names of fields, and ``"interval"``."""
         return frozenset(self._described.fields)
 
-    def predict(self, X: Any, asker: str | None = None, *, correct: bool | None = None) -> Array:
+    def predict(
+        self, X: Any, asker: str | None = None, *, correct: bool | None = None, purpose: str = ""
+    ) -> Array:  # fmt: skip
         """The collective prediction for each row of `X`, (M,)."""
-        return np.asarray(self.consult(X, "value", asker=asker, correct=correct).value)
+        return np.asarray(self.consult(X, "value", asker=asker, correct=correct, purpose=purpose).value)
 
     def consult(
         self,
@@ -156,6 +158,7 @@ class RemoteCollective(Viewed):
         coverage: float | None = None,
         asker: str | None = None,
         correct: bool | None = None,
+        purpose: str = "",
     ) -> Consensus:
         """The collective prediction with what lies behind it, as in process; by rounds without `trust`.
 
@@ -172,6 +175,8 @@ class RemoteCollective(Viewed):
         correct : bool, optional
             Of an own view: whether it is corrected by what the node's rows tell of errors, for the node itself only. By
             default it is not.
+        purpose : str
+            Why it is asked, such as ``"triage"``: everybody who answers records it, with the caller's name.
         """
         view = self._find_view(asker)
         check_coverage(coverage, view)
@@ -185,11 +190,12 @@ class RemoteCollective(Viewed):
             names = check_fields(fields, ASKER_FIELDS if view == OWN else FIELDS)
         X = check_points(X, self._described.n_features, self.feature_names, "the nodes'")
         points = np.asarray(to_numbers(X), np.float64)
-        replies = self._ask(points, names, column_names(X), coverage, view=view, correct=bool(correct))
+        about = {"view": view, "correct": bool(correct), "purpose": check_purpose(purpose), "question": draw_question()}
+        replies = self._ask(points, names, column_names(X), coverage, **about)
         fields = [*names, *interval_fields(coverage, self.classes)]
         answers = [decode_answer(reply, fields, self.outputs) for reply in replies]
-        about = {"coverage": None if coverage is None else float(coverage), "classes": self.classes}
-        return merge_batches(answers, self.outputs, self.names, index=row_labels(X), **about)
+        kept = {"coverage": None if coverage is None else float(coverage), "classes": self.classes}
+        return merge_batches(answers, self.outputs, self.names, index=row_labels(X), **kept)
 
     def close(self) -> None:
         """Hang up."""

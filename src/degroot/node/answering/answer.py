@@ -14,6 +14,7 @@ from degroot.exceptions import InvalidInput
 from degroot.intervals import rows_needed
 from degroot.node.peers.membership import Membership
 from degroot.node.protocol.codec import NodeAnswer, PeerOpinion
+from degroot.node.records.chain import NO_ORIGIN, Origin
 from degroot.rules.rules import RuleSettings
 
 SOLVE, ROUNDS = "solve", "rounds"  # ways of answering
@@ -59,6 +60,7 @@ class NodeQuestion:
     coverage: float | None = None  # of intervals; None: without them
     view: str = OWN
     correct: bool = False  # of an own view
+    origin: Origin = NO_ORIGIN
 
 
 def solve(

@@ -20,9 +20,11 @@ from degroot.node.protocol.codec import (
     PeerPrediction,
     decode_opinion,
     decode_prediction,
+    encode_origin,
     tensor,
 )
 from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.records.chain import NO_ORIGIN, Origin
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.rules.evidence import MOMENTS
 
@@ -31,15 +33,17 @@ _numbers = count(1)
 Said = TypeVar("Said", PeerOpinion, PeerPrediction)
 
 
-def make_question(points: Array, **wanted: bool) -> wire.Question:
+def make_question(points: Array, origin: Origin = NO_ORIGIN, **wanted: bool) -> wire.Question:
     """A question for opinions; `wanted`: what replies are to have beside what they always have."""
-    return wire.Question(protocol=PROTOCOL, id=next(_numbers), points=tensor(points), **wanted)
+    about = encode_origin(origin)
+    return wire.Question(protocol=PROTOCOL, id=next(_numbers), points=tensor(points), origin=about, **wanted)
 
 
 async def gather_opinions(circle: Peers, asked: NodeQuestion, missing: dict[str, str]) -> dict[str, PeerOpinion]:
     """Everybody's opinion; who has none that can be used becomes `missing`."""
     wanted = {"spread": circle.spread, "guard": asked.guard}
-    seat, question, rows = circle.scores.seat, make_question(asked.points, **wanted), len(asked.points)
+    seat, rows = circle.scores.seat, len(asked.points)
+    question = make_question(asked.points, asked.origin, **wanted)
     links = [link for name, link in circle.links.items() if name not in missing]
 
     def decode(reply: wire.OpinionReply) -> PeerOpinion:
@@ -49,13 +53,14 @@ async def gather_opinions(circle: Peers, asked: NodeQuestion, missing: dict[str,
             raise Malformed(f"it lacks {', '.join(lacking)}")
         return told
 
-    return await _gather(
-        circle, question, OPINION, links, missing, lambda: circle.opinion(asked.points, **wanted), decode
-    )
+    def give_own() -> Awaitable[PeerOpinion]:
+        return circle.opinion(asked.points, **wanted)
+
+    return await _gather(circle, question, OPINION, links, missing, give_own, decode, asked.origin)
 
 
 async def gather_predictions(
-    circle: Peers, seat: ScoredAgent, points: Array, missing: dict[str, str], meanwhile: Callable[[Array], None]
+    circle: Peers, seat: ScoredAgent, asked: NodeQuestion, missing: dict[str, str], meanwhile: Callable[[Array], None]
 ) -> dict[str, PeerPrediction]:
     """Everybody's prediction: of models that are copied here without a word, of others from their owners.
 
@@ -64,6 +69,7 @@ async def gather_predictions(
     missing : whose model cannot be asked, and why; who does not answer is added
     meanwhile : called with the own prediction while peers are at work
     """
+    points = asked.points
 
     async def predict_own() -> PeerPrediction:
         own = await circle.prediction(points, seat)
@@ -74,7 +80,7 @@ async def gather_predictions(
     copies = [each for name, each in seat.copies.items() if name in circle.links and name not in missing]
     asking = asyncio.ensure_future(_ask_copies(copies, points)) if copies else None  # beside the peers
     try:
-        said = await _ask_owners(circle, seat, links, points, missing, predict_own)
+        said = await _ask_owners(circle, seat, links, asked, missing, predict_own)
         replies = [] if asking is None else await asking
     finally:
         if asking is not None:
@@ -88,19 +94,20 @@ async def gather_predictions(
 
 
 async def _ask_owners(
-    circle: Peers, seat: ScoredAgent, links: Sequence[Link], points: Array, missing: dict[str, str],
+    circle: Peers, seat: ScoredAgent, links: Sequence[Link], asked: NodeQuestion, missing: dict[str, str],
     predict_own: Callable[[], Awaitable[PeerPrediction]],
 ) -> dict[str, PeerPrediction]:  # fmt: skip
     """The own prediction, and those of models that are asked at their owners'."""
     if not links:
         return {circle.configuration.name: await predict_own()}
-    request = wire.PredictRequest(protocol=PROTOCOL, id=next(_numbers), points=tensor(points))
-    M, outputs = len(points), seat.outputs
+    about = encode_origin(asked.origin)
+    request = wire.PredictRequest(protocol=PROTOCOL, id=next(_numbers), points=tensor(asked.points), origin=about)
+    M, outputs = len(asked.points), seat.outputs
 
     def decode(reply: wire.Prediction) -> PeerPrediction:
         return decode_prediction(reply, M, outputs)
 
-    return await _gather(circle, request, PREDICTION, links, missing, predict_own, decode)
+    return await _gather(circle, request, PREDICTION, links, missing, predict_own, decode, asked.origin)
 
 
 async def _ask_copies(copies: Sequence[ModelCopy], points: Array) -> list[Array | CopyError]:
@@ -119,13 +126,18 @@ async def _ask_copies(copies: Sequence[ModelCopy], points: Array) -> list[Array 
 
 async def _gather(
     circle: Peers, question: Question, kind: str, links: Sequence[Link], missing: dict[str, str],
-    own: Callable[[], Awaitable[Said]], decode: Callable[[Any], Said],
+    own: Callable[[], Awaitable[Said]], decode: Callable[[Any], Said], origin: Origin,
 ) -> dict[str, Said]:  # fmt: skip
     """What this node and its peers say; each reply is decoded as it comes, while others are waited for."""
-    rows = question.points.shape[0]
-    circle.wiring.record([link.name for link in links], kind, rows, question.ByteSize())
-    loop = asyncio.get_running_loop()
-    waiting = [loop.create_task(_ask(link, question, kind, decode)) for link in links]
+    rows, body, wiring = question.points.shape[0], question.SerializeToString(), circle.wiring
+    wiring.record([link.name for link in links], kind, rows, len(body), origin)
+    loop, came = asyncio.get_running_loop(), list[tuple[str, Any]]()
+    waiting = [loop.create_task(_ask(link, question, kind, decode, came)) for link in links]
+
+    def record_replies() -> None:
+        replies = [(name, reply.SerializeToString()) for name, reply in came]
+        wiring.record_replies(kind, rows, body, replies, origin)
+
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own
         said = {circle.configuration.name: await own()}
@@ -133,6 +145,8 @@ async def _gather(
     finally:
         for task in waiting:
             task.cancel()
+        if came:
+            loop.call_soon(record_replies)  # nobody waits for it
     for link, reply in zip(links, replies, strict=True):
         if isinstance(reply, PeerError):
             missing[link.name] = reply.reason
@@ -141,10 +155,14 @@ async def _gather(
     return said
 
 
-async def _ask(link: Link, question: Question, kind: str, decode: Callable[[Any], Said]) -> Said | PeerError:
-    """What a peer says, or why it says nothing that can be used."""
+async def _ask(
+    link: Link, question: Question, kind: str, decode: Callable[[Any], Said], came: list[tuple[str, Any]]
+) -> Said | PeerError:
+    """What a peer says, or why it says nothing that can be used; its reply is added to those that `came`."""
     try:
-        return decode(await link.ask(question, kind))
+        reply = await link.ask(question, kind)
+        came.append((link.name, reply))
+        return decode(reply)
     except PeerError as error:
         return error
     except Malformed as error:

@@ -47,7 +47,7 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
         if view is not None:
             prepared = view.prepare(asked.points, own, question)
 
-    said = await gather_predictions(circle, seat, asked.points, missing, prepare)
+    said = await gather_predictions(circle, seat, asked, missing, prepare)
     members = tuple([name for name in expected if name in said])
     beliefs = [said[name].beliefs for name in members]
     if members != expected:

@@ -17,6 +17,7 @@ VALUE, INTERVAL = "value", "interval"
 GRANTS = (VALUE, INTERVAL, "weights", "beliefs", "trust", "standard_error")  # fields of answers, each granted by itself
 DEFAULT_FIELDS = (VALUE, INTERVAL)
 PEER_ROWS_PER_DAY, CLIENT_ROWS_PER_DAY = 1_000_000, 100_000
+ANSWER_DAYS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +92,25 @@ class Timing:
     deadline_seconds: float = 5.0
     probe_seconds: float = 1.0
     chunk_rows: int = 1000
+    receipt_seconds: float = 10.0
     shutdown_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerSettings:
+    """How long records of exchanges are kept one by one, and how many; after that only their totals are."""
+
+    days: float = 30.0
+    records: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
-    """Where the node's page is: on this machine only."""
+    """Where the node's page is, on this machine only, and how long it keeps answers; 0: not at all."""
 
     port: int
     host: str = "127.0.0.1"
+    answer_days: float = ANSWER_DAYS
 
     @property
     def address(self) -> str:
@@ -125,6 +136,7 @@ class Configuration:
     clients: tuple[Client, ...] = ()
     limits: Limits = Limits()
     timing: Timing = Timing()
+    records: LedgerSettings = LedgerSettings()
     metrics_port: int | None = None
     page: Page | None = None
     disclosure: Disclosure = Disclosure()

@@ -14,6 +14,7 @@ from degroot.files.toml import Table
 from degroot.models import ModelSource, model_source
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.node.config.entries import (
+    ANSWER_DAYS,
     ASK,
     CLIENT_RIGHTS,
     CLIENT_ROWS_PER_DAY,
@@ -30,6 +31,7 @@ from degroot.node.config.entries import (
     Configuration,
     Disclosure,
     IdentityFiles,
+    LedgerSettings,
     Limits,
     NodeSettings,
     Page,
@@ -42,11 +44,11 @@ from degroot.rules.rules import RULES
 MOST_OF_COPIES = {"copy_bytes": 2**31 - 1, "copy_memory_bytes": 2**44, "copy_seconds": 86_400}
 MESSAGE_BYTES = (1_000_000, 2**31 - 1)  # a part of a copied model at least; no message can be longer
 
-Measures = TypeVar("Measures", Limits, Timing)
+Measures = TypeVar("Measures", Limits, Timing, LedgerSettings)
 Result = TypeVar("Result")
 KEYS = (
     "name", "listen", "state", "evidence", "quorum", "identity", "model", "data", "collective", "disclosure", "peers",
-    "clients", "limits", "timing", "metrics", "page",
+    "clients", "limits", "timing", "ledger", "metrics", "page",
 )  # fmt: skip
 REMOVED = {
     "queries": "is no setting any more; remove the line. A node scores all peers' models on all of its rows: that is "
@@ -78,6 +80,7 @@ def read(path: Path) -> Configuration:
         clients=tuple(_client(entry) for entry in table.tables("clients", _keys(Client))),
         limits=limits,
         timing=_timing(_or_empty(table, "timing", Timing), limits),
+        records=_measured(_or_empty(table, "ledger", LedgerSettings), LedgerSettings()),
         metrics_port=None if metrics is None else metrics.whole("port", 0, LAST_PORT),
         page=table.given("page", lambda key: _page(table.table(key, _keys(Page))), None),
         disclosure=_of_pooled(table, "disclosure", evidence, lambda key: _disclosure(table, key), Disclosure()),
@@ -186,7 +189,8 @@ def _page(table: Table) -> Page:
     host = table.given("host", table.text, "127.0.0.1").strip("[]")
     if not is_this_machine(host):
         raise table.refusal("host", "be an address of this machine only (127.0.0.0/8, ::1 or localhost)")
-    return Page(table.whole("port", 1, LAST_PORT), host)
+    days = table.given("answer_days", lambda key: table.number(key, zero=True), ANSWER_DAYS)
+    return Page(table.whole("port", 1, LAST_PORT), host, days)
 
 
 def _texts(table: Table, key: str, known: tuple[str, ...], default: tuple[str, ...]) -> frozenset[str]:

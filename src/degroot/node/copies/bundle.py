@@ -17,7 +17,7 @@ from degroot.models.formats import version_of
 from degroot.node.config import IdentityFiles
 from degroot.node.protocol.codec import Malformed
 from degroot.node.protocol.v2 import collective_pb2 as wire
-from degroot.node.tls.signing import check_signature, sign
+from degroot.node.tls.signing import COPY_CONTEXT, check_signature, sign
 
 SUFFIX = ".degroot"  # of a bundle in a file
 OVERHEAD_BYTES = 1 << 20  # of a bundle beside the model's file, at most
@@ -69,7 +69,7 @@ def make_bundle(
         classes=description.classes,
     )  # fmt: skip
     signed = manifest.SerializeToString()
-    signature, certificate = sign(identity, signed)
+    signature, certificate = sign(identity, COPY_CONTEXT, signed)
     bundle = wire.Bundle(manifest=signed, content=content, signature=signature, certificate=certificate)
     return bytes(bundle.SerializeToString())
 
@@ -91,8 +91,9 @@ def open_bundle(encoded: bytes, ca: Path, recipient: str, *, allow_expired: bool
     except DecodeError as error:
         raise Malformed("A bundle must be one that `degroot node export` or a node has made; this is none.") from error
     check_signature(
-        bundle.manifest, bundle.signature, bundle.certificate, ca, manifest.owner, allow_expired=allow_expired
-    )
+        COPY_CONTEXT, bundle.manifest, bundle.signature, bundle.certificate, ca, manifest.owner,
+        allow_expired=allow_expired,
+    )  # fmt: skip
     if manifest.recipient != recipient:
         raise Malformed(f"A bundle must be signed for {recipient!r}; it is for {manifest.recipient[:100]!r}.")
     if not 0.0 <= manifest.issued < LATEST_SECONDS:

@@ -21,8 +21,8 @@ from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, en
 from degroot.node.page.overview import classes, features
 from degroot.node.page.requests import Inquiry, TooMuch
 from degroot.node.pooling.coordinator import Until
-from degroot.node.protocol.codec import NodeAnswer
-from degroot.node.records.ledger import IN
+from degroot.node.protocol.codec import NodeAnswer, draw_question
+from degroot.node.records.chain import IN, Origin
 from degroot.node.server.threads import run_in_thread
 
 
@@ -33,6 +33,7 @@ class Work:
     id: str
     at: float  # seconds since 1970
     inquiry: Inquiry
+    question: str = field(default_factory=draw_question)  # its number in ledgers
     done: int = 0  # rows
     error: str | None = None
     ended: float | None = None  # when; None: it is still at work
@@ -156,11 +157,12 @@ class JobQueue:
         inquiry, points = work.inquiry, work.inquiry.points
         front = Side(self._front(inquiry), inquiry.terms.coverage)
         beside = self._beside(front)
+        origin = Origin(work.question, self._circle.configuration.name, inquiry.terms.purpose)
         for start in range(0, len(points), BATCH):
             batch = points[start : start + BATCH]
-            front.answers.append(await self._answer_batch(batch, inquiry, front))
-            await self._answer_beside(batch, inquiry, beside)
-            self._record(batch, [front.answers[-1], *beside.answers[-1:]])
+            front.answers.append(await self._answer_batch(batch, inquiry, front, origin))
+            await self._answer_beside(batch, inquiry, beside, origin)
+            self._record(batch, [front.answers[-1], *beside.answers[-1:]], origin)
             work.done = start + len(batch)
         told = await run_in_thread(self._merge_parts, front)
         return told, await run_in_thread(self._merge_parts, beside) if beside.answers else None, beside.lacking
@@ -193,27 +195,27 @@ class JobQueue:
             beside.lacking = str(error)
         return beside
 
-    async def _answer_beside(self, batch: Array, inquiry: Inquiry, beside: Side) -> None:
+    async def _answer_beside(self, batch: Array, inquiry: Inquiry, beside: Side, origin: Origin) -> None:
         """What else there is to say of a batch, if anything is."""
         if beside.over:
             return
         try:
-            beside.answers.append(await self._answer_batch(batch, inquiry, beside))
+            beside.answers.append(await self._answer_batch(batch, inquiry, beside, origin))
         except DeGrootError as error:
             beside.give_up(str(error))
 
-    async def _answer_batch(self, batch: Array, inquiry: Inquiry, side: Side) -> NodeAnswer:
+    async def _answer_batch(self, batch: Array, inquiry: Inquiry, side: Side, origin: Origin) -> NodeAnswer:
         """The answer to one batch."""
         seat, terms = self._circle.scores.seat, inquiry.terms
         fields = list(ASKER_FIELDS) if side.view == OWN else self._fields(inquiry)
-        question = NodeQuestion(batch, fields, seat.guarded, side.coverage, side.view)
+        question = NodeQuestion(batch, fields, seat.guarded, side.coverage, side.view, origin=origin)
         return await self._answering.part(question, None if side.view == OWN or terms.way == SOLVE else UNTIL)
 
-    def _record(self, batch: Array, answers: Sequence[NodeAnswer]) -> None:
+    def _record(self, batch: Array, answers: Sequence[NodeAnswer], origin: Origin) -> None:
         """Record what will be shown of a batch, for which no message is made."""
         shown = sum(values.nbytes for answered in answers for values in answered.fields.values())
         me = self._circle.configuration.name
-        self._circle.wiring.ledger.record(me, "consult", IN, len(batch), shown, batch.nbytes)
+        self._circle.wiring.ledger.record(me, "consult", IN, len(batch), shown, batch.nbytes, origin)
 
     def _merge_parts(self, side: Side) -> Consensus:
         agent = self._circle.scores.seat.agent

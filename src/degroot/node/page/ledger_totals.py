@@ -9,15 +9,15 @@ from typing import Any
 from degroot.node.page.encoding import moment
 from degroot.node.records.ledger import ASKED_BY, SUMMARY, LedgerEntry, make_entry, opened
 
-FIRST = "SELECT coalesce(min(id), 0) FROM main.exchanges"
-LAST = "SELECT coalesce(max(id), 0) FROM main.exchanges"
+FIRST = "SELECT coalesce(min(number), 0) FROM main.records"
+LAST = "SELECT coalesce(max(number), 0) FROM main.records"
 GROUPED = """
-SELECT peer, kind, direction, count(*), sum("rows"), sum(sent), sum(received), min(at), max(at)
-FROM {} GROUP BY peer, kind, direction
+SELECT peer, kind, direction, sum(exchanges), sum("rows"), sum(sent), sum(received), min(at), max(at)
+FROM {} AND peer != '' GROUP BY peer, kind, direction
 """
-NEW = GROUPED.format("main.exchanges WHERE id > ?")
-WAITING = GROUPED.format("temp.waiting")  # in the journal
-MOVED_SUMMARY = SUMMARY.replace("FROM exchanges", "FROM main.exchanges")
+NEW = GROUPED.format("main.records WHERE number > ?")
+WAITING = GROUPED.format("temp.waiting WHERE true")  # in the journal
+MOVED_SUMMARY = SUMMARY.replace("FROM records", "FROM main.records")
 
 Totals = dict[tuple[str, str, str], list[Any]]  # exchanges, rows, sent, received, first, last
 

@@ -14,8 +14,10 @@ from degroot import files
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, check_coverage, check_view, check_way
+from degroot.node.protocol.codec import check_purpose
 
-TERMS = ("view", "way", "coverage")  # how a question is to be answered
+USUAL_TERMS = {"way": SOLVE, "coverage": None, "view": None, "purpose": ""}  # how a question is to be answered
+TERMS = tuple(USUAL_TERMS)
 ASKED = ("rows", *TERMS)  # what a question has that is typed
 FORM = "form"  # where rows come from that were typed
 FORM_BYTES, FILE_BYTES, ROWS = 1 << 18, 1 << 25, 100_000
@@ -41,6 +43,7 @@ class AskTerms:
     way: str = SOLVE
     coverage: float | None = None
     view: str | None = None  # which answer is in front; None: that from the own view, by rounds the consensus
+    purpose: str = ""  # why, as everybody who answers records it
 
     def checked(self) -> "AskTerms":
         """Itself, if it makes sense."""
@@ -48,6 +51,7 @@ class AskTerms:
         view = self.view or (OWN if self.way == SOLVE else CONSENSUS)
         check_view(view, self.way)
         check_coverage(self.coverage, view)
+        check_purpose(self.purpose)
         return self
 
 
@@ -101,14 +105,16 @@ def read_uploaded_file(body: bytes, filename: str, kind: str, terms: AskTerms, f
 
 
 def _terms(told: Mapping[str, Any]) -> AskTerms:
-    way, coverage, view = told.get("way", SOLVE), told.get("coverage"), told.get("view")
+    way, coverage, view, purpose = (told.get(name, usual) for name, usual in USUAL_TERMS.items())
     if not isinstance(way, str):
         raise InvalidInput(f"`way` must be a string; got {str(way)[:NAME]!r}.")
     if coverage is not None and not _is_number(coverage):
         raise InvalidInput(f"`coverage` must be a number or null; got {str(coverage)[:NAME]!r}.")
     if view is not None and not isinstance(view, str):
         raise InvalidInput(f"`view` must be a string or null; got {str(view)[:NAME]!r}.")
-    return AskTerms(way, None if coverage is None else float(coverage), view).checked()
+    if not isinstance(purpose, str):
+        raise InvalidInput(f"`purpose` must be a string; got {str(purpose)[:NAME]!r}.")
+    return AskTerms(way, None if coverage is None else float(coverage), view, purpose).checked()
 
 
 def _points(rows: Sequence[Any], features: Sequence[str]) -> Array:

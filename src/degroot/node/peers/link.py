@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +18,16 @@ from degroot.node.config import OPINION, Limits, Peer
 from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.errors import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
 from degroot.node.peers.retry import retry_when_limited
-from degroot.node.protocol.codec import PROTOCOL
+from degroot.node.protocol.codec import PROTOCOL, draw_question, encode_origin
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
-from degroot.node.records.ledger import OUT, Ledger
+from degroot.node.records.chain import OUT, Origin, digest_exchange
+from degroot.node.records.ledger import Ledger, LedgerError
 from degroot.node.records.metrics import Metrics
+from degroot.node.records.receipts import RECEIPT, Receipts
 from degroot.node.server import model_service
 from degroot.node.server.access import NAME
+from degroot.node.server.threads import run_in_thread
 from degroot.node.time_limit import TimeLimit
 
 
@@ -141,7 +145,8 @@ class Latency:
         return tuple(self._seconds)
 
 
-PREDICTION, COPIED, PUSHED = "prediction", "copy", "pushed copy"  # what questions and copies are called in ledgers
+# what questions, copies and heartbeats are called in ledgers
+PREDICTION, COPIED, PUSHED, DESCRIBE, POOL = "prediction", "copy", "pushed copy", "describe", "pool"
 SPARE = 4  # streams of a kind that are kept open while nothing is asked
 CHUNK_BYTES = 900_000  # of a bundle in one message, below the least `limits.message_bytes` that there can be
 
@@ -158,10 +163,24 @@ class LinkContext:
     deadline: float  # seconds
     ledger: Ledger
     metrics: Metrics
+    receipts: Receipts | None = None  # None: without certificates nothing is signed
 
-    def record(self, peers: Sequence[str], kind: str, rows: int, sent: int) -> None:
-        """Record what is about to leave; if that cannot be, it stays. (What peers send back is in their records.)"""
-        self.ledger.record_all(peers, kind, OUT, rows, sent, 0)
+    def record(self, peers: Sequence[str], kind: str, rows: int, sent: int, origin: Origin) -> None:
+        """Record what is about to leave; if that cannot be, it stays."""
+        self.ledger.record_all(peers, kind, OUT, rows, sent, 0, origin)
+
+    def record_replies(
+        self, kind: str, rows: int, request: bytes, replies: Iterable[tuple[str, bytes]], origin: Origin
+    ) -> None:
+        """Record what peers have replied to a request; their receipts for it follow later."""
+        found = [
+            (peer, len(reply), digest_exchange(self.me, peer, kind, rows, origin.question, request, reply))
+            for peer, reply in replies
+        ]
+        with suppress(LedgerError):  # what came is there; nothing more leaves until it can be recorded
+            for record in self.ledger.record_replies(kind, found, origin):
+                if self.receipts is not None:
+                    self.receipts.note_received(record.peer, record)
 
     def channel(self, peer: Peer) -> grpc.aio.Channel:
         """A channel to a peer whose certificate has to have its name."""
@@ -179,10 +198,11 @@ class LinkContext:
         return grpc.aio.secure_channel(peer.address, self.credentials, options)
 
 
-def cut_bundle(encoded: bytes) -> Iterator[wire.CopyChunk]:
-    """A bundle in chunks, of which the first says which protocol it is."""
+def cut_bundle(encoded: bytes, origin: wire.Origin | None = None) -> Iterator[wire.CopyChunk]:
+    """A bundle in chunks, of which the first says which protocol it is, and where it comes from."""
     for start in range(0, len(encoded), CHUNK_BYTES):
-        yield wire.CopyChunk(protocol=PROTOCOL if start == 0 else 0, content=encoded[start : start + CHUNK_BYTES])
+        content = encoded[start : start + CHUNK_BYTES]
+        yield wire.CopyChunk(content=content) if start else wire.CopyChunk(PROTOCOL, content, origin)
 
 
 class Link:
@@ -202,6 +222,7 @@ class Link:
         self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
         self.setback: DeGrootError | None = None  # why its model could not be scored when that was last tried
         self.progress = 0.0  # of calibration
+        self.unconfirmed = ""  # why there is no receipt for the last exchanges, if there is none
         self.pace = Latency()
         self._closed = False
 
@@ -219,7 +240,7 @@ class Link:
     async def describe(self, accept: Callable[[wire.Description], None]) -> None:
         """Ask the peer who it is; `accept` raises if it cannot take part."""
         request = wire.DescribeRequest(protocol=PROTOCOL)
-        self._record("describe", 0, request.ByteSize())
+        self._wiring.ledger.count(self.name, DESCRIBE, OUT, request.ByteSize(), 0)
         begun = time.perf_counter()
         try:
             description = await self._call(self._collective.Describe, request)
@@ -261,18 +282,25 @@ class Link:
 
     async def infer(self, points: Array, version: str) -> Any:
         """What the peer's model says of points; where that is over a limit, a little later."""
-        request = model_service.request(self.name, version, points)
+        kind, rows = model_service.MODEL_QUERY, len(points)
+        origin = Origin(draw_question(), self._wiring.me, model_service.SCORING)
+        request = model_service.request(self.name, version, points, origin.question)
+        body = request.SerializeToString()
 
         async def once() -> Any:
-            self._record(model_service.MODEL_QUERY, len(points), request.ByteSize())
-            return await self._call(self._model.ModelInfer, request)
+            self._record(kind, rows, len(body), origin)
+            answer = await self._call(self._model.ModelInfer, request)
+            self._record_reply(kind, rows, body, answer.SerializeToString(), origin)
+            return answer
 
         return await retry_when_limited(once)
 
     async def fetch_copy(self, most_bytes: int) -> bytes:
         """The peer's model, of at most so many bytes, as a signed bundle."""
-        request, encoded = wire.FetchCopyRequest(protocol=PROTOCOL), bytearray()
-        self._record(COPIED, 0, request.ByteSize())
+        origin, encoded = Origin(draw_question(), self._wiring.me), bytearray()
+        request = wire.FetchCopyRequest(protocol=PROTOCOL, origin=encode_origin(origin))
+        body = request.SerializeToString()
+        self._record(COPIED, 0, len(body), origin)
         most = most_bytes + OVERHEAD_BYTES
         seconds = self._wiring.deadline * (1 + most // CHUNK_BYTES)
         call = self._collective.FetchCopy(iter([request]), timeout=seconds, metadata=self._metadata())
@@ -285,6 +313,7 @@ class Link:
                     raise BadReply(self.name, f"its model has more than {most_bytes} bytes (limits.copy_bytes)")
         finally:
             call.cancel()
+        self._record_reply(COPIED, 0, body, bytes(encoded), origin)
         return bytes(encoded)
 
     async def _next_chunk(self, call: Any) -> Any:
@@ -302,22 +331,32 @@ class Link:
     async def push_copy(self, encoded: bytes) -> str:
         """Give the peer this node's model; the version that it has taken in."""
         seconds = self._wiring.deadline * (1 + len(encoded) // CHUNK_BYTES)
-        self._record(PUSHED, 0, len(encoded))
+        origin = Origin(draw_question(), self._wiring.me)
+        self._record(PUSHED, 0, len(encoded), origin)
+        chunks = cut_bundle(encoded, encode_origin(origin))
         try:
-            receipt = await self._collective.PushCopy(cut_bundle(encoded), timeout=seconds, metadata=self._metadata())
+            receipt = await self._collective.PushCopy(chunks, timeout=seconds, metadata=self._metadata())
         except grpc.RpcError as error:
             raise from_rpc(self.name, error, seconds) from error
         except asyncio.CancelledError as error:
             raise left(self.name, error) from error
+        self._record_reply(PUSHED, 0, encoded, receipt.SerializeToString(), origin)
         return str(receipt.version)
+
+    async def confirm(self, receipts: Receipts) -> list[str]:
+        """State what is recorded here of the peer's answers, and keep its receipt; what that shows to be wrong."""
+        statement = await run_in_thread(receipts.make_statement, self.name)
+        self._wiring.ledger.count(self.name, RECEIPT, OUT, statement.ByteSize(), 0)
+        reply = await self._call(self._collective.Confirm, statement)
+        return await run_in_thread(receipts.accept, self.name, statement, reply)
 
     def pool(self) -> Any:
         """A stream for pooling with the peer."""
         return self._collective.Pool(metadata=self._metadata())
 
-    def pooled(self, rows: int, sent: int) -> None:
+    def pooled(self, rows: int, sent: int, origin: Origin) -> None:
         """Record what is about to be sent in pooling."""
-        self._record("pool", rows, sent)
+        self._record(POOL, rows, sent, origin)
 
     async def close(self) -> None:
         """Hang up."""
@@ -336,7 +375,8 @@ class Link:
                 reply = await stream.ask(question, until - time.perf_counter())
             except grpc.RpcError:
                 stream = None
-                self._record(kind, question.points.shape[0], question.ByteSize())  # it is sent again
+                origin = Origin(question.origin.question, question.origin.asker, question.origin.purpose)
+                self._record(kind, question.points.shape[0], question.ByteSize(), origin)  # it is sent again
         if stream is None:
             if self._closed:
                 raise PeerUnreachable(self.name, LEFT)
@@ -380,8 +420,11 @@ class Link:
             while free:
                 free.pop().end()
 
-    def _record(self, kind: str, rows: int, sent: int) -> None:
-        self._wiring.record([self.name], kind, rows, sent)
+    def _record(self, kind: str, rows: int, sent: int, origin: Origin) -> None:
+        self._wiring.record([self.name], kind, rows, sent, origin)
+
+    def _record_reply(self, kind: str, rows: int, request: bytes, reply: bytes, origin: Origin) -> None:
+        self._wiring.record_replies(kind, rows, request, [(self.name, reply)], origin)
 
     def _metadata(self) -> Sequence[tuple[str, str]]:
         return ((NAME, self._wiring.me),) if self._wiring.credentials is None else ()

@@ -262,7 +262,23 @@ class Peers:
                 else:
                     self._log.warning("peer not ready", peer=link.name, reason=trouble)
             self._count(self.wiring.metrics)
+            await self._confirm(link)
             await asyncio.sleep(self.configuration.timing.probe_seconds)
+
+    async def _confirm(self, link: Link) -> None:
+        """Exchange receipts with a peer that can be asked, if that is due."""
+        receipts, seconds = self.wiring.receipts, self.configuration.timing.receipt_seconds
+        if receipts is None or link.trouble is not None or not receipts.is_due(link.name, seconds):
+            return
+        try:
+            for found in await link.confirm(receipts):
+                self._log.warning("ledgers differ", peer=link.name, found=found)
+        except DeGrootError as error:
+            if str(error) != link.unconfirmed:
+                self._log.warning("no receipts", peer=link.name, reason=str(error))
+            link.unconfirmed = str(error)
+        else:
+            link.unconfirmed = ""
 
     async def _trouble(self, link: Link) -> str | None:
         """Look after a peer; what kept it from being ready, if anything did."""

@@ -20,7 +20,7 @@ from degroot.guard.checks import Mask
 from degroot.jackknife.delete_one import influence, standard_error
 from degroot.node.answering.answer import NodeQuestion, expand_to_roster, flag_missing_members, flag_stale_models
 from degroot.node.errors import PeerError, PeerLate, PeerUnreachable, RosterMismatch, from_rpc, late, left
-from degroot.node.peers.link import read_ending, write_first
+from degroot.node.peers.link import POOL, read_ending, write_first
 from degroot.node.peers.membership import Membership
 from degroot.node.peers.peers import ABSENT, Peers
 from degroot.node.pooling.rounds import FEW, GuardBounds, Pooled, PoolingTerms, check_rule, take_part, weight_of
@@ -129,7 +129,7 @@ def _apart(circle: Peers) -> set[tuple[str, str]]:
 
 async def _session(circle: Peers, sessions: Sessions, asked: NodeQuestion, until: Until, who: Membership) -> NodeAnswer:
     me, patience, roster = circle.configuration.name, circle.configuration.timing.deadline_seconds, circle.names
-    terms = PoolingTerms(uuid.uuid4().hex, who.members, asked.guard, until.tolerance, until.rounds)
+    terms = PoolingTerms(uuid.uuid4().hex, who.members, asked.guard, until.tolerance, until.rounds, asked.origin)
     others, few = [name for name in who.members if name != me], len(asked.points) <= FEW
     calls: dict[str, Any] = {}
     work: list[asyncio.Task[Any]] = []
@@ -162,9 +162,11 @@ async def _opinions(
 ) -> dict[str, PeerOpinion]:
     """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
     begin, outputs = terms.begin(asked.points), circle.scores.seat.outputs
-    circle.wiring.record(list(calls), "pool", len(asked.points), begin.ByteSize())
+    body, rows, came = begin.SerializeToString(), len(asked.points), list[tuple[str, bytes]]()
+    circle.wiring.record(list(calls), POOL, rows, len(body), asked.origin)
     waiting = [
-        asyncio.create_task(_start_member(call, begin, name, asked, outputs, patience)) for name, call in calls.items()
+        asyncio.create_task(_start_member(call, begin, name, asked, outputs, patience, came))
+        for name, call in calls.items()
     ]
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own opinion
@@ -173,6 +175,7 @@ async def _opinions(
     finally:
         for task in waiting:
             task.cancel()
+        circle.wiring.record_replies(POOL, rows, body, came, asked.origin)
     opinions = {circle.configuration.name: own}
     losses, mismatched = {}, {}
     for name, reply in zip(calls, replies, strict=True):
@@ -197,14 +200,16 @@ def _lacking(opinion: PeerOpinion, members: Sequence[str]) -> list[str]:
 
 
 async def _start_member(
-    call: Any, begin: wire.PoolMessage, name: str, asked: NodeQuestion, outputs: int, patience: float
-) -> PeerOpinion | PeerError:
+    call: Any, begin: wire.PoolMessage, name: str, asked: NodeQuestion, outputs: int, patience: float,
+    came: list[tuple[str, bytes]],
+) -> PeerOpinion | PeerError:  # fmt: skip
     try:
         async with asyncio.timeout(patience):
             await write_first(call, begin)
             reply = await call.read()
         if reply is grpc.aio.EOF or reply.WhichOneof("kind") != "ready":
             return PeerError(name, HUNG_UP if reply is grpc.aio.EOF else "did not get ready")
+        came.append((name, reply.SerializeToString()))
         if reply.ready.fault:
             return PeerError(name, reply.ready.fault[:300])
         M, scored = len(asked.points), decode_models(reply.ready.scored)

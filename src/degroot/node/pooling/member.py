@@ -5,6 +5,7 @@ from grpc import StatusCode
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError
 from degroot.node.errors import told_to_peers
+from degroot.node.peers.link import POOL
 from degroot.node.peers.peers import Peers
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms, check_rule, take_part
 from degroot.node.pooling.session import HUNG_UP, MembersLost, Session, Sessions
@@ -32,28 +33,32 @@ class PoolingMember:
         begin = message.begin
         await visit.refusing(check_protocol, begin.protocol)
         me, names = self._circle.configuration.name, self._circle.names
-        terms = await visit.refusing(PoolingTerms.told, begin, me, names)
+        terms = await visit.refusing(PoolingTerms.told, begin, me, names, visit.name)
         features = self._circle.scores.seat.agent.n_features
         points = await visit.refusing(array, begin.points, (None, features), "points")
-        await visit.points("pool", points, message.ByteSize())
+        body = message.SerializeToString()
+        await visit.points(POOL, points, len(body))
         if visit.name not in terms.members:
             told = f"A session must be begun by a member; {visit.name!r} is none."
             await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
         session = await visit.refusing(self._sessions.begun, terms.session, terms.members)
         try:
-            await self._pooled(terms, points, visit, session)
+            await self._pooled(terms, points, visit, session, body)
         finally:
             self._sessions.close(terms.session)
 
-    async def _pooled(self, terms: PoolingTerms, points: Array, visit: Visit, session: Session) -> None:
+    async def _pooled(
+        self, terms: PoolingTerms, points: Array, visit: Visit, session: Session, request: bytes
+    ) -> None:  # fmt: skip
         me, patience = self._circle.configuration.name, self._circle.configuration.timing.deadline_seconds
         try:
             check_rule(self._circle.scores.seat)
             opinion = await self._circle.opinion(points, guard=terms.guard)
         except DeGrootError as error:
-            await visit.reply("pool", 0, wire.PoolReply(ready=wire.Ready(fault=told_to_peers(error))))
+            fault = wire.PoolReply(ready=wire.Ready(fault=told_to_peers(error)))
+            await visit.reply(POOL, len(points), fault, request, terms.origin)
             return
-        await visit.reply("pool", len(points), wire.PoolReply(ready=_ready(opinion)))
+        await visit.reply(POOL, len(points), wire.PoolReply(ready=_ready(opinion)), request, terms.origin)
         held = await self._held(terms, len(points), visit) if terms.guard else None
         try:
             pooled = await take_part(me, terms, opinion, held, session, self._circle.links, patience)
@@ -63,7 +68,8 @@ class PoolingMember:
             outcome = wire.Outcome(lost=losses)
         except Malformed as error:
             outcome = wire.Outcome(lost=[wire.Loss(name=me, reason=str(error))])
-        await visit.reply("pool", 0, wire.PoolReply(outcome=outcome))  # the same rows, which were counted
+        # the same rows, which were counted
+        await visit.send(POOL, 0, wire.PoolReply(outcome=outcome), terms.origin)
 
     async def _held(self, terms: PoolingTerms, points: int, visit: Visit) -> GuardBounds:
         message = await visit.next_message()
@@ -76,12 +82,12 @@ class PoolingMember:
     async def listen(self, message: wire.PoolMessage, visit: Visit) -> None:
         """Take in a member's beliefs, round by round. It cannot be ahead by more than one: there is no flood."""
         await visit.refusing(check_protocol, message.join.protocol)
-        await visit.message("pool", 0, message.ByteSize())
+        await visit.message(POOL, 0, message.ByteSize())
         name, finished = message.join.session[:64], False
         session = await visit.refusing(self._sessions.joined, name, visit.name)
         try:
             while (message := await visit.next_message()) is not None:
-                visit.received("pool", message.ByteSize())
+                visit.received(POOL, message.ByteSize())
                 await visit.refusing(self._received, session, visit.name, message)
             finished = True
         finally:

@@ -25,8 +25,18 @@ from degroot.node.errors import LEFT, PeerError, from_rpc, late, left
 from degroot.node.peers.link import Link, write_first
 from degroot.node.pooling.session import MembersLost, Session
 from degroot.node.pooling.state import PoolingState
-from degroot.node.protocol.codec import PROTOCOL, Malformed, PeerOpinion, UnknownMembers, array, tensor
+from degroot.node.protocol.codec import (
+    PROTOCOL,
+    Malformed,
+    PeerOpinion,
+    UnknownMembers,
+    array,
+    decode_origin,
+    encode_origin,
+    tensor,
+)
 from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.records.chain import NO_ORIGIN, Origin
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread
 
@@ -72,18 +82,19 @@ class PoolingTerms:
     guard: bool
     tolerance: float
     rounds: int
+    origin: Origin = NO_ORIGIN
 
     def begin(self, points: Array) -> wire.PoolMessage:
         """The message that opens a session."""
         return wire.PoolMessage(
             begin=wire.Begin(
                 protocol=PROTOCOL, session=self.session, members=self.members, points=tensor(points), guard=self.guard,
-                tolerance=self.tolerance, rounds=self.rounds,
+                tolerance=self.tolerance, rounds=self.rounds, origin=encode_origin(self.origin),
             )
         )  # fmt: skip
 
     @classmethod
-    def told(cls, begin: wire.Begin, me: str, roster: Sequence[str]) -> "PoolingTerms":
+    def told(cls, begin: wire.Begin, me: str, roster: Sequence[str], caller: str) -> "PoolingTerms":
         """What a message says, if it makes sense."""
         members = tuple(begin.members)
         if len(set(members)) < len(members) or me not in members:
@@ -93,7 +104,8 @@ class PoolingTerms:
         unknown = [name[:100] for name in members if name not in roster]
         if unknown:
             raise UnknownMembers(f"`members` must be in the roster of {me!r}; not there: {', '.join(unknown[:8])}.")
-        return cls(begin.session, members, begin.guard, begin.tolerance, begin.rounds)
+        origin = decode_origin(begin.origin, caller)
+        return cls(begin.session, members, begin.guard, begin.tolerance, begin.rounds, origin)
 
 
 def check_rule(seat: ScoredAgent) -> None:
@@ -176,7 +188,7 @@ class BeliefSender:
             message = wire.PoolMessage(
                 beliefs=wire.Beliefs(round=number, beliefs=beliefs, share=share, settled=settled)
             )
-            link.pooled(len(part.settled), message.ByteSize())
+            link.pooled(len(part.settled), message.ByteSize(), self._terms.origin)
             written: Awaitable[None] = call.write(message)
             return written
 

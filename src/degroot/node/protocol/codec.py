@@ -4,6 +4,8 @@ Whatever arrives is checked here: it has the right shapes, or it is `Malformed`.
 """
 
 import math
+import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -18,6 +20,7 @@ from degroot.consultation.consult import Opinion
 from degroot.exceptions import InvalidInput
 from degroot.guard.forecast import AnswerForecast, GuardStandards
 from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.records.chain import Origin
 from degroot.rules.evidence import Evidence
 
 PROTOCOL = 2
@@ -83,6 +86,53 @@ def check_protocol(protocol: int) -> None:
     """Refuse what this node does not speak."""
     if protocol != PROTOCOL:
         raise UnknownVersion(f"The protocol must be version {PROTOCOL} of degroot; got version {protocol}.")
+
+
+LONGEST_NAME, LONGEST_PURPOSE = 100, 200  # characters
+QUESTION = re.compile(r"([0-9a-f]{16})?")
+SALT_BYTES = 16
+
+
+def draw_question() -> str:
+    """The number of a new question."""
+    return os.urandom(8).hex()
+
+
+def encode_origin(origin: Origin) -> wire.Origin:
+    """Where a request comes from, with a salt of its own, ready to be sent."""
+    question, asker, purpose = origin
+    return wire.Origin(question=question, asker=asker, purpose=purpose, salt=os.urandom(SALT_BYTES))
+
+
+def decode_origin(message: wire.Origin, caller: str) -> Origin:
+    """Where a request comes from; who does not say so asks for itself."""
+    asker = message.asker or caller
+    if len(asker) > LONGEST_NAME or not asker.isprintable():
+        raise Malformed(f"An asker must have a name of at most {LONGEST_NAME} printable characters; got another.")
+    return Origin(check_question(message.question), asker, check_purpose(message.purpose))
+
+
+def check_question(question: str) -> str:
+    """The number of a question, if it is one."""
+    if QUESTION.fullmatch(question) is None:
+        raise Malformed(f"A question must be numbered by 16 hexadecimal digits; got {question[:40]!r}.")
+    return question
+
+
+def check_purpose(purpose: str) -> str:
+    """A purpose that can be recorded: a line of text, which no spreadsheet takes for a formula.
+
+    Examples
+    --------
+    >>> check_purpose("triage, ward 7")
+    'triage, ward 7'
+    """
+    if purpose and (len(purpose) > LONGEST_PURPOSE or not purpose.isprintable() or not purpose[0].isalnum()):
+        raise InvalidInput(
+            f"A purpose must be a line of at most {LONGEST_PURPOSE} printable characters that begins with a letter or "
+            f"a digit; got {purpose[:60]!r}."
+        )
+    return purpose
 
 
 def _format_shape(shape: Sequence[int | None]) -> str:

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from degroot.node.config import OPINION
-from degroot.node.peers.link import COPIED, PREDICTION, PUSHED
-from degroot.node.records.ledger import IN, OUT, LedgerEntry
+from degroot.node.peers.link import COPIED, DESCRIBE, POOL, PREDICTION, PUSHED
+from degroot.node.records.chain import IN, OUT
+from degroot.node.records.ledger import LedgerEntry
+from degroot.node.records.receipts import RECEIPT
 from degroot.node.server.model_service import ABOUT, MODEL_QUERY
 
-CONSULT, POOL, DESCRIBE = "consult", "pool", "describe"
+CONSULT = "consult"
 REHEARSAL = "rehearsal"  # in ledgers of earlier versions
-QUIET = (DESCRIBE, ABOUT)  # names, versions and settings: not worth a sentence
+QUIET = (DESCRIBE, ABOUT, RECEIPT)  # names, versions, settings and hashes: not worth a sentence
 
 EVIDENCE = "pooled evidence (exact averages) near {points} was given to"
 PREDICTIONS = ("predictions of our model for {rows} were given to", "")

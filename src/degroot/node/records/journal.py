@@ -1,7 +1,7 @@
-"""The ledger's journal: the newest exchanges of a running node, a line each, until they are moved into its database.
+"""The ledger's journal: the newest records of a running node, a line each, until they are moved into its database.
 
-A line is appended with one system call and survives the end of the process, as a commit of SQLite does, for a fifth of
-its cost: a node writes one before every message that it sends.
+A line is appended with one system call before a message is sent, so that it outlives the process. Many lines are
+flushed to the disk at once, soon after: what a loss of power can take is the last moments.
 """
 
 import errno
@@ -10,20 +10,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-DIRECTIONS = ("in", "out")  # they called us; we called them
-LARGEST_COUNT = 1 << 62  # that SQLite can add up
-LATEST = 253_402_300_799.0  # seconds since 1970, at the end of the year 9999
+from degroot.node.records.chain import Record, parse_line
 
-Entry = tuple[int, float, str, str, str, int, int, int]
-"""One exchange: its number, which rises by 1, seconds since 1970, peer, kind, direction, how many rows, bytes sent and
-bytes received."""
+MOVING = ".moving"  # after the name of a journal whose records are being moved into the database
 
 
 class Journal:
     """A file to which lines are appended; its one writer is the ledger of the node that runs."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._file = path, _open(path)
+        self.path, self._file = path, _open(path)
         self._size = os.fstat(self._file).st_size
 
     def append(self, lines: str) -> None:
@@ -35,19 +31,22 @@ class Journal:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._size += written
 
-    def read(self) -> "JournalContent":
-        """All that is in it."""
-        return parse_lines(os.pread(self._file, os.fstat(self._file).st_size, 0))
+    def flush(self) -> None:
+        """Wait until all that was written is on the disk."""
+        os.fdatasync(self._file)
 
-    def clear(self) -> None:
-        """Forget all entries. A file that somebody has deleted or replaced meanwhile is made anew."""
-        os.ftruncate(self._file, 0)
-        self._size = 0
-        if not self._is_in_place():
-            new = _open(self._path)
-            os.close(self._file)
-            self._file = new
-            os.ftruncate(new, 0)  # what somebody has put there is not this ledger's
+    def rotate(self) -> None:
+        """Set the lines aside, and go on with an empty file. What was set aside before has to be gone."""
+        if self._is_in_place():
+            self.path.rename(_moving(self.path))
+        new = _open(self.path)
+        os.close(self._file)
+        self._file, self._size = new, 0
+        os.ftruncate(new, 0)  # what somebody has put there meanwhile is not this ledger's
+
+    def forget_rotated(self) -> None:
+        """Remove what was set aside: it is in the database."""
+        _moving(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the file; nothing can be written any more."""
@@ -55,10 +54,15 @@ class Journal:
         self._file = -1
 
     def _is_in_place(self) -> bool:
+        """Whether the file is still there, and nobody has deleted or replaced it."""
         try:
-            return os.path.samestat(os.fstat(self._file), self._path.stat())
+            return os.path.samestat(os.fstat(self._file), self.path.stat())
         except FileNotFoundError:
             return False
+
+
+def _moving(path: Path) -> Path:
+    return path.with_name(path.name + MOVING)
 
 
 def _open(path: Path) -> int:
@@ -68,44 +72,28 @@ def _open(path: Path) -> int:
 class JournalContent(NamedTuple):
     """What a journal holds. Lines can be damaged by a loss of power, or by hand."""
 
-    entries: list[Entry]
-    damaged: list[bytes]  # lines that are no entries
+    records: list[Record]
+    damaged: list[bytes]  # lines that are no records
 
 
 def read_journal(path: Path) -> JournalContent:
-    """What a journal holds; a file that is not there holds nothing."""
-    with suppress(FileNotFoundError):
-        return parse_lines(path.read_bytes())
-    return JournalContent([], [])
+    """What a journal holds, with what is being moved; a file that is not there holds nothing."""
+    found = []
+    for each in (path, _moving(path)):  # in this order: what is set aside meanwhile is then read twice, not never
+        with suppress(FileNotFoundError):
+            found.append(parse_lines(each.read_bytes()))
+    records = {record.number: record for content in found for record in content.records}
+    damaged = [line for content in found for line in content.damaged]
+    return JournalContent([records[number] for number in sorted(records)], damaged)
 
 
 def parse_lines(content: bytes) -> JournalContent:
-    r"""The entries in the lines of a journal, and the lines that are none.
-
-    Examples
-    --------
-    >>> parse_lines(b"7\t1700000000.5\tsouth\tdescribe\tin\t0\t120\t80\n8\t17000")
-    JournalContent(entries=[(7, 1700000000.5, 'south', 'describe', 'in', 0, 120, 80)], damaged=[b'8\t17000'])
-    """
+    """The records in the lines of a journal, and the lines that are none."""
     found = JournalContent([], [])
-    *lines, torn = content.split(b"\n")
-    for line in lines:
-        entry = _parse_entry(line)
-        if entry is None:
+    for line in content.split(b"\n"):
+        record = parse_line(line)
+        if record is not None:
+            found.records.append(record)
+        elif line:
             found.damaged.append(line)
-        else:
-            found.entries.append(entry)
-    if torn:
-        found.damaged.append(torn)
     return found
-
-
-def _parse_entry(line: bytes) -> Entry | None:
-    try:
-        number, at, peer, kind, direction, *counts = line.decode().split("\t")
-        rows, sent, received = map(int, counts)
-        entry = int(number), float(at), peer, kind, direction, rows, sent, received
-    except ValueError:
-        return None
-    in_range = all(0 <= count <= LARGEST_COUNT for count in (entry[0], rows, sent, received))
-    return entry if in_range and 0.0 <= entry[1] <= LATEST and direction in DIRECTIONS else None

@@ -1,40 +1,66 @@
-"""The ledger: who exchanged how much with this node, and when; never what."""
+"""The ledger: who exchanged how much with this node, when, for whom and why; never what.
 
+Records form a chain of hashes, whose newest link is signed by the node. They are kept one by one for a while; after
+that a signed checkpoint and the totals of their days stand for them.
+"""
+
+import json
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import file_digest, sha256
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, RLock, Thread
+from typing import Any
 
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.records.journal import DIRECTIONS, Journal, read_journal
+from degroot.node.records.chain import GENESIS, IN, LARGEST_COUNT, NO_ORIGIN, OUT, Origin, Record, link
+from degroot.node.records.journal import Journal, read_journal
+from degroot.node.tls.signing import LEDGER_CONTEXT
 
-VERSION = 2  # version 1 has no journal
-IN, OUT = DIRECTIONS  # they called us; we called them
+VERSION = 3  # versions 1 and 2 have no chain
 ASKED_BY = {IN: "they", OUT: "we"}  # as people are told
 DAY = 86_400
-DAYS = 30  # how long exchanges are kept one by one, before only the totals of their day are
+DAYS = 30  # how long records are kept one by one
 KEPT = 1_000_000  # how many of them at most
-STEP = 256  # after so many exchanges, they are moved from the journal to the database, and old ones are folded
+SPARE = 0.05  # of `KEPT`, by which there may be more until they are folded
+STEP = 256  # after so many records, they are moved from the journal to the database
+FLUSH_SECONDS = 0.05  # in which what is written reaches the disk, all that came meanwhile at once
+MOVE_SECONDS = 1.0  # in which it reaches the database
+COUNT_SECONDS = 900.0  # between records of heartbeats
+FOLD_SECONDS = 86_400.0  # between looks at what has expired
 NO_EXCHANGES = (0, 0, 0, 0)  # exchanges, rows, bytes sent and received
 LOG_PAGES = 100  # of SQLite's write-ahead log, after which it is merged into the database
 PATIENCE = 0.25  # seconds that another writer may hold us up
+NOT_A_DATABASE, CORRUPT = 26, 11  # of SQLite's error codes
+TAKEN_OVER, SET_ASIDE, DAMAGED_LINES = "taken over", "damaged ledger set aside", "damaged lines set aside"  # notes
+
+Signer = Callable[[bytes, bytes], tuple[bytes, bytes]]  # of context and message: signature and certificate
 
 TABLES = """
-CREATE TABLE IF NOT EXISTS exchanges (
-    id INTEGER PRIMARY KEY,
+CREATE TABLE records (
+    number INTEGER PRIMARY KEY,
     at REAL NOT NULL,
     peer TEXT NOT NULL,
     kind TEXT NOT NULL,
     direction TEXT NOT NULL,
+    exchanges INTEGER NOT NULL,
     "rows" INTEGER NOT NULL,
     sent INTEGER NOT NULL,
-    received INTEGER NOT NULL
+    received INTEGER NOT NULL,
+    question TEXT NOT NULL,
+    asker TEXT NOT NULL,
+    purpose TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    hash BLOB NOT NULL
 );
-CREATE TABLE IF NOT EXISTS days (
+CREATE INDEX records_of_questions ON records (question) WHERE question != '';
+CREATE TABLE totals (
+    checkpoint INTEGER NOT NULL,
     day INTEGER NOT NULL,
     peer TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -45,40 +71,66 @@ CREATE TABLE IF NOT EXISTS days (
     received INTEGER NOT NULL,
     first REAL NOT NULL,
     last REAL NOT NULL,
-    PRIMARY KEY (day, peer, kind, direction)
+    PRIMARY KEY (checkpoint, day, peer, kind, direction)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS journal (moved INTEGER NOT NULL);
-INSERT INTO journal SELECT 0 WHERE NOT EXISTS (SELECT * FROM journal);
+CREATE TABLE checkpoints (
+    number INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    hash BLOB NOT NULL,
+    totals BLOB NOT NULL,
+    signature BLOB NOT NULL,
+    certificate BLOB NOT NULL
+);
+CREATE TABLE head (
+    number INTEGER NOT NULL,
+    at REAL NOT NULL,
+    hash BLOB NOT NULL,
+    signature BLOB NOT NULL,
+    certificate BLOB NOT NULL
+);
+CREATE TABLE certificates (
+    fingerprint BLOB PRIMARY KEY,
+    content BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE receipts (
+    number INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    peer TEXT NOT NULL,
+    direction TEXT NOT NULL,
+    last INTEGER NOT NULL,
+    statement BLOB NOT NULL,
+    reply BLOB NOT NULL
+);
 """
-INSERT = 'INSERT INTO exchanges (at, peer, kind, direction, "rows", sent, received) VALUES (?, ?, ?, ?, ?, ?, ?)'
-SELECT_MOVED = "SELECT moved FROM journal"  # the number of the last entry that was moved here
-WITH_JOURNAL = (  # in what is read, `exchanges` has those in the journal too
-    "CREATE TEMP TABLE waiting AS SELECT * FROM main.exchanges LIMIT 0",
-    "CREATE TEMP VIEW exchanges AS SELECT * FROM main.exchanges UNION ALL SELECT * FROM temp.waiting",
+COLUMNS = 'number, at, peer, kind, direction, exchanges, "rows", sent, received, question, asker, purpose'
+SELECT_RECORDS = f"SELECT {COLUMNS}, lower(hex(digest)), lower(hex(hash)) FROM records"
+INSERT = f"INSERT INTO records ({COLUMNS}, digest, hash) VALUES ({', '.join('?' * 14)})"
+SELECT_LAST = "SELECT number, hash FROM records ORDER BY number DESC LIMIT 1"
+SELECT_EXPIRED = "SELECT number, hash FROM checkpoints ORDER BY number DESC LIMIT 1"
+WITH_JOURNAL = (  # in what is read, `records` has those in the journal too
+    "CREATE TEMP TABLE waiting AS SELECT * FROM main.records LIMIT 0",
+    "CREATE TEMP VIEW records AS SELECT * FROM main.records UNION ALL SELECT * FROM temp.waiting",
 )
-FOLDABLE = """
-SELECT max(id) FROM (SELECT id, at FROM exchanges ORDER BY id LIMIT ?)
-WHERE at < ? OR id <= (SELECT max(id) FROM exchanges) - ?
-"""
 FOLD = """
-INSERT INTO days
-SELECT CAST(at / 86400 AS INTEGER), peer, kind, direction, count(*), sum("rows"), sum(sent), sum(received),
+INSERT INTO totals
+SELECT ?, CAST(at / 86400 AS INTEGER), peer, kind, direction, sum(exchanges), sum("rows"), sum(sent), sum(received),
     min(at), max(at)
-FROM exchanges WHERE id <= ? GROUP BY 1, 2, 3, 4
-ON CONFLICT DO UPDATE SET
-    exchanges = exchanges + excluded.exchanges, "rows" = "rows" + excluded."rows", sent = sent + excluded.sent,
-    received = received + excluded.received, first = min(first, excluded.first), last = max(last, excluded.last)
+FROM records WHERE number <= ? AND peer != '' GROUP BY 2, 3, 4, 5
+"""
+SELECT_TOTALS = """
+SELECT day, peer, kind, direction, exchanges, "rows", sent, received, first, last FROM totals WHERE checkpoint = ?
+ORDER BY day, peer, kind, direction
 """
 SUMMARY = """
 SELECT peer, kind, direction, sum(exchanges), sum("rows"), sum(sent), sum(received), min(first), max(last) FROM (
-    SELECT peer, kind, direction, exchanges, "rows", sent, received, first, last FROM days
-    UNION ALL SELECT peer, kind, direction, 1, "rows", sent, received, at, at FROM exchanges
+    SELECT peer, kind, direction, exchanges, "rows", sent, received, first, last FROM totals
+    UNION ALL SELECT peer, kind, direction, exchanges, "rows", sent, received, at, at FROM records WHERE peer != ''
 ) GROUP BY peer, kind, direction ORDER BY peer, kind, direction
 """
 ASKED_ROWS = """
 SELECT peer, sum("rows") FROM (
-    SELECT peer, direction, "rows" FROM days WHERE day = :day
-    UNION ALL SELECT peer, direction, "rows" FROM exchanges WHERE at >= :day * 86400.0 AND at < (:day + 1) * 86400.0
+    SELECT peer, direction, "rows" FROM totals WHERE day = :day
+    UNION ALL SELECT peer, direction, "rows" FROM records WHERE at >= :day * 86400.0 AND at < (:day + 1) * 86400.0
 ) WHERE direction = 'in' GROUP BY peer
 """
 
@@ -110,130 +162,420 @@ class LedgerEntry:
     last: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest link of a chain: the number and the hash of a record."""
+
+    number: int
+    hash: bytes
+
+
 class Ledger:
     """The record of all exchanges, in an SQLite file; what is recorded outlives the process, however it ends.
 
-    Exchanges are written to a journal beside that file, and moved into it many at a time. There they are kept one by
-    one for a while, then as the totals of their day, so that the file stays small. `totals` are those since the node
-    started, for its metrics: by peer, kind and direction, the number of exchanges, rows, bytes sent and bytes received.
+    Records are written to a journal beside that file, flushed many at a time, and moved into it. `totals` are those
+    since the node started, for its metrics: by peer, kind and direction, the number of exchanges, rows, bytes sent and
+    bytes received.
+
+    Parameters
+    ----------
+    name : str
+        Whose ledger it is, as its signatures say.
+    sign : callable, optional
+        Signs with the node's key; None: nothing is signed.
+    days, kept : float, int
+        How long, and how many, records are kept one by one.
     """
 
     def __init__(
-        self, path: Path, days: float = DAYS, kept: int = KEPT, clock: Callable[[], float] = time.time
+        self,
+        path: Path,
+        name: str = "",
+        sign: Signer | None = None,
+        days: float = DAYS,
+        kept: int = KEPT,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path, self.days, self.kept, self._clock = path, days, kept, clock
+        self.path, self.name, self.days, self.kept = path, name, days, kept
+        self._sign, self._clock = sign, clock
         self.totals: dict[tuple[str, str, str], tuple[int, int, int, int]] = {}
-        self.damaged_lines = 0  # of the journal, since the node started
-        self._lock, self._since_move = Lock(), 0
+        self.damaged_lines = 0  # of the journal, when it was opened
+        self.set_aside: Path | None = None  # a damaged ledger, which this one takes the place of
+        self._counts: dict[tuple[str, str, str], list[int]] = {}  # of heartbeats that are not recorded yet
+        self._counted = self._folded = clock()
+        self._connection: sqlite3.Connection
+        self._journal: Journal
+        self._head = self._expired = Head(0, GENESIS)  # the newest link; that of the last record that has expired
+        self._pending: list[Record] = []  # in the journal, and not in the database
+        self._rotated: list[Record] = []  # in the part of the journal that is being moved there
+        self._lock, self._moving = Lock(), RLock()  # of what is written; of what is moved
+        self._written, self._closing = Event(), Event()
         try:
-            self._connection = _open(path)
-            self._journal = Journal(journal_path(path))
-            self._last = self._move()
-            while self._fold(100 * STEP):
-                pass
+            self._open()
+            self._fold()
         except (sqlite3.Error, OSError) as error:
             raise LedgerError(_find_file(error, path), _describe(error)) from error
+        self._worker = Thread(target=self._work, name="ledger", daemon=True)
+        self._worker.start()
 
-    def record(self, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int) -> None:
+    def record(
+        self, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int,
+        origin: Origin = NO_ORIGIN, digest: str = "",
+    ) -> Record:  # fmt: skip
         """Write down one exchange; it is safe from the end of this process when this returns."""
-        self.record_all([peer], kind, direction, rows, sent_bytes, received_bytes)
+        exchange = (direction, 1, rows, sent_bytes, received_bytes)
+        return self._write([(peer, kind, *exchange, *origin, digest)])[0]
 
     def record_all(
-        self, peers: Sequence[str], kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int
-    ) -> None:
+        self, peers: Sequence[str], kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int,
+        origin: Origin = NO_ORIGIN,
+    ) -> None:  # fmt: skip
         """The same exchange with several peers, all of them or, if that fails, none."""
-        now = self._clock()
+        exchange = (direction, 1, rows, sent_bytes, received_bytes)
+        self._write([(peer, kind, *exchange, *origin, "") for peer in peers])
+
+    def record_replies(
+        self, kind: str, replies: Iterable[tuple[str, int, str]], origin: Origin = NO_ORIGIN
+    ) -> list[Record]:
+        """Write down replies to what was recorded before: of each, the peer, its bytes, and the exchange's digest."""
+        reply = (kind, OUT, 0, 0, 0)
+        return self._write([(peer, *reply, received, *origin, digest) for peer, received, digest in replies])
+
+    def count(self, peer: str, kind: str, direction: str, sent_bytes: int, received_bytes: int) -> None:
+        """Count a heartbeat. Its count is recorded every now and then, or else heartbeats would be most records."""
         with self._lock:
-            number, lines = self._last, ""
-            same = f"{kind}\t{direction}\t{rows}\t{sent_bytes}\t{received_bytes}"
-            for peer in peers:
-                number += 1
-                lines += f"{number}\t{now!r}\t{peer}\t{same}\n"
-            try:
-                self._journal.append(lines)
-            except OSError as error:
-                raise LedgerError(self.path, _describe(error)) from error
-            self._last = number
-            for peer in peers:
-                exchanges, all_rows, sent, received = self.totals.get((peer, kind, direction), NO_EXCHANGES)
-                total = exchanges + 1, all_rows + rows, sent + sent_bytes, received + received_bytes
-                self.totals[peer, kind, direction] = total
-            self._since_move += len(peers)
-            if self._since_move >= STEP:
-                self._tidy()
+            counts = self._counts.setdefault((peer, kind, direction), [0, 0, 0])
+            for place, number in enumerate((1, sent_bytes, received_bytes)):
+                counts[place] += number
+            self._add_to_totals(peer, kind, direction, 1, 0, sent_bytes, received_bytes)
+        if self._clock() - self._counted >= COUNT_SECONDS:
+            with suppress(LedgerError):  # heartbeats go on; they stay counted until they can be recorded
+                self.record_counts()
+
+    def record_counts(self) -> None:
+        """Record the heartbeats that were counted."""
+        with self._lock:
+            counts, self._counts, self._counted = self._counts, {}, self._clock()
+        try:
+            self._write(
+                [
+                    (peer, kind, direction, number, 0, sent, received, *NO_ORIGIN, "")
+                    for (peer, kind, direction), (number, sent, received) in counts.items()
+                ],
+                counted=True,
+            )
+        except LedgerError:
+            with self._lock:
+                for key, numbers in counts.items():
+                    known = self._counts.get(key, [0, 0, 0])
+                    self._counts[key] = [*map(sum, zip(known, numbers, strict=True))]
+            raise
+
+    def record_receipt(self, peer: str, kind: str, direction: str, told: str, digest: str) -> Record:
+        """Write down that a receipt is kept, which has that digest."""
+        return self._write([(peer, kind, direction, 0, 0, 0, 0, "", "", told, digest)])[0]
+
+    def note(self, kind: str, told: str, digest: str = "") -> None:
+        """Write down something about the ledger itself."""
+        self._write([("", kind, IN, 0, 0, 0, 0, "", "", told, digest)])
 
     def count_rows_asked(self, day: int) -> dict[str, int]:
         """How many rows each peer and client has asked about on a day, counted from 1970 in UTC."""
         try:
-            with self._lock:
+            with self._moving:
                 self._move()
                 return dict(self._connection.execute(ASKED_ROWS, {"day": day}).fetchall())
         except (sqlite3.Error, OSError) as error:
             raise LedgerError(self.path, _describe(error)) from error
 
+    def make_durable(self) -> Head:
+        """Move all records into the database, on the disk; the newest link of the chain."""
+        try:
+            with self._moving:
+                return self._move()
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerError(self.path, _describe(error)) from error
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What a statement finds in the database, or changes there; records that are in the journal are not there."""
+        try:
+            with self._moving:
+                return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise LedgerError(self.path, _describe(error)) from error
+
     def close(self) -> None:
-        """Close the files."""
-        with suppress(sqlite3.Error, OSError), self._lock:  # what is in the journal stays there
+        """Write what was counted, and close the files."""
+        if self._closing.is_set():
+            return
+        with suppress(LedgerError):
+            self.record_counts()
+        self._closing.set()
+        self._written.set()
+        self._worker.join()
+        with suppress(sqlite3.Error, OSError), self._moving:  # what is in the journal stays there
             self._move()
-        self._journal.close()
+        with self._lock:
+            self._journal.close()
         self._connection.close()
 
-    def _tidy(self) -> None:
-        """Move exchanges to the database, and fold old ones: twice as many as came, so that it catches up."""
-        self._since_move = 0
-        with suppress(sqlite3.Error, OSError):  # if it cannot be done now, it can wait
-            self._move()
-            self._fold(2 * STEP)
+    def _write(self, exchanges: Sequence[tuple[Any, ...]], *, counted: bool = False) -> list[Record]:
+        """Append records to the journal, all of them or, if that raises LedgerError, none.
 
-    def _move(self) -> int:
-        """Move what is in the journal to the database; the number of the last entry that ever was."""
-        (last,) = self._connection.execute(SELECT_MOVED).fetchone()
-        content = self._journal.read()
-        self._keep_damaged(content.damaged)
-        new = [entry for entry in content.entries if entry[0] > last]
-        if new:
-            last = new[-1][0]
-            with self._connection:
-                self._connection.execute("BEGIN IMMEDIATE")
-                self._connection.executemany(INSERT, [entry[1:] for entry in new])
-                self._connection.execute("UPDATE journal SET moved = ?", (last,))
-        self._journal.clear()  # if this fails, what it holds is known to have been moved
-        return int(last)
+        Parameters
+        ----------
+        exchanges : of each, the fields of `Record` from `peer` to `digest`
+        counted : whether they are in the totals already
+        """
+        now = self._clock()
+        with self._lock:
+            number, before, lines, records = self._head.number, self._head.hash, "", []
+            for fields in exchanges:
+                number += 1
+                line = f"{number}\t{now!r}\t" + "\t".join(map(str, fields))
+                before = link(before, line)
+                hashed = before.hex()
+                lines += f"{line}\t{hashed}\n"
+                records.append(Record._make((number, now, *fields, hashed)))
+            try:
+                self._journal.append(lines)
+            except OSError as error:
+                raise LedgerError(self.path, _describe(error)) from error
+            self._head = Head(number, before)
+            self._pending += records
+            if not counted:
+                for peer, kind, direction, exchanged, rows, sent, received, *_ in exchanges:
+                    self._add_to_totals(peer, kind, direction, exchanged, rows, sent, received)
+        if not self._written.is_set():
+            self._written.set()
+        return records
+
+    def _add_to_totals(
+        self, peer: str, kind: str, direction: str, exchanged: int, rows: int, sent: int, received: int
+    ) -> None:
+        if peer:
+            known = self.totals.get((peer, kind, direction), NO_EXCHANGES)
+            total = known[0] + exchanged, known[1] + rows, known[2] + sent, known[3] + received
+            self.totals[peer, kind, direction] = total
+
+    def _work(self) -> None:
+        """Flush what was written soon after, all that came meanwhile at once; move it; fold what has expired."""
+        moved = time.monotonic()
+        while not self._closing.is_set():
+            waiting = bool(self._pending)
+            self._written.wait(MOVE_SECONDS if waiting else None)
+            self._closing.wait(FLUSH_SECONDS)
+            self._written.clear()
+            with suppress(sqlite3.Error, OSError):  # if it cannot be done now, it can wait
+                with self._moving:
+                    self._journal.flush()
+                if len(self._pending) >= STEP or time.monotonic() - moved >= MOVE_SECONDS:
+                    with self._moving:
+                        self._move()
+                    moved = time.monotonic()
+                if self._clock() - self._folded >= FOLD_SECONDS or self._has_too_many():
+                    with self._moving:
+                        self._fold()
+
+    def _has_too_many(self) -> bool:
+        return self._head.number - self._expired.number > self.kept * (1.0 + SPARE)
+
+    def _open(self) -> None:
+        """Open the files, and take in what is in the journal."""
+        journal = journal_path(self.path)
+        try:
+            self._connection = _connect(self.path)
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (NOT_A_DATABASE, CORRUPT):
+                raise
+            self.set_aside = _set_aside(self.path)
+            self._connection = _connect(self.path)
+        try:
+            taken = _take_over(self._connection)
+            self._expired, self._head = self._find_head(SELECT_EXPIRED), self._find_head(SELECT_LAST)
+            if self._head.number < self._expired.number:
+                self._head = self._expired
+            content = read_journal(journal)
+            self._keep_damaged(content.damaged)
+            self._insert([record for record in content.records if record.number > self._head.number])
+        except BaseException:
+            self._connection.close()
+            raise
+        self._journal = Journal(journal)
+        self._journal.forget_rotated()
+        self._journal.rotate()
+        self._journal.forget_rotated()
+        if self.set_aside is not None:
+            with self.set_aside.open("rb") as file:
+                self.note(SET_ASIDE, self.set_aside.name, file_digest(file, "sha256").hexdigest())
+        if taken:
+            self.note(TAKEN_OVER, f"{taken} records of an earlier version, which had no chain")
+        if content.damaged:
+            digest = sha256(b"\n".join(content.damaged)).hexdigest()
+            self.note(DAMAGED_LINES, f"{len(content.damaged)} lines of the journal", digest)
+        self._take_in_beside()
+        self._move()
+
+    def _find_head(self, statement: str) -> Head:
+        found = self._connection.execute(statement).fetchone()
+        return Head(0, GENESIS) if found is None else Head(*found)
+
+    def _move(self) -> Head:
+        """Move what is in the journal to the database; the newest link of what is there."""
+        self._take_in_beside()
+        if self._rotated:  # an earlier move has failed
+            self._insert_rotated()
+        with self._lock:
+            if self._pending:
+                self._journal.rotate()
+                self._rotated, self._pending = self._pending, []
+            head = self._head
+        if self._rotated:
+            self._insert_rotated()
+        return head
+
+    def _insert_rotated(self) -> None:
+        self._insert(self._rotated)
+        self._rotated = []
+        self._journal.forget_rotated()
+
+    def _insert(self, records: Sequence[Record]) -> None:
+        """Add records to the database, with a signature of the last one's link."""
+        if not records:
+            return
+        last = Head(records[-1].number, bytes.fromhex(records[-1].hash))
+        rows = [(*record[:12], bytes.fromhex(record.digest), bytes.fromhex(record.hash)) for record in records]
+        with self._transaction():
+            self._connection.executemany(INSERT, rows)
+            self._connection.execute("DELETE FROM head")
+            at = self._clock()
+            values = (last.number, at, last.hash, *self._signed(describe_head(self.name, last, at)))
+            self._connection.execute("INSERT INTO head VALUES (?, ?, ?, ?, ?)", values)
+        if last.number > self._head.number:  # when the ledger is opened
+            self._head = last
+
+    def _signed(self, message: bytes) -> tuple[bytes, bytes]:
+        """Signature, and fingerprint of the certificate; empty where there is no key."""
+        if self._sign is None:
+            return b"", b""
+        signature, certificate = self._sign(LEDGER_CONTEXT, message)
+        return signature, self.keep_certificate(certificate)
+
+    def keep_certificate(self, certificate: bytes) -> bytes:
+        """Keep a certificate, with its chain in PEM, that signatures are checked with later; its fingerprint."""
+        fingerprint = sha256(certificate).digest()
+        self.execute("INSERT OR IGNORE INTO certificates VALUES (?, ?)", (fingerprint, certificate))
+        return fingerprint
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+
+    def _take_in_beside(self) -> None:
+        """Take in what another process has recorded beside this one, each record once."""
+        beside = beside_path(self.path)
+        taking = beside.with_name(f"{beside.name}.taking")
+        if not taking.exists():
+            with suppress(FileNotFoundError):
+                beside.rename(taking)
+        try:
+            lines = taking.read_text().splitlines()
+        except FileNotFoundError:
+            return
+        pending = {record.question for record in self._pending}
+        for line in lines:
+            fields = _parse_beside(line)
+            if fields is None:
+                self._keep_damaged([line.encode()])
+            elif fields[7] not in pending and not self._has_question(fields[7]):
+                self._write([fields])
+        taking.unlink()
+
+    def _has_question(self, question: str) -> bool:
+        found = self._connection.execute("SELECT 1 FROM records WHERE question = ? LIMIT 1", (question,))
+        return found.fetchone() is not None
 
     def _keep_damaged(self, lines: Sequence[bytes]) -> None:
-        """Keep lines of the journal that are no exchanges where somebody can look at them."""
+        """Keep lines of the journal that are no records where somebody can look at them."""
         if lines:
             with damaged_path(self.path).open("ab") as kept:
                 kept.write(b"".join(line + b"\n" for line in lines))
             self.damaged_lines += len(lines)
 
-    def _fold(self, number: int) -> bool:
-        """Fold up to `number` of the oldest exchanges into the totals of their days, if they are old enough."""
-        oldest = self._clock() - self.days * DAY
-        (until,) = self._connection.execute(FOLDABLE, (number, oldest, self.kept)).fetchone()
-        if until is None:
-            return False
-        with self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute(FOLD, (until,))
-            self._connection.execute("DELETE FROM exchanges WHERE id <= ?", (until,))
-        return True
+    def _fold(self) -> None:
+        """Fold what has expired into the totals of its days, behind a signed checkpoint."""
+        self._folded = now = self._clock()
+        found = self._connection.execute(
+            "SELECT max(number) FROM records WHERE at < ? AND number <= ifnull((SELECT min(number) FROM records "
+            "WHERE at >= ?), ?) ", (now - self.days * DAY, now - self.days * DAY, LARGEST_COUNT),
+        ).fetchone()  # fmt: skip
+        until = max(found[0] or 0, self._head.number - self.kept if self._has_too_many() else 0)
+        row = self._connection.execute(
+            "SELECT number, hash FROM records WHERE number <= ? ORDER BY number DESC LIMIT 1", (until,)
+        ).fetchone()
+        if row is None:
+            return
+        last = Head(*row)
+        with self._transaction():
+            self._connection.execute(FOLD, (last.number, last.number))
+            self._connection.execute("DELETE FROM records WHERE number <= ?", (last.number,))
+            self._connection.execute(
+                "DELETE FROM receipts WHERE number <= ? AND number NOT IN (SELECT max(number) FROM receipts "
+                "GROUP BY peer, direction)", (last.number,),
+            )  # fmt: skip
+            totals = digest_totals(self._connection.execute(SELECT_TOTALS, (last.number,)))
+            signed = self._signed(describe_checkpoint(self.name, last, now, totals))
+            values = (last.number, now, last.hash, totals, *signed)
+            self._connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?)", values)
+        self._expired = last
+
+
+def describe_head(name: str, head: Head, at: float) -> bytes:
+    """What is signed of the newest link of a chain."""
+    return f"head\t{name}\t{head.number}\t{at!r}\t{head.hash.hex()}".encode()
+
+
+def describe_checkpoint(name: str, head: Head, at: float, totals: bytes) -> bytes:
+    """What is signed of the last record that has expired, and of the totals that stand for all before it."""
+    return f"expired\t{name}\t{head.number}\t{at!r}\t{head.hash.hex()}\t{totals.hex()}".encode()
+
+
+def digest_totals(rows: Iterable[tuple[Any, ...]]) -> bytes:
+    """The hash of totals, as `SELECT_TOTALS` lists them."""
+    hashed = sha256()
+    for row in rows:
+        hashed.update(("\t".join(map(str, row)) + "\n").encode())
+    return hashed.digest()
 
 
 def record_beside(
-    path: Path, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int
-) -> None:
-    """Write down one exchange of another process than the node, which may be running meanwhile and has the journal."""
+    path: Path, peer: str, kind: str, direction: str, rows: int, sent_bytes: int, received_bytes: int,
+    origin: Origin = NO_ORIGIN,
+) -> None:  # fmt: skip
+    """Write down one exchange of another process than the node, which takes it into its chain, now or when it runs."""
+    identified = origin._replace(question=origin.question or os.urandom(8).hex())
+    line = json.dumps([peer, kind, direction, 1, rows, sent_bytes, received_bytes, *identified, ""])
     try:
-        with closing(_open(path)) as connection:
-            connection.execute(INSERT, (time.time(), peer, kind, direction, rows, sent_bytes, received_bytes))
-    except sqlite3.Error as error:
-        raise LedgerError(path, str(error)) from error
+        file = os.open(beside_path(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, f"{line}\n".encode())
+            os.fsync(file)
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise LedgerError(path, _describe(error)) from error
 
 
 def journal_path(path: Path) -> Path:
     """The journal of the ledger at `path`."""
     return path.with_suffix(".journal")
+
+
+def beside_path(path: Path) -> Path:
+    """What other processes have recorded beside the ledger at `path`."""
+    return path.with_suffix(".beside")
 
 
 def damaged_path(path: Path) -> Path:
@@ -251,28 +593,57 @@ def summary(path: Path) -> list[LedgerEntry]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The ledger for reading, as it is at one moment, with its journal; the node may be running meanwhile.
-
-    What is in the journal has the numbers after all others in the table, until it is there.
-    """
+    """The ledger for reading, as it is at one moment, with its journal; the node may be running meanwhile."""
     try:
         newest = read_journal(journal_path(path))  # first: what is moved meanwhile is then in both, not in neither
+        beside = _read_beside(path)
     except OSError as error:
         raise _not_a_ledger(path, error) from error
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("BEGIN")
-            has_journal = _check_version(connection, path) == VERSION
+            version = _check_version(connection, path)
+            if version != VERSION:
+                raise InvalidInput(
+                    f"The ledger must be of version {VERSION}; {path} is of version {version}, which the node takes "
+                    "over when it is started."
+                )
             for statement in WITH_JOURNAL:
                 connection.execute(statement)
-            if has_journal:
-                (moved,) = connection.execute(SELECT_MOVED).fetchone()
-                (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM main.exchanges").fetchone()
-                waiting = [(last + number - moved, *entry) for number, *entry in newest.entries if number > moved]
-                connection.executemany("INSERT INTO temp.waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)", waiting)
+            (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM main.records").fetchone()
+            (expired,) = connection.execute("SELECT coalesce(max(number), 0) FROM checkpoints").fetchone()
+            waiting = [record for record in newest.records if record.number > max(last, expired)]
+            number = waiting[-1].number if waiting else max(last, expired)
+            for fields in beside:
+                if connection.execute("SELECT 1 FROM records WHERE question = ?", (fields[7],)).fetchone() is None:
+                    number += 1
+                    waiting.append(Record._make((number, time.time(), *fields, "")))
+            connection.executemany(
+                f"INSERT INTO temp.waiting VALUES ({', '.join('?' * 14)})",
+                [(*record[:12], bytes.fromhex(record.digest), bytes.fromhex(record.hash)) for record in waiting],
+            )
             yield connection
     except sqlite3.Error as error:
         raise _not_a_ledger(path, error) from error
+
+
+def _read_beside(path: Path) -> list[tuple[Any, ...]]:
+    """What other processes have recorded, and the node has not taken in."""
+    beside, lines = beside_path(path), list[str]()
+    for each in (beside, beside.with_name(f"{beside.name}.taking")):
+        with suppress(FileNotFoundError):
+            lines += each.read_text().splitlines()
+    return [fields for fields in map(_parse_beside, dict.fromkeys(lines)) if fields is not None]
+
+
+def _parse_beside(line: str) -> tuple[Any, ...] | None:
+    """The fields of a record from `peer` on, in a line that `record_beside` has written; None: it is none."""
+    try:
+        texts, numbers = (fields := json.loads(line))[:3] + fields[7:], fields[3:7]
+    except (ValueError, TypeError):
+        return None
+    known = len(texts) == 7 and all(isinstance(each, str) for each in texts)
+    return tuple(fields) if known and all(isinstance(each, int) for each in numbers) else None
 
 
 def _not_a_ledger(path: Path, error: sqlite3.Error | OSError) -> InvalidInput:
@@ -285,19 +656,65 @@ def _find_file(error: sqlite3.Error | OSError, path: Path) -> Path:
     return Path(error.filename) if isinstance(error, OSError) and error.filename else path
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     # no thread is special: the lock keeps them apart
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # the log is written, not flushed, at each move
+        connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk; many records share one
         connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-        if _check_version(connection, path) < VERSION:
+        if _check_version(connection, path) == 0:
             connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            error = sqlite3.DatabaseError(str(found))
+            error.sqlite_errorcode = CORRUPT
+            raise error
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _set_aside(path: Path) -> Path:
+    """Move a damaged ledger out of the way, with what belongs to it; where it is now."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    moved = path.with_name(f"{path.stem}-damaged-{stamp}{path.suffix}")
+    for suffix in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).rename(moved.with_name(moved.name + suffix))
+    with suppress(FileNotFoundError):
+        journal_path(path).rename(journal_path(moved))
+    path.rename(moved)
+    return moved
+
+
+def _take_over(connection: sqlite3.Connection) -> int:
+    """Turn a ledger of an earlier version into one with a chain; how many of its exchanges were chained."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == VERSION:
+        return 0
+    records, before = list[tuple[Any, ...]](), GENESIS
+    for at, peer, kind, direction, rows, sent, received in connection.execute(
+        'SELECT at, peer, kind, direction, "rows", sent, received FROM exchanges ORDER BY id'
+    ):
+        fields = (len(records) + 1, at, peer, kind, direction, 1, rows, sent, received, "", "", "", "")
+        before = link(before, "\t".join(map(str, fields)))
+        records.append((*fields[:12], b"", before))
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in TABLES.split(";")[:-1]:
+            connection.execute(statement)
+        connection.executemany(INSERT, records)
+        connection.execute("INSERT INTO totals SELECT 0, * FROM days")
+        for table in ("exchanges", "days", "journal"):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    return len(records)
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> int:

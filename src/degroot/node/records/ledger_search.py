@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from degroot.node.records.ledger import opened
 
 # with the number, by which SQLite then merges the exchanges with those in the journal instead of sorting all of them
-SINGLE = 'SELECT at, peer, kind, direction, 1, "rows", sent, received, id FROM exchanges'
-DAYS = 'SELECT last AS at, peer, kind, direction, exchanges, "rows", sent, received, NULL FROM days'
-ORDERS = {SINGLE: "id DESC", DAYS: "last DESC, peer, kind, direction"}
+SINGLE = 'SELECT at, peer, kind, direction, exchanges, "rows", sent, received, number FROM records'
+DAYS = 'SELECT last AS at, peer, kind, direction, exchanges, "rows", sent, received, NULL FROM totals'
+ORDERS = {SINGLE: "number DESC", DAYS: "last DESC, peer, kind, direction"}
 TIMES = {SINGLE: ("at", "at"), DAYS: ("last", "first")}
 
 

@@ -17,9 +17,11 @@ from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.config import ASK, Limits
 from degroot.node.peers.retry import DAILY
 from degroot.node.protocol.codec import UnknownMembers, UnknownVersion
-from degroot.node.records.ledger import DAY, IN, Ledger, LedgerError
+from degroot.node.records.chain import IN, NO_ORIGIN, Origin, digest_exchange
+from degroot.node.records.ledger import DAY, Ledger, LedgerError
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import OwnRowsWatch
+from degroot.node.records.receipts import Receipts
 from degroot.node.time_limit import TimeLimit
 
 NAME = "degroot-name"  # in the metadata, where there are no certificates
@@ -216,6 +218,7 @@ class Access:
     time_limits: set[TimeLimit] = field(default_factory=set)  # of the open visits
     visits: Counter[str | None] = field(default_factory=Counter)  # how many are open, by right
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+    receipts: Receipts | None = None  # None: without certificates nothing is signed
     log: Any = None
     lines: RefusalLines = field(default_factory=RefusalLines)  # a flood is not logged line by line
 
@@ -357,14 +360,35 @@ class Visit:
         self._came_rows += rows
         self._came_bytes += received_bytes
 
-    def answered(self, kind: str, rows: int, sent_bytes: int) -> None:
+    def answered(
+        self, kind: str, rows: int, sent_bytes: int, origin: Origin = NO_ORIGIN, digest: str = ""
+    ) -> None:  # fmt: skip
         """Record an answer and all that came since the last one; to be called before it is sent."""
-        self._access.ledger.record_all((self.name,), kind, IN, rows, sent_bytes, self._came_bytes)
+        access = self._access
+        record = access.ledger.record(self.name, kind, IN, rows, sent_bytes, self._came_bytes, origin, digest)
+        if digest and access.receipts is not None:
+            access.receipts.note_answered(self.name, record)
         self._came_kind, self._came_rows, self._came_bytes = "", 0, 0
 
-    async def reply(self, kind: str, rows: int, message: Any) -> None:
-        """Record a message of a stream, and send it."""
-        self.answered(kind, rows, message.ByteSize())
+    def exchanged(self, kind: str, rows: int, request: bytes, reply: Any, origin: Origin) -> None:
+        """Record a reply as `answered` does, with the digest of it and of the request."""
+        body = reply if isinstance(reply, bytes) else reply.SerializeToString()
+        digest = digest_exchange(self.name, self._access.name, kind, rows, origin.question, request, body)
+        self.answered(kind, rows, len(body), origin, digest)
+
+    def count(self, kind: str, sent_bytes: int) -> None:
+        """Count a heartbeat that is answered."""
+        self._access.ledger.count(self.name, kind, IN, sent_bytes, self._came_bytes)
+        self._came_kind, self._came_rows, self._came_bytes = "", 0, 0
+
+    async def reply(self, kind: str, rows: int, message: Any, request: bytes, origin: Origin) -> None:
+        """Record a message of a stream that replies to a request, and send it."""
+        self.exchanged(kind, rows, request, message, origin)
+        await self._context.write(message)
+
+    async def send(self, kind: str, rows: int, message: Any, origin: Origin) -> None:
+        """Record a message of a stream that replies to no single request, and send it."""
+        self.answered(kind, rows, message.ByteSize(), origin)
         await self._context.write(message)
 
     def end(self) -> None:

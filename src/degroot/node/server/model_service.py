@@ -1,5 +1,7 @@
 """Query access to models: the Open Inference Protocol, version 2, over gRPC. Every node serves its own model so."""
 
+import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +13,8 @@ from tritonclient.grpc import service_pb2 as v2
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.config import QUERY
-from degroot.node.protocol.codec import Malformed
+from degroot.node.protocol.codec import SALT_BYTES, Malformed
+from degroot.node.records.chain import Origin
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.access import Access, Visit
 from degroot.node.server.threads import run_model_in_thread
@@ -20,14 +23,25 @@ POINTS, PREDICTIONS = "points", "predictions"
 TYPES: dict[str, np.dtype[Any]] = {"FP64": np.dtype("<f8"), "FP32": np.dtype("<f4")}
 MODEL_QUERY, ABOUT = "model query", "about the model"
 SERVICE = "inference.GRPCInferenceService"
+SCORING = "scoring"  # the purpose of a node's queries
+NODE_QUERY = re.compile(rf"[0-9a-f]{{{16 + 2 * SALT_BYTES}}}")
 METHODS = ("ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelInfer")
 
 
-def request(name: str, version: str, points: Array) -> v2.ModelInferRequest:
-    """A query of a node's model at points (M, d)."""
+def request(name: str, version: str, points: Array, question: str) -> v2.ModelInferRequest:
+    """A query of a node's model at points (M, d); its id is the number of a question, and a salt."""
+    number = question + os.urandom(SALT_BYTES).hex()
     tensor = v2.ModelInferRequest.InferInputTensor(name=POINTS, datatype="FP64", shape=points.shape)
     raw = np.ascontiguousarray(points, TYPES["FP64"]).tobytes()
-    return v2.ModelInferRequest(model_name=name, model_version=version, inputs=[tensor], raw_input_contents=[raw])
+    return v2.ModelInferRequest(
+        model_name=name, model_version=version, id=number, inputs=[tensor], raw_input_contents=[raw]
+    )
+
+
+def find_origin(asked: v2.ModelInferRequest, caller: str) -> Origin:
+    """Where a query comes from: a node's has an id that `request` makes, others have any."""
+    is_scoring = NODE_QUERY.fullmatch(asked.id) is not None
+    return Origin(asked.id[:16], caller, SCORING) if is_scoring else Origin("", caller)
 
 
 def response(asked: v2.ModelInferRequest, version: str, predictions: Array) -> v2.ModelInferResponse:
@@ -129,7 +143,8 @@ class ModelService:
                 points = points_in(request, seat.agent.n_features)
             except Malformed as error:
                 await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
-            await visit.points(MODEL_QUERY, points, request.ByteSize())
+            body = request.SerializeToString()
+            await visit.points(MODEL_QUERY, points, len(body))
             try:
                 if seat.quick(len(points)):
                     predictions = seat.agent.predict(points)
@@ -138,7 +153,7 @@ class ModelService:
             except InvalidInput as error:
                 await visit.refuse("model", StatusCode.INTERNAL, str(error))
             answer = response(request, seat.version, predictions)
-            visit.answered(MODEL_QUERY, len(points), answer.ByteSize())
+            visit.exchanged(MODEL_QUERY, len(points), body, answer, find_origin(request, visit.name))
             return answer
 
     async def _told(self, request: Any, context: Any, answer: Any, model: tuple[str, str] | None = None) -> Any:
@@ -147,7 +162,7 @@ class ModelService:
             await visit.message(ABOUT, 0, request.ByteSize())
             if model is not None:
                 await self._known(visit, model)
-            visit.answered(ABOUT, 0, answer.ByteSize())
+            visit.count(ABOUT, answer.ByteSize())
             return answer
 
     async def _known(self, visit: Visit, model: tuple[str, str]) -> None:

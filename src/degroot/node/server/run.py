@@ -4,7 +4,9 @@ import asyncio
 import gc
 import signal
 import socket
+from collections.abc import Callable, Container
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -21,6 +23,7 @@ from degroot.node.records import metrics
 from degroot.node.records.ledger import Ledger, damaged_path
 from degroot.node.records.log import logger
 from degroot.node.records.own_rows import OwnRowsWatch
+from degroot.node.records.receipts import Receipts
 from degroot.node.records.recent import Recent
 from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.load import load_scored_agent, warm_up
@@ -33,7 +36,7 @@ from degroot.node.server.refused_calls import RefusedCallCleanup
 from degroot.node.server.reload import watch_files
 from degroot.node.server.service import CollectiveService, OtherMethods
 from degroot.node.server.threads import run_in_thread
-from degroot.node.tls import identity
+from degroot.node.tls import identity, signing
 
 if TYPE_CHECKING:
     from degroot.node.page.app import Serving
@@ -51,7 +54,7 @@ def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe
         stack.enter_context(lock_state(make_folder(configuration.state, mode=PRIVATE)))
         with suppress(OSError):  # it may have been made by somebody else, with other rights
             configuration.state.chmod(PRIVATE)
-        ledger = Ledger(configuration.ledger)
+        ledger = open_ledger(configuration)
         stack.callback(ledger.close)
         measured = metrics.Metrics(ledger.totals)
         if configuration.metrics_port is not None:
@@ -71,16 +74,20 @@ async def _serve(
     log, files = logger(configuration.name), configuration.identity
     credentials = None if files is None else identity.channel_credentials(files)
     limits, timing = configuration.limits, configuration.timing
-    wiring = LinkContext(configuration.name, credentials, limits, timing.deadline_seconds, ledger, measured)
+    receipts = _receipts(configuration, ledger, lambda: circle.links)
+    wiring = LinkContext(configuration.name, credentials, limits, timing.deadline_seconds, ledger, measured, receipts)
     circle = Peers(configuration, wiring, _scores(configuration, first, measured, log), log)
     watch = OwnRowsWatch(first.agent.X, measured, log)
     budgets = DailyBudgets(lambda: circle.configuration.budgets, ledger)
     access = Access(
-        configuration.name, circle.rights, Allowances(limits), budgets, watch, ledger, measured, files is None, log=log
-    )
+        configuration.name, circle.rights, Allowances(limits), budgets, watch, ledger, measured, files is None,
+        receipts=receipts, log=log,
+    )  # fmt: skip
     answering = Answering(circle, measured, None if opened is None else Recent())
     server = _server(configuration, answering, access, log)
     stopping = _stopping()
+    if ledger.set_aside is not None:
+        log.warning("the ledger was damaged; a new one is begun", moved=str(ledger.set_aside))
     if ledger.damaged_lines:
         log.warning(
             "damaged lines of the ledger's journal", lines=ledger.damaged_lines, kept=str(damaged_path(ledger.path))
@@ -102,6 +109,25 @@ async def _serve(
     await _finish(server, access, timing.shutdown_seconds)
     await circle.close()
     log.info("stopped")
+
+
+def open_ledger(configuration: Configuration) -> Ledger:
+    """The ledger of a node, which is signed with its key, if it has one."""
+    files, kept = configuration.identity, configuration.records
+    signer = None if files is None else partial(signing.sign, files)
+    return Ledger(configuration.ledger, configuration.name, signer, kept.days, kept.records)
+
+
+def _receipts(configuration: Configuration, ledger: Ledger, peers: Callable[[], Container[str]]) -> Receipts | None:
+    """The receipts of a node that signs; none where it runs without certificates."""
+    files = configuration.identity
+    if files is None:
+        return None
+
+    def check(context: bytes, message: bytes, signature: bytes, certificate: bytes, name: str) -> None:
+        signing.check_signature(context, message, signature, certificate, files.ca, name)
+
+    return Receipts(ledger, configuration.name, partial(signing.sign, files), check, peers)
 
 
 def _scores(configuration: Configuration, first: ScoredAgent, measured: metrics.Metrics, log: Any) -> CalibratedScores:

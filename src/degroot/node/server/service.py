@@ -28,7 +28,7 @@ from degroot.node.config import ASK, COPY, INTERVAL, OPINION, POOLED, QUERY
 from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.copies.offer import NotOffered
 from degroot.node.errors import told_to_peers
-from degroot.node.peers.link import COPIED, PREDICTION, PUSHED, cut_bundle
+from degroot.node.peers.link import COPIED, DESCRIBE, PREDICTION, PUSHED, cut_bundle
 from degroot.node.peers.membership import TooFew
 from degroot.node.peers.peers import Peers
 from degroot.node.pooling.coordinator import Until
@@ -39,13 +39,20 @@ from degroot.node.protocol.codec import (
     NodeAnswer,
     array,
     check_protocol,
+    check_purpose,
+    check_question,
+    decode_origin,
+    draw_question,
     encode_answer,
     encode_opinion,
     encode_prediction,
 )
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.records.chain import NO_ORIGIN, Origin
+from degroot.node.records.receipts import RECEIPT
 from degroot.node.server.access import Access, Exceeded, Visit
+from degroot.node.server.threads import run_in_thread
 
 OURS = "degroot.v2"
 
@@ -88,30 +95,52 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         """Who this node is."""
         async with self._access.admitted(context, None) as visit:
             await visit.refusing(check_protocol, request.protocol)
-            await visit.message("describe", 0, request.ByteSize())
+            await visit.message(DESCRIBE, 0, request.ByteSize())
             description = self._circle.description(visit.name)
-            visit.answered("describe", 0, description.ByteSize())
+            visit.count(DESCRIBE, description.ByteSize())
             return description
+
+    async def Confirm(self, request: wire.Signed, context: Any) -> wire.Signed:  # noqa: N802
+        """The receipt for what a peer states of exchanges with this node."""
+        async with self._access.admitted(context, None) as visit:
+            await visit.refusing(check_protocol, request.protocol)
+            await visit.message(RECEIPT, 0, request.ByteSize())
+            receipts = self._access.receipts
+            if receipts is None or visit.name not in self._circle.links:
+                told = f"Receipts must be between nodes with certificates; {visit.name!r} and {self._name!r} are not."
+                await visit.refuse("no peer", StatusCode.FAILED_PRECONDITION, told)
+            try:
+                signed, found = await run_in_thread(receipts.countersign, visit.name, request)
+            except InvalidInput as error:
+                await visit.refuse("receipt", StatusCode.INVALID_ARGUMENT, str(error))
+            for each in found:
+                self._log.warning("ledgers differ", peer=visit.name, found=each)
+            visit.count(RECEIPT, signed.ByteSize())
+            return signed
 
     async def Predict(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """What this node's model predicts at points, request by request."""
         async with self._access.admitted(context, QUERY) as visit:
             while (request := await visit.next_message()) is not None:
                 points = await visit.refusing(self._asked_points, request)
-                await visit.points(PREDICTION, points, request.ByteSize())
-                await visit.reply(PREDICTION, len(points), await self._prediction(request.id, points))
+                origin = await visit.refusing(decode_origin, request.origin, visit.name)
+                body = request.SerializeToString()
+                await visit.points(PREDICTION, points, len(body))
+                reply = await self._prediction(request.id, points)
+                await visit.reply(PREDICTION, len(points), reply, body, origin)
 
     async def FetchCopy(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """This node's model for a peer that may copy it, in chunks of a signed bundle."""
         async with self._access.admitted(context, COPY) as visit:
             request = await visit.next_message()
             await visit.refusing(check_protocol, 0 if request is None else request.protocol)
-            await visit.message(COPIED, 0, request.ByteSize())
+            origin, body = await visit.refusing(decode_origin, request.origin, visit.name), request.SerializeToString()
+            await visit.message(COPIED, 0, len(body))
             try:
                 encoded = await self._circle.copies.make_own_bundle(visit.name)
             except NotOffered as error:
                 await visit.refuse("not offered", StatusCode.FAILED_PRECONDITION, str(error))
-            visit.answered(COPIED, 0, len(encoded))
+            visit.exchanged(COPIED, 0, body, encoded, origin)
             for chunk in cut_bundle(encoded):
                 await context.write(chunk)
 
@@ -129,21 +158,24 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 await visit.refuse("copies", StatusCode.RESOURCE_EXHAUSTED, told)
             self._pushing.add(visit.name)
             try:
-                bundle = await self._circle.copies.take(await self._read_bundle(visit), visit.name)
+                encoded, origin = await self._read_bundle(visit)
+                bundle = await self._circle.copies.take(encoded, visit.name)
             except InvalidInput as error:
                 await visit.refuse("copy", StatusCode.INVALID_ARGUMENT, str(error))
             finally:
                 self._pushing.discard(visit.name)
             receipt = wire.CopyReceipt(version=bundle.version)
-            visit.answered(PUSHED, 0, receipt.ByteSize())
+            visit.exchanged(PUSHED, 0, encoded, receipt, origin)
             return receipt
 
-    async def _read_bundle(self, visit: Visit) -> bytes:
-        """All chunks of a bundle, unless that is more than a copy may have."""
+    async def _read_bundle(self, visit: Visit) -> tuple[bytes, Origin]:
+        """All chunks of a bundle, unless that is more than a copy may have, and where it comes from."""
         most, encoded = self._circle.configuration.limits.copy_bytes + OVERHEAD_BYTES, bytearray()
+        origin = NO_ORIGIN
         while (chunk := await visit.next_message()) is not None:
             if not encoded:
                 await visit.refusing(check_protocol, chunk.protocol)
+                origin = await visit.refusing(decode_origin, chunk.origin, visit.name)
             await visit.message(PUSHED, 0, chunk.ByteSize())
             if not chunk.content:
                 told = "A part of a copied model must have bytes; this one has none."
@@ -152,15 +184,17 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             if len(encoded) > most:
                 told = f"A copied model must have at most {most - OVERHEAD_BYTES} bytes (limits.copy_bytes); more came."
                 await visit.refuse("copy_bytes", StatusCode.RESOURCE_EXHAUSTED, told)
-        return bytes(encoded)
+        return bytes(encoded), origin
 
     async def Opinion(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """What this node measured of all models near points, question by question, if its evidence is pooled."""
         async with self._admitted_to_evidence(context) as visit:
             while (question := await visit.next_message()) is not None:
                 points = await visit.refusing(self._asked_points, question)
-                await visit.points(OPINION, points, question.ByteSize())
-                await visit.reply(OPINION, len(points), await self._opinion(question, points))
+                origin = await visit.refusing(decode_origin, question.origin, visit.name)
+                body = question.SerializeToString()
+                await visit.points(OPINION, points, len(body))
+                await visit.reply(OPINION, len(points), await self._opinion(question, points), body, origin)
 
     async def Pool(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """Take part in pooling: with `begin` as a member, with `join` as one that others send beliefs to."""
@@ -227,9 +261,10 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _answer(self, request: wire.ConsultRequest, visit: Visit) -> wire.Answer:
-        question = await visit.refusing(self._asked, request)
+        question = await visit.refusing(self._asked, request, visit.name)
         await self._check_fields(request, visit)
-        await visit.points("consult", question.points, request.ByteSize())
+        body = request.SerializeToString()
+        await visit.points("consult", question.points, len(body))
         try:
             until = None if request.way in ("", SOLVE) else Until(request.tolerance, request.rounds)
             answered = await self._answering.answer(visit.name, question, until)
@@ -246,7 +281,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         if question.view == OWN and visit.name != self._name:
             answered = self._redact(answered, visit.name)
         answer = encode_answer(answered, self._circle.scores.seat.agent.outputs)
-        visit.answered("consult", len(question.points), answer.ByteSize())
+        visit.exchanged("consult", len(question.points), body, answer, question.origin)
         return answer
 
     def _redact(self, answered: NodeAnswer, name: str) -> NodeAnswer:
@@ -282,7 +317,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
     def _name(self) -> str:
         return self._circle.configuration.name
 
-    def _asked(self, request: wire.ConsultRequest) -> NodeQuestion:
+    def _asked(self, request: wire.ConsultRequest, caller: str) -> NodeQuestion:
         """What is asked, if it makes sense."""
         check_protocol(request.protocol)
         check_way(request.way or SOLVE)
@@ -300,7 +335,9 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         check_coverage(coverage, view)
         if request.correct and view != OWN:
             raise InvalidInput("`correct` must be asked for with a node's own view; got the consensus.")
-        return NodeQuestion(points, fields, seat.guarded, coverage, view, request.correct)
+        number = check_question(request.question) or draw_question()
+        origin = Origin(number, caller, check_purpose(request.purpose))
+        return NodeQuestion(points, fields, seat.guarded, coverage, view, request.correct, origin)
 
     def _asked_points(self, message: wire.PredictRequest | wire.Question) -> Array:
         """The points that a peer asks about, if it speaks the same protocol, and has as many features."""

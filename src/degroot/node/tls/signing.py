@@ -12,14 +12,15 @@ from degroot.node.config import IdentityFiles
 from degroot.node.tls.files import read_bytes, read_certificates, read_key, validity
 from degroot.node.tls.identity import CA, CERTIFICATE, KEY, check_authorities, is_signed_by, names_of
 
-PURPOSE = b"degroot model copy\0"  # before what is signed: a signature for one purpose is none for another
+# before what is signed: a signature of one thing is none of another
+COPY_CONTEXT, LEDGER_CONTEXT, RECEIPT_CONTEXT = b"degroot model copy\0", b"degroot ledger\0", b"degroot receipt\0"
 MAX_CHAIN = 8  # certificates
 PSS = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)
 
 
-def sign(identity: IdentityFiles, message: bytes) -> tuple[bytes, bytes]:
+def sign(identity: IdentityFiles, context: bytes, message: bytes) -> tuple[bytes, bytes]:
     """The signature of a message, and the certificate that it can be checked with, in PEM."""
-    key, message = read_key(identity.key, KEY), PURPOSE + message
+    key, message = read_key(identity.key, KEY), context + message
     certificate = read_bytes(identity.certificate, CERTIFICATE)
     if isinstance(key, ec.EllipticCurvePrivateKey):
         return key.sign(message, ec.ECDSA(hashes.SHA256())), certificate
@@ -27,12 +28,13 @@ def sign(identity: IdentityFiles, message: bytes) -> tuple[bytes, bytes]:
         return key.sign(message, PSS, hashes.SHA256()), certificate
     if isinstance(key, ed25519.Ed25519PrivateKey):
         return key.sign(message), certificate
-    raise InvalidInput(f"The key must be of an elliptic curve, RSA or Ed25519 to sign copies; {identity.key} is not.")
+    raise InvalidInput(f"The key must be of an elliptic curve, RSA or Ed25519 to sign; {identity.key} is not.")
 
 
 def check_signature(
-    message: bytes, signature: bytes, certificate: bytes, ca: Path, name: str, *, allow_expired: bool = False
-) -> None:
+    context: bytes, message: bytes, signature: bytes, certificate: bytes, ca: Path, name: str, *,
+    allow_expired: bool = False,
+) -> None:  # fmt: skip
     """Raise unless `name`, by a certificate of the CA, has signed the message."""
     authorities = read_certificates(ca, CA)
     try:
@@ -41,7 +43,7 @@ def check_signature(
         if not allow_expired:
             validity(chain[0], f"The certificate of {name!r}", Path(f"{name}.pem"))
             check_authorities(chain, authorities, ca)
-        valid = _is_valid(chain[0], signature, PURPOSE + message)
+        valid = _is_valid(chain[0], signature, context + message)
     except InvalidInput:
         raise
     except Exception as error:  # whatever is wrong with a certificate: its library has many kinds of errors

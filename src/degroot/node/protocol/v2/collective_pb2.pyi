@@ -95,15 +95,29 @@ class Member(_message.Message):
     progress: float
     def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., progress: _Optional[float] = ...) -> None: ...
 
+class Origin(_message.Message):
+    __slots__ = ("question", "asker", "purpose", "salt")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    ASKER_FIELD_NUMBER: _ClassVar[int]
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    asker: str
+    purpose: str
+    salt: bytes
+    def __init__(self, question: _Optional[str] = ..., asker: _Optional[str] = ..., purpose: _Optional[str] = ..., salt: _Optional[bytes] = ...) -> None: ...
+
 class PredictRequest(_message.Message):
-    __slots__ = ("protocol", "id", "points")
+    __slots__ = ("protocol", "id", "points", "origin")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     id: int
     points: Tensor
-    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+    origin: Origin
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ...) -> None: ...
 
 class Prediction(_message.Message):
     __slots__ = ("id", "fault", "model_version", "predictions")
@@ -118,18 +132,22 @@ class Prediction(_message.Message):
     def __init__(self, id: _Optional[int] = ..., fault: _Optional[str] = ..., model_version: _Optional[str] = ..., predictions: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
 
 class FetchCopyRequest(_message.Message):
-    __slots__ = ("protocol",)
+    __slots__ = ("protocol", "origin")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     protocol: int
-    def __init__(self, protocol: _Optional[int] = ...) -> None: ...
+    origin: Origin
+    def __init__(self, protocol: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ...) -> None: ...
 
 class CopyChunk(_message.Message):
-    __slots__ = ("protocol", "content")
+    __slots__ = ("protocol", "content", "origin")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     content: bytes
-    def __init__(self, protocol: _Optional[int] = ..., content: _Optional[bytes] = ...) -> None: ...
+    origin: Origin
+    def __init__(self, protocol: _Optional[int] = ..., content: _Optional[bytes] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ...) -> None: ...
 
 class CopyReceipt(_message.Message):
     __slots__ = ("version",)
@@ -178,18 +196,20 @@ class Manifest(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., recipient: _Optional[str] = ..., version: _Optional[str] = ..., issued: _Optional[float] = ..., suffix: _Optional[str] = ..., digest: _Optional[bytes] = ..., size: _Optional[int] = ..., labels: _Optional[str] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("protocol", "id", "points", "spread", "guard")
+    __slots__ = ("protocol", "id", "points", "spread", "guard", "origin")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     GUARD_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     id: int
     points: Tensor
     spread: bool
     guard: bool
-    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ...) -> None: ...
+    origin: Origin
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ..., origin: _Optional[_Union[Origin, _Mapping]] = ...) -> None: ...
 
 class OpinionReply(_message.Message):
     __slots__ = ("id", "fault", "model_version", "beliefs", "scored", "errors", "moments", "spread", "effective", "expectation")
@@ -246,7 +266,7 @@ class PoolMessage(_message.Message):
     def __init__(self, begin: _Optional[_Union[Begin, _Mapping]] = ..., bounds: _Optional[_Union[Bounds, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., beliefs: _Optional[_Union[Beliefs, _Mapping]] = ...) -> None: ...
 
 class Begin(_message.Message):
-    __slots__ = ("protocol", "session", "members", "points", "guard", "tolerance", "rounds")
+    __slots__ = ("protocol", "session", "members", "points", "guard", "tolerance", "rounds", "origin")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
@@ -254,6 +274,7 @@ class Begin(_message.Message):
     GUARD_FIELD_NUMBER: _ClassVar[int]
     TOLERANCE_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     session: str
     members: _containers.RepeatedScalarFieldContainer[str]
@@ -261,7 +282,8 @@ class Begin(_message.Message):
     guard: bool
     tolerance: float
     rounds: int
-    def __init__(self, protocol: _Optional[int] = ..., session: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., guard: bool = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ...) -> None: ...
+    origin: Origin
+    def __init__(self, protocol: _Optional[int] = ..., session: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., guard: bool = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ...) -> None: ...
 
 class Bounds(_message.Message):
     __slots__ = ("kept", "low", "high", "own")
@@ -334,7 +356,7 @@ class Loss(_message.Message):
     def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ConsultRequest(_message.Message):
-    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "coverage", "view", "correct", "asker")
+    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "coverage", "view", "correct", "asker", "purpose", "question")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
@@ -346,6 +368,8 @@ class ConsultRequest(_message.Message):
     VIEW_FIELD_NUMBER: _ClassVar[int]
     CORRECT_FIELD_NUMBER: _ClassVar[int]
     ASKER_FIELD_NUMBER: _ClassVar[int]
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     points: Tensor
     feature_names: _containers.RepeatedScalarFieldContainer[str]
@@ -357,7 +381,9 @@ class ConsultRequest(_message.Message):
     view: str
     correct: bool
     asker: str
-    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., coverage: _Optional[float] = ..., view: _Optional[str] = ..., correct: bool = ..., asker: _Optional[str] = ...) -> None: ...
+    purpose: str
+    question: str
+    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., coverage: _Optional[float] = ..., view: _Optional[str] = ..., correct: bool = ..., asker: _Optional[str] = ..., purpose: _Optional[str] = ..., question: _Optional[str] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("names", "fields", "flags", "rounds", "outputs", "asker", "choice")
@@ -411,3 +437,65 @@ class Flag(_message.Message):
     reason: str
     points: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, agent: _Optional[str] = ..., reason: _Optional[str] = ..., points: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Signed(_message.Message):
+    __slots__ = ("protocol", "content", "signature", "certificate")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    content: bytes
+    signature: bytes
+    certificate: bytes
+    def __init__(self, protocol: _Optional[int] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., certificate: _Optional[bytes] = ...) -> None: ...
+
+class ChainHead(_message.Message):
+    __slots__ = ("number", "hash")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    hash: bytes
+    def __init__(self, number: _Optional[int] = ..., hash: _Optional[bytes] = ...) -> None: ...
+
+class Statement(_message.Message):
+    __slots__ = ("caller", "callee", "at", "digests", "head")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    CALLEE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    caller: str
+    callee: str
+    at: float
+    digests: bytes
+    head: ChainHead
+    def __init__(self, caller: _Optional[str] = ..., callee: _Optional[str] = ..., at: _Optional[float] = ..., digests: _Optional[bytes] = ..., head: _Optional[_Union[ChainHead, _Mapping]] = ...) -> None: ...
+
+class Receipt(_message.Message):
+    __slots__ = ("statement", "at", "unknown", "head", "known", "unclaimed")
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    UNCLAIMED_FIELD_NUMBER: _ClassVar[int]
+    statement: bytes
+    at: float
+    unknown: _containers.RepeatedScalarFieldContainer[int]
+    head: ChainHead
+    known: ChainHead
+    unclaimed: _containers.RepeatedCompositeFieldContainer[Unclaimed]
+    def __init__(self, statement: _Optional[bytes] = ..., at: _Optional[float] = ..., unknown: _Optional[_Iterable[int]] = ..., head: _Optional[_Union[ChainHead, _Mapping]] = ..., known: _Optional[_Union[ChainHead, _Mapping]] = ..., unclaimed: _Optional[_Iterable[_Union[Unclaimed, _Mapping]]] = ...) -> None: ...
+
+class Unclaimed(_message.Message):
+    __slots__ = ("question", "kind", "rows", "at")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    kind: str
+    rows: int
+    at: float
+    def __init__(self, question: _Optional[str] = ..., kind: _Optional[str] = ..., rows: _Optional[int] = ..., at: _Optional[float] = ...) -> None: ...

@@ -34,6 +34,11 @@ class CollectiveStub(object):
                 request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.SerializeToString,
                 response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyReceipt.FromString,
                 )
+        self.Confirm = channel.unary_unary(
+                '/degroot.v2.Collective/Confirm',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.FromString,
+                )
         self.Opinion = channel.stream_stream(
                 '/degroot.v2.Collective/Opinion',
                 request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Question.SerializeToString,
@@ -82,6 +87,13 @@ class CollectiveServicer(object):
 
     def PushCopy(self, request_iterator, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Confirm(self, request, context):
+        """What both sides of exchanges have recorded of them: the caller's statement, and the callee's receipt for it.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -136,6 +148,11 @@ def add_CollectiveServicer_to_server(servicer, server):
                     servicer.PushCopy,
                     request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.FromString,
                     response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyReceipt.SerializeToString,
+            ),
+            'Confirm': grpc.unary_unary_rpc_method_handler(
+                    servicer.Confirm,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.SerializeToString,
             ),
             'Opinion': grpc.stream_stream_rpc_method_handler(
                     servicer.Opinion,
@@ -232,6 +249,23 @@ class Collective(object):
         return grpc.experimental.stream_unary(request_iterator, target, '/degroot.v2.Collective/PushCopy',
             degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.SerializeToString,
             degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyReceipt.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def Confirm(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/degroot.v2.Collective/Confirm',
+            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -1,0 +1,234 @@
+"""Exports: all that a ledger holds, for others to read and check; a line of JSON for each thing, or a table of records.
+
+The lines are, in this order: what the export is of, certificates, checkpoints, totals, receipts, the signed head, and
+records.
+"""
+
+import csv
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from degroot.exceptions import InvalidInput
+from degroot.node.records.chain import IN, Record
+from degroot.node.records.ledger import SELECT_RECORDS, opened
+
+FORMAT = "degroot ledger 1"
+SUFFIXES = (".json", ".jsonl")
+ABOUT, CERTIFICATE, CHECKPOINT, TOTAL, RECEIPT, HEAD, RECORD = (
+    "ledger", "certificate", "checkpoint", "total", "receipt", "head", "record",
+)  # fmt: skip
+TOTALS = 'SELECT checkpoint, day, peer, kind, direction, exchanges, "rows", sent, received, first, last FROM totals'
+
+
+class Checkpoint(NamedTuple):
+    """The last record that has expired, with the hash of the totals that stand for all before it."""
+
+    number: int
+    at: float
+    hash: str
+    totals: str
+    signature: str
+    certificate: str  # fingerprint
+
+
+class SignedHead(NamedTuple):
+    """The newest record that was signed."""
+
+    number: int
+    at: float
+    hash: str
+    signature: str
+    certificate: str  # fingerprint
+
+
+class StoredReceipt(NamedTuple):
+    """A statement and the receipt for it, as they are stored."""
+
+    number: int  # of the record that says so
+    at: float
+    peer: str
+    direction: str  # "out": this node stated; "in": the peer did
+    last: int
+    statement: str
+    reply: str
+
+
+@dataclass(frozen=True)
+class LedgerContent:
+    """What a ledger holds, with its records one after another. Bytes are in hexadecimal digits."""
+
+    name: str
+    exported: float  # seconds since 1970
+    records: Iterator[Record]
+    certificates: dict[str, bytes] = field(default_factory=dict)  # by fingerprint
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    totals: list[tuple[Any, ...]] = field(default_factory=list)  # as `TOTALS` lists them
+    receipts: list[StoredReceipt] = field(default_factory=list)
+    head: SignedHead | None = None
+    peer: str | None = None  # whose exchanges it has only, so that the chain cannot be checked; None: everybody's
+
+
+@contextmanager
+def read_ledger(path: Path, name: str) -> Iterator[LedgerContent]:
+    """All that the ledger at `path` holds, as it is at one moment; the node may be running meanwhile."""
+    if not path.is_file():
+        raise InvalidInput(f"The ledger must be a file that a node has written; {path} is not there.")
+    with opened(path) as connection:
+        chained = f"{SELECT_RECORDS} WHERE length(hash) > 0 ORDER BY number"
+        head = connection.execute("SELECT number, at, hash, signature, certificate FROM head").fetchone()
+        yield LedgerContent(
+            name,
+            time.time(),
+            map(Record._make, connection.execute(chained)),
+            {each.hex(): pem for each, pem in connection.execute("SELECT fingerprint, content FROM certificates")},
+            [
+                Checkpoint._make(map(_hex, row))
+                for row in connection.execute("SELECT * FROM checkpoints ORDER BY number")
+            ],
+            list(connection.execute(f"{TOTALS} ORDER BY 1, 2, 3, 4, 5")),
+            [
+                StoredReceipt._make(map(_hex, row))
+                for row in connection.execute("SELECT * FROM receipts ORDER BY number")
+            ],
+            None if head is None else SignedHead._make(map(_hex, head)),
+        )
+
+
+def _hex(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def write_json(content: LedgerContent, out: TextIO, peer: str | None = None) -> int:
+    """Write an export; how many records it has. `peer`: only exchanges with that peer, which show nothing of others."""
+    about = {"format": FORMAT, "node": content.name, "exported": content.exported, "peer": peer}
+    _write(out, ABOUT, about)
+    for fingerprint, pem in content.certificates.items():
+        _write(out, CERTIFICATE, {"fingerprint": fingerprint, "content": pem.decode("ascii", errors="replace")})
+    if peer is None:
+        for checkpoint in content.checkpoints:
+            _write(out, CHECKPOINT, checkpoint._asdict())
+        for total in content.totals:
+            _write(out, TOTAL, {"values": total})
+        if content.head is not None:
+            _write(out, HEAD, content.head._asdict())
+    for receipt in content.receipts:
+        if peer in (None, receipt.peer):
+            _write(out, RECEIPT, receipt._asdict())
+    count = 0
+    for record in content.records:
+        if peer in (None, record.peer):
+            _write(out, RECORD, record._asdict())
+            count += 1
+    return count
+
+
+def _write(out: TextIO, what: str, told: dict[str, Any]) -> None:
+    out.write(json.dumps({"what": what, **told}, separators=(",", ":")) + "\n")
+
+
+def write_csv(content: LedgerContent, out: TextIO, peer: str | None = None) -> int:
+    """Write the records as a table, with times as people read them; how many there are."""
+    table = csv.writer(out)
+    table.writerow(Record._fields)
+    count = 0
+    for record in content.records:
+        if peer in (None, record.peer):
+            table.writerow(record._replace(at=format_time(record.at)))  # type: ignore[arg-type]
+            count += 1
+    return count
+
+
+def format_time(at: float) -> str:
+    """Seconds since 1970 as ISO 8601 writes them, in UTC."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class ExportError(InvalidInput):
+    """A file is no export of a ledger."""
+
+
+@contextmanager
+def read_export(path: Path) -> Iterator[LedgerContent]:
+    """What an export holds; its records are read as they are asked for."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines = _parse_lines(path, file)
+            _, about = next(lines, (0, {}))
+            if about.get("format") != FORMAT or not isinstance(about.get("node"), str):
+                raise ExportError(f"{path} must be an export of a ledger, by `degroot node audit --json`; it is not.")
+            yield _assemble(path, about, lines)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no text"
+        raise ExportError(f"An export must be a file that can be read; {path}: {reason}.") from error
+
+
+def _parse_lines(path: Path, file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(file, 1):
+        try:
+            told = json.loads(line)
+        except ValueError as error:
+            raise ExportError(f"Every line of an export must be JSON; line {number} of {path} is not.") from error
+        if not isinstance(told, dict):
+            raise ExportError(f"Every line of an export must be an object; line {number} of {path} is not.")
+        yield number, told
+
+
+def _assemble(path: Path, about: dict[str, Any], lines: Iterator[tuple[int, dict[str, Any]]]) -> LedgerContent:
+    """What the lines of an export say; those of records are left for later."""
+    head: SignedHead | None = None
+    certificates: dict[str, bytes] = {}
+    checkpoints, totals, receipts = list[Checkpoint](), list[tuple[Any, ...]](), list[StoredReceipt]()
+    first: list[tuple[int, dict[str, Any]]] = []
+    for number, told in lines:
+        what = told.get("what")
+        if what == RECORD:
+            first = [(number, told)]
+            break
+        if what == CERTIFICATE:
+            certificates[str(told.get("fingerprint"))] = str(told.get("content")).encode()
+        elif what == CHECKPOINT:
+            checkpoints.append(Checkpoint._make(_values(path, number, told, Checkpoint._fields)))
+        elif what == TOTAL:
+            totals.append(tuple(_values(path, number, told, ("values",))[0]))
+        elif what == RECEIPT:
+            receipts.append(StoredReceipt._make(_values(path, number, told, StoredReceipt._fields)))
+        elif what == HEAD:
+            head = SignedHead._make(_values(path, number, told, SignedHead._fields))
+        else:
+            raise ExportError(f"Line {number} of {path} must be a part of an export; it is {str(what)[:40]!r}.")
+
+    def read_records() -> Iterator[Record]:
+        for part in (first, lines):
+            for number, told in part:
+                yield Record._make(_values(path, number, told, Record._fields))
+
+    exported = about.get("exported")
+    at = float(exported) if isinstance(exported, int | float) else 0.0
+    peer = None if about.get("peer") is None else str(about["peer"])
+    return LedgerContent(about["node"], at, read_records(), certificates, checkpoints, totals, receipts, head, peer)
+
+
+WHOLE = ("number", "exchanges", "rows", "sent", "received", "last")
+
+
+def _values(path: Path, line: int, told: dict[str, Any], names: Sequence[str]) -> list[Any]:
+    """What a line has under these names, each of the right type."""
+    found = []
+    for name in names:
+        kind = int if name in WHOLE else float | int if name == "at" else list if name == "values" else str
+        value = told.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ExportError(f"Line {line} of {path} must have a right {name!r}; it has {str(value)[:40]!r}.")
+        found.append(float(value) if isinstance(value, int) and name == "at" else value)
+    return found
+
+
+def is_stated_here(receipt: StoredReceipt) -> bool:
+    """Whether the node whose ledger it is has made the statement, not the receipt for it."""
+    return receipt.direction != IN
