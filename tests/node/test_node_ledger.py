@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from contextlib import closing
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,19 @@ from hypothesis import strategies as st
 
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.page.ledger_totals import LedgerTotals
-from degroot.node.records.ledger import DAY, STEP, TABLES, Ledger, LedgerEntry, LedgerError, record_beside, summary
+from degroot.node.records.chain import OUT, parse_line
+from degroot.node.records.ledger import (
+    COUNT_SECONDS,
+    DAY,
+    SET_ASIDE,
+    SPARE,
+    Ledger,
+    LedgerEntry,
+    LedgerError,
+    opened,
+    record_beside,
+    summary,
+)
 
 WRITER = """
 import sys
@@ -99,12 +112,20 @@ def totals(exchanges) -> list[LedgerEntry]:
 def single(path: Path) -> int:
     """How many exchanges are kept one by one."""
     with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("SELECT count(*) FROM exchanges").fetchone()[0]
+        return connection.execute("SELECT count(*) FROM records WHERE peer != ''").fetchone()[0]
 
 
 def whole(path: Path) -> bool:
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def wait_for(condition) -> None:
+    """Wait until something is so, as long as a busy machine may take."""
+    until = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def on_small_disk(script: str, folder: Path, *, size: str) -> subprocess.CompletedProcess[str]:
@@ -122,15 +143,16 @@ def on_small_disk(script: str, folder: Path, *, size: str) -> subprocess.Complet
 def test_totals_are_those_of_what_was_recorded_folded_or_not(tmp_path_factory, early, late, days, kept):
     path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
     for exchanges, all_so_far in ((early, early), (late, early + late)):
-        clock = iter([0.0, *(at for at, *_ in exchanges)])
-        ledger = Ledger(path, clock=lambda clock=clock: next(clock))
-        for _, *exchange in exchanges:
+        now = [0.0]
+        ledger = Ledger(path, clock=lambda now=now: now[0])
+        for at, *exchange in exchanges:
+            now[0] = at
             ledger.record(*exchange)
         ledger.close()
         assert summary(path) == totals(all_so_far)
-        Ledger(path, days, kept, clock=lambda: 20.0 * DAY).close()
+        Ledger(path, days=days, kept=kept, clock=lambda: 20.0 * DAY).close()
         assert summary(path) == totals(all_so_far)
-        assert single(path) <= kept
+        assert single(path) <= kept * (1.0 + SPARE)
 
 
 def test_old_exchanges_are_folded_at_the_start(tmp_path):
@@ -151,9 +173,11 @@ def test_the_file_stops_growing_while_the_node_runs(tmp_path):
     path = tmp_path / "ledger.sqlite"
     ledger, sizes = Ledger(path, kept=2000), []
     for _ in range(3):
-        for _ in range(10_000):
-            ledger.record("south", "opinion", "in", 3, 20, 100)
-        assert single(path) <= 2000 + 2 * STEP
+        for _ in range(10):
+            for _ in range(1000):
+                ledger.record("south", "opinion", "in", 3, 20, 100)
+            ledger.make_durable()
+            wait_for(lambda: single(path) <= 2000 * (1.0 + SPARE))
         sizes.append(sum(file.stat().st_size for file in tmp_path.iterdir()))
     assert sizes[2] <= sizes[0] * 1.1
     assert [(line.exchanges, line.rows, line.sent, line.received) for line in summary(path)] == [
@@ -213,11 +237,15 @@ def test_a_folder_that_is_not_there_is_one_clear_line(tmp_path):
 
 def test_another_writer_does_not_stop_the_node(tmp_path):
     path = tmp_path / "ledger.sqlite"
-    ledger, records = Ledger(path), 2 * STEP + 10
+    ledger, records = Ledger(path), 500
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for _ in range(records):
             ledger.record("south", "opinion", "in", 3, 20, 100)
+        with pytest.raises(LedgerError, match="locked"):
+            ledger.make_durable()
+        ledger.record("south", "opinion", "in", 3, 20, 100)
+        records += 1
         assert single(path) == 0  # they could not be moved
         assert [line.exchanges for line in summary(path)] == [records]
         other.execute("ROLLBACK")
@@ -233,8 +261,6 @@ def test_a_ledger_that_is_none_is_refused(tmp_path):
     (tmp_path / "text").write_text("not a database, but long enough to be looked at as one" * 100)
     with pytest.raises(InvalidInput, match="file is not a database"):
         summary(tmp_path / "text")
-    with pytest.raises(LedgerError, match="file is not a database"):
-        Ledger(tmp_path / "text")
 
 
 def test_a_ledger_of_another_version_is_refused(tmp_path):
@@ -242,7 +268,7 @@ def test_a_ledger_of_another_version_is_refused(tmp_path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 7")
     for read in (Ledger, summary):
-        with pytest.raises(InvalidInput, match=r"must be of version 2 or older; .* is of version 7"):
+        with pytest.raises(InvalidInput, match=r"must be of version 3 or older; .* is of version 7"):
             read(path)
 
 
@@ -261,15 +287,16 @@ def journal(path: Path) -> Path:
 def test_exchanges_are_read_before_they_are_moved_and_once_after(tmp_path):
     path = tmp_path / "ledger.sqlite"
     ledger = Ledger(path)
-    for count in range(1, 2 * STEP + 2):
+    for count in range(1, 600):
         ledger.record("south", "opinion", "in", 3, 20, 100)
-        assert single(path) == count // STEP * STEP
-        if count % STEP in (0, 1, STEP - 1):
+        if count % 50 == 0:
             assert [line.exchanges for line in summary(path)] == [count]
-    assert len(journal(path).read_bytes().splitlines()) == 1
+    ledger.make_durable()
+    assert single(path) == count
+    assert [line.exchanges for line in summary(path)] == [count]
     ledger.close()
     assert journal(path).read_bytes() == b""
-    assert single(path) == 2 * STEP + 1
+    assert not journal(path).with_name("ledger.journal.moving").exists()
 
 
 def test_what_was_moved_but_not_taken_out_of_the_journal_counts_once(tmp_path):
@@ -277,9 +304,9 @@ def test_what_was_moved_but_not_taken_out_of_the_journal_counts_once(tmp_path):
     ledger = Ledger(path)
     for _ in range(5):
         ledger.record("south", "opinion", "in", 3, 20, 100)
-    left = journal(path).read_bytes()
+    left = read_lines(path)
     ledger.close()
-    journal(path).write_bytes(left)  # as if the process had been killed between the two
+    journal(path).write_bytes(b"".join(left))  # as if the process had been killed between the two
     assert [line.exchanges for line in summary(path)] == [5]
     ledger = Ledger(path)
     assert journal(path).read_bytes() == b""
@@ -288,13 +315,29 @@ def test_what_was_moved_but_not_taken_out_of_the_journal_counts_once(tmp_path):
     ledger.close()
 
 
+def read_lines(path: Path) -> list[bytes]:
+    """The lines that a journal has, or would have if none had been moved."""
+    with opened(path) as connection:
+        rows = connection.execute("SELECT * FROM records WHERE peer != '' ORDER BY number").fetchall()
+    written = [[each.hex() if isinstance(each, bytes) else str(each) for each in row] for row in rows]
+    return ["\t".join(fields).encode() + b"\n" for fields in written]
+
+
+def damage_line(place: int, field: str) -> bytes:
+    line = b"6\t1.0\tsouth\topinion\tin\t1\t3\t20\t100\t\t\t\t\t" + b"ab" * 32
+    assert parse_line(line) is not None
+    fields = line.split(b"\t")
+    fields[place] = field.encode()
+    return b"\t".join(fields) + b"\n"
+
+
 DAMAGE = [
-    b"6\t1.0\tsouth", b"\0" * 100 + b"\n", b"6\t1.0\tsouth\topinion\tin\t3\t20\n", b"\xff\n", b"\n\n",
+    b"6\t1.0\tsouth", b"\0" * 100 + b"\n", b"6\t1.0\tsouth\topinion\tin\t3\t20\n", b"\xff\n",
     *(
-        "\t".join(["6", at, "south", "opinion", direction, rows, "20", "100\n"]).encode()
-        for at, direction, rows in [
-            ("nan", "in", "3"), ("inf", "in", "3"), ("1e30", "in", "3"), ("-1.0", "in", "3"), ("1.0", "im", "3"),
-            ("1.0", "in", "-3"), ("1.0", "in", "9" * 23), ("1.0", "in", "three"),
+        damage_line(place, field)
+        for place, field in [
+            (1, "nan"), (1, "inf"), (1, "1e30"), (1, "-1.0"), (4, "im"), (6, "-3"), (6, "9" * 23), (6, "three"),
+            (12, "xyz"), (13, "ab"), (13, ""),
         ]
     ),
 ]  # fmt: skip
@@ -305,44 +348,127 @@ def test_damaged_lines_of_the_journal_cost_only_themselves_and_are_kept(tmp_path
     path = tmp_path / "ledger.sqlite"
     ledger = Ledger(path)
     ledger.record_all(["south", "west"], "opinion", "in", 3, 20, 100)
-    first, second = journal(path).read_bytes().splitlines(keepends=True)
+    first, second = read_lines(path)
     ledger.close()
     with closing(sqlite3.connect(path)) as connection:  # as if nothing had been moved
-        connection.executescript("DELETE FROM exchanges; UPDATE journal SET moved = 0")
+        connection.executescript("DELETE FROM records; DELETE FROM head")
     inside = damage if damage.endswith(b"\n") else damage + b"\n"
     journal(path).write_bytes(first + inside + second + damage)
     assert_read(path)
     ledger = Ledger(path)
-    assert ledger.damaged_lines == 2 * max(1, damage.count(b"\n"))
+    assert ledger.damaged_lines == 2
     assert (tmp_path / "ledger.journal.damaged").read_bytes() == 2 * inside
     assert_read(path)
-    for _ in range(STEP):
-        ledger.record("north", "opinion", "in", 3, 20, 100)
+    ledger.record("north", "opinion", "in", 3, 20, 100)
     ledger.close()
     ledger = Ledger(path)
     assert ledger.damaged_lines == 0
     ledger.close()
-    assert [(line.peer, line.exchanges) for line in summary(path)] == [("north", STEP), ("south", 1), ("west", 1)]
+    assert [(line.peer, line.exchanges) for line in summary(path)] == [("north", 1), ("south", 1), ("west", 1)]
 
 
 def assert_read(path):
     assert [(line.peer, line.exchanges) for line in summary(path)] == [("south", 1), ("west", 1)]
 
 
-def test_a_ledger_of_version_1_is_read_and_taken_over(tmp_path):
+EARLIER = """
+CREATE TABLE exchanges (id INTEGER PRIMARY KEY, at REAL, peer TEXT, kind TEXT, direction TEXT, "rows" INTEGER,
+    sent INTEGER, received INTEGER);
+CREATE TABLE days (day INTEGER, peer TEXT, kind TEXT, direction TEXT, exchanges INTEGER, "rows" INTEGER, sent INTEGER,
+    received INTEGER, first REAL, last REAL, PRIMARY KEY (day, peer, kind, direction)) WITHOUT ROWID;
+"""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_ledger_of_an_earlier_version_is_taken_over(tmp_path, version):
     path = tmp_path / "ledger.sqlite"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(TABLES.partition("CREATE TABLE IF NOT EXISTS journal")[0])
+        connection.executescript(EARLIER)
+        if version == 2:
+            connection.executescript("CREATE TABLE journal (moved INTEGER); INSERT INTO journal VALUES (0)")
         connection.execute("INSERT INTO exchanges VALUES (7, ?, 'south', 'opinion', 'in', 3, 20, 100)", (time.time(),))
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute("INSERT INTO days VALUES (1, 'south', 'opinion', 'in', 4, 12, 80, 400, 86400.0, 86401.0)")
+        connection.execute(f"PRAGMA user_version = {version}")
         connection.commit()
-    assert [line.exchanges for line in summary(path)] == [1]
+    with pytest.raises(InvalidInput, match=f"must be of version 3; .* is of version {version}, which the node takes"):
+        summary(path)
     ledger = Ledger(path)
     ledger.record("south", "opinion", "in", 3, 20, 100)
-    assert [(line.exchanges, line.rows) for line in summary(path)] == [(2, 6)]
     ledger.close()
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT id FROM exchanges").fetchall() == [(7,), (8,)]
+    assert [(line.exchanges, line.rows, line.sent) for line in summary(path)] == [(6, 18, 120)]
+    with opened(path) as connection:
+        assert connection.execute("SELECT number, peer FROM records").fetchall() == [
+            (1, "south"),
+            (2, ""),
+            (3, "south"),
+        ]
+
+
+@pytest.mark.parametrize("damage", ["text", "page"])
+def test_a_damaged_ledger_is_moved_aside_and_the_new_one_holds_its_hash(tmp_path, damage):
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    for _ in range(2000):
+        ledger.record("south", "opinion", "in", 3, 20, 100)
+    ledger.close()
+    content = bytearray(path.read_bytes())
+    start = 0 if damage == "text" else 4096 * 20
+    content[start : start + 5000] = b"x" * 5000
+    path.write_bytes(content)
+    ledger = Ledger(path)
+    assert ledger.set_aside is not None
+    assert ledger.set_aside.read_bytes() == bytes(content)
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    ledger.close()
+    with opened(path) as connection:
+        kind, digest = connection.execute("SELECT kind, digest FROM records WHERE number = 1").fetchone()
+    assert (kind, digest) == (SET_ASIDE, sha256(content).digest())
+    assert [line.exchanges for line in summary(path)] == [1]
+    Ledger(path).close()  # which is whole
+    assert len(list(tmp_path.glob("*damaged*.sqlite"))) == 1
+
+
+def test_heartbeats_are_counted_and_recorded_together(tmp_path):
+    path, now = tmp_path / "ledger.sqlite", [1000.0 * DAY]
+    ledger = Ledger(path, clock=lambda: now[0])
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    for _ in range(100):
+        for direction in ("in", "out"):
+            ledger.count("south", "describe", direction, 10, 20)
+    assert ledger.totals["south", "describe", "in"] == (100, 0, 1000, 2000)
+    assert [line.kind for line in summary(path)] == ["opinion"]
+    now[0] += COUNT_SECONDS
+    ledger.count("south", "describe", "in", 10, 20)
+    assert [(line.kind, line.exchanges, line.sent) for line in summary(path)] == [
+        ("describe", 101, 1010), ("describe", 100, 1000), ("opinion", 1, 20),
+    ]  # fmt: skip
+    ledger.count("south", "describe", "in", 10, 20)
+    ledger.close()
+    assert single(path) == 1 + 2 + 1
+    assert summary(path)[0].exchanges == 102
+
+
+def test_heartbeats_that_cannot_be_recorded_stay_counted(tmp_path, monkeypatch):
+    path, now = tmp_path / "ledger.sqlite", [1000.0 * DAY]
+    ledger, write = Ledger(path, clock=lambda: now[0]), os.write
+    ledger.count("south", "describe", "in", 10, 20)
+    now[0] += COUNT_SECONDS
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda file, content: write(file, content[:9]))
+        ledger.count("south", "describe", "in", 10, 20)
+    ledger.close()
+    assert [(line.exchanges, line.sent, line.received) for line in summary(path)] == [(2, 20, 40)]
+
+
+def test_replies_are_no_further_exchanges(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    ledger.record_all(["south", "west"], "prediction", OUT, 3, 20, 0)
+    ledger.record_replies("prediction", [("south", 50, "ab" * 32), ("west", 60, "cd" * 32)])
+    ledger.close()
+    assert [(line.exchanges, line.rows, line.sent, line.received) for line in summary(path)] == [
+        (1, 3, 20, 50), (1, 3, 20, 60),
+    ]  # fmt: skip
 
 
 def test_a_write_that_stops_half_way_leaves_nothing(tmp_path, monkeypatch):
@@ -364,9 +490,9 @@ def test_another_process_records_beside_the_node_and_nothing_is_lost(tmp_path):
     path, totals = tmp_path / "ledger.sqlite", LedgerTotals(tmp_path / "ledger.sqlite")
     ledger, count = Ledger(path), 0
     for _ in range(3):
-        for _ in range(STEP // 2 + 7):
+        for _ in range(150):
             ledger.record("south", "opinion", "in", 3, 20, 100)
-        count += STEP // 2 + 7
+        count += 150
         record_beside(path, "west", "copy", "out", 0, 5, 0)
         ledger.record("south", "opinion", "in", 3, 20, 100)
         count += 1
@@ -396,12 +522,13 @@ def test_a_journal_that_is_deleted_or_replaced_under_a_running_node_is_made_anew
     journal(path).unlink()
     if replaced:
         journal(path).write_bytes(b"somebody's\n")
-    for _ in range(STEP):
-        ledger.record("south", "opinion", "in", 3, 20, 100)
-    assert [line.exchanges for line in summary(path)] == [STEP + 5]
-    assert len(journal(path).read_bytes().splitlines()) == 5
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    ledger.make_durable()
+    assert [line.exchanges for line in summary(path)] == [6]
+    ledger.record("south", "opinion", "in", 3, 20, 100)
+    assert [line.exchanges for line in summary(path)] == [7]
     ledger.close()
-    assert [line.exchanges for line in summary(path)] == [STEP + 5]
+    assert [line.exchanges for line in summary(path)] == [7]
 
 
 def test_errors_name_the_journal(tmp_path):

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from degroot.cli.errors import complain
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import save
 
@@ -100,8 +101,8 @@ def verify(file: Path, against: list[Path], ca: Path | None) -> None:
         typer.echo("Signatures were not checked: --ca names the file of the CA that they go back to.")
     wrong = [each.name for each in found if not each.is_whole]
     if wrong:
-        told = f"A ledger must be as it was written, and as peers' receipts say; not so: {', '.join(wrong)}."
-        raise typer.Exit(complain(told, WRONG))
+        message = f"A ledger must be as it was written, and as peers' receipts say; not so: {', '.join(wrong)}."
+        raise typer.Exit(complain(message, WRONG))
     typer.echo("Nothing was changed, and nothing is missing.")
 
 

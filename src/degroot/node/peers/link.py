@@ -21,7 +21,7 @@ from degroot.node.peers.retry import retry_when_limited
 from degroot.node.protocol.codec import PROTOCOL, draw_question, encode_origin
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
-from degroot.node.records.chain import OUT, Origin, digest_exchange
+from degroot.node.records.chain import NO_ORIGIN, OUT, Origin, digest_exchange
 from degroot.node.records.ledger import Ledger, LedgerError
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.receipts import RECEIPT, Receipts
@@ -165,7 +165,7 @@ class LinkContext:
     metrics: Metrics
     receipts: Receipts | None = None  # None: without certificates nothing is signed
 
-    def record(self, peers: Sequence[str], kind: str, rows: int, sent: int, origin: Origin) -> None:
+    def record(self, peers: Sequence[str], kind: str, rows: int, sent: int, origin: Origin = NO_ORIGIN) -> None:
         """Record what is about to leave; if that cannot be, it stays."""
         self.ledger.record_all(peers, kind, OUT, rows, sent, 0, origin)
 

@@ -16,14 +16,13 @@ from typing import Any, NamedTuple, TextIO
 
 from degroot.exceptions import InvalidInput
 from degroot.node.records.chain import IN, Record
-from degroot.node.records.ledger import SELECT_RECORDS, opened
+from degroot.node.records.ledger import SELECT_RECORDS, SELECT_TOTALS, opened
 
 FORMAT = "degroot ledger 1"
 SUFFIXES = (".json", ".jsonl")
 ABOUT, CERTIFICATE, CHECKPOINT, TOTAL, RECEIPT, HEAD, RECORD = (
     "ledger", "certificate", "checkpoint", "total", "receipt", "head", "record",
 )  # fmt: skip
-TOTALS = 'SELECT checkpoint, day, peer, kind, direction, exchanges, "rows", sent, received, first, last FROM totals'
 
 
 class Checkpoint(NamedTuple):
@@ -54,7 +53,6 @@ class StoredReceipt(NamedTuple):
     at: float
     peer: str
     direction: str  # "out": this node stated; "in": the peer did
-    last: int
     statement: str
     reply: str
 
@@ -67,8 +65,8 @@ class LedgerContent:
     exported: float  # seconds since 1970
     records: Iterator[Record]
     certificates: dict[str, bytes] = field(default_factory=dict)  # by fingerprint
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-    totals: list[tuple[Any, ...]] = field(default_factory=list)  # as `TOTALS` lists them
+    checkpoint: Checkpoint | None = None  # None: nothing has expired
+    totals: list[tuple[Any, ...]] = field(default_factory=list)  # as `SELECT_TOTALS` lists them
     receipts: list[StoredReceipt] = field(default_factory=list)
     head: SignedHead | None = None
     peer: str | None = None  # whose exchanges it has only, so that the chain cannot be checked; None: everybody's
@@ -81,27 +79,31 @@ def read_ledger(path: Path, name: str) -> Iterator[LedgerContent]:
         raise InvalidInput(f"The ledger must be a file that a node has written; {path} is not there.")
     with opened(path) as connection:
         chained = f"{SELECT_RECORDS} WHERE length(hash) > 0 ORDER BY number"
-        head = connection.execute("SELECT number, at, hash, signature, certificate FROM head").fetchone()
+        checkpoint, head = (connection.execute(f"SELECT * FROM {name}").fetchone() for name in ("checkpoint", "head"))
         yield LedgerContent(
             name,
             time.time(),
-            map(Record._make, connection.execute(chained)),
+            (Record._make(_typed(row, Record._fields)) for row in connection.execute(chained)),
             {each.hex(): pem for each, pem in connection.execute("SELECT fingerprint, content FROM certificates")},
+            None if checkpoint is None else Checkpoint._make(_typed(checkpoint, Checkpoint._fields)),
+            list(connection.execute(SELECT_TOTALS)),
             [
-                Checkpoint._make(map(_hex, row))
-                for row in connection.execute("SELECT * FROM checkpoints ORDER BY number")
-            ],
-            list(connection.execute(f"{TOTALS} ORDER BY 1, 2, 3, 4, 5")),
-            [
-                StoredReceipt._make(map(_hex, row))
+                StoredReceipt._make(_typed(row, StoredReceipt._fields))
                 for row in connection.execute("SELECT * FROM receipts ORDER BY number")
             ],
-            None if head is None else SignedHead._make(map(_hex, head)),
+            None if head is None else SignedHead._make(_typed(head, SignedHead._fields)),
         )
 
 
-def _hex(value: Any) -> Any:
-    return value.hex() if isinstance(value, bytes) else value
+WHOLE = ("number", "exchanges", "rows", "sent", "received")  # fields that are whole numbers
+
+
+def _typed(row: Sequence[Any], names: Sequence[str]) -> Iterator[Any]:
+    """What a row of the database holds; what is damaged so that it has another type becomes nothing, which is found."""
+    for name, value in zip(names, row, strict=True):
+        kind: type = int if name in WHOLE else float if name == "at" else str
+        told = value.hex() if isinstance(value, bytes) else value
+        yield told if isinstance(told, kind) else kind()
 
 
 def write_json(content: LedgerContent, out: TextIO, peer: str | None = None) -> int:
@@ -111,8 +113,8 @@ def write_json(content: LedgerContent, out: TextIO, peer: str | None = None) -> 
     for fingerprint, pem in content.certificates.items():
         _write(out, CERTIFICATE, {"fingerprint": fingerprint, "content": pem.decode("ascii", errors="replace")})
     if peer is None:
-        for checkpoint in content.checkpoints:
-            _write(out, CHECKPOINT, checkpoint._asdict())
+        if content.checkpoint is not None:
+            _write(out, CHECKPOINT, content.checkpoint._asdict())
         for total in content.totals:
             _write(out, TOTAL, {"values": total})
         if content.head is not None:
@@ -145,8 +147,11 @@ def write_csv(content: LedgerContent, out: TextIO, peer: str | None = None) -> i
 
 
 def format_time(at: float) -> str:
-    """Seconds since 1970 as ISO 8601 writes them, in UTC."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Seconds since 1970 as ISO 8601 writes them, in UTC; a time that is none, in a damaged ledger, as it is."""
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"time {at:g}"
 
 
 class ExportError(InvalidInput):
@@ -182,8 +187,9 @@ def _parse_lines(path: Path, file: TextIO) -> Iterator[tuple[int, dict[str, Any]
 def _assemble(path: Path, about: dict[str, Any], lines: Iterator[tuple[int, dict[str, Any]]]) -> LedgerContent:
     """What the lines of an export say; those of records are left for later."""
     head: SignedHead | None = None
+    checkpoint: Checkpoint | None = None
     certificates: dict[str, bytes] = {}
-    checkpoints, totals, receipts = list[Checkpoint](), list[tuple[Any, ...]](), list[StoredReceipt]()
+    totals, receipts = list[tuple[Any, ...]](), list[StoredReceipt]()
     first: list[tuple[int, dict[str, Any]]] = []
     for number, told in lines:
         what = told.get("what")
@@ -193,7 +199,7 @@ def _assemble(path: Path, about: dict[str, Any], lines: Iterator[tuple[int, dict
         if what == CERTIFICATE:
             certificates[str(told.get("fingerprint"))] = str(told.get("content")).encode()
         elif what == CHECKPOINT:
-            checkpoints.append(Checkpoint._make(_values(path, number, told, Checkpoint._fields)))
+            checkpoint = Checkpoint._make(_values(path, number, told, Checkpoint._fields))
         elif what == TOTAL:
             totals.append(tuple(_values(path, number, told, ("values",))[0]))
         elif what == RECEIPT:
@@ -211,10 +217,7 @@ def _assemble(path: Path, about: dict[str, Any], lines: Iterator[tuple[int, dict
     exported = about.get("exported")
     at = float(exported) if isinstance(exported, int | float) else 0.0
     peer = None if about.get("peer") is None else str(about["peer"])
-    return LedgerContent(about["node"], at, read_records(), certificates, checkpoints, totals, receipts, head, peer)
-
-
-WHOLE = ("number", "exchanges", "rows", "sent", "received", "last")
+    return LedgerContent(about["node"], at, read_records(), certificates, checkpoint, totals, receipts, head, peer)
 
 
 def _values(path: Path, line: int, told: dict[str, Any], names: Sequence[str]) -> list[Any]:

@@ -4,7 +4,6 @@ Records form a chain of hashes, whose newest link is signed by the node. They ar
 that a signed checkpoint and the totals of their days stand for them.
 """
 
-import json
 import os
 import sqlite3
 import time
@@ -18,7 +17,18 @@ from threading import Event, Lock, RLock, Thread
 from typing import Any
 
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.records.chain import GENESIS, IN, LARGEST_COUNT, NO_ORIGIN, OUT, Origin, Record, link
+from degroot.node.records.chain import (
+    GENESIS,
+    IN,
+    LARGEST_COUNT,
+    NO_ORIGIN,
+    OUT,
+    Origin,
+    Record,
+    link,
+    parse_line,
+    write_line,
+)
 from degroot.node.records.journal import Journal, read_journal
 from degroot.node.tls.signing import LEDGER_CONTEXT
 
@@ -60,7 +70,6 @@ CREATE TABLE records (
 );
 CREATE INDEX records_of_questions ON records (question) WHERE question != '';
 CREATE TABLE totals (
-    checkpoint INTEGER NOT NULL,
     day INTEGER NOT NULL,
     peer TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -71,10 +80,10 @@ CREATE TABLE totals (
     received INTEGER NOT NULL,
     first REAL NOT NULL,
     last REAL NOT NULL,
-    PRIMARY KEY (checkpoint, day, peer, kind, direction)
+    PRIMARY KEY (day, peer, kind, direction)
 ) WITHOUT ROWID;
-CREATE TABLE checkpoints (
-    number INTEGER PRIMARY KEY,
+CREATE TABLE checkpoint (
+    number INTEGER NOT NULL,
     at REAL NOT NULL,
     hash BLOB NOT NULL,
     totals BLOB NOT NULL,
@@ -97,7 +106,6 @@ CREATE TABLE receipts (
     at REAL NOT NULL,
     peer TEXT NOT NULL,
     direction TEXT NOT NULL,
-    last INTEGER NOT NULL,
     statement BLOB NOT NULL,
     reply BLOB NOT NULL
 );
@@ -106,19 +114,22 @@ COLUMNS = 'number, at, peer, kind, direction, exchanges, "rows", sent, received,
 SELECT_RECORDS = f"SELECT {COLUMNS}, lower(hex(digest)), lower(hex(hash)) FROM records"
 INSERT = f"INSERT INTO records ({COLUMNS}, digest, hash) VALUES ({', '.join('?' * 14)})"
 SELECT_LAST = "SELECT number, hash FROM records ORDER BY number DESC LIMIT 1"
-SELECT_EXPIRED = "SELECT number, hash FROM checkpoints ORDER BY number DESC LIMIT 1"
+SELECT_EXPIRED = "SELECT number, hash FROM checkpoint"
 WITH_JOURNAL = (  # in what is read, `records` has those in the journal too
     "CREATE TEMP TABLE waiting AS SELECT * FROM main.records LIMIT 0",
     "CREATE TEMP VIEW records AS SELECT * FROM main.records UNION ALL SELECT * FROM temp.waiting",
 )
 FOLD = """
 INSERT INTO totals
-SELECT ?, CAST(at / 86400 AS INTEGER), peer, kind, direction, sum(exchanges), sum("rows"), sum(sent), sum(received),
+SELECT CAST(at / 86400 AS INTEGER), peer, kind, direction, sum(exchanges), sum("rows"), sum(sent), sum(received),
     min(at), max(at)
-FROM records WHERE number <= ? AND peer != '' GROUP BY 2, 3, 4, 5
+FROM records WHERE number <= ? AND peer != '' GROUP BY 1, 2, 3, 4
+ON CONFLICT DO UPDATE SET
+    exchanges = exchanges + excluded.exchanges, "rows" = "rows" + excluded."rows", sent = sent + excluded.sent,
+    received = received + excluded.received, first = min(first, excluded.first), last = max(last, excluded.last)
 """
 SELECT_TOTALS = """
-SELECT day, peer, kind, direction, exchanges, "rows", sent, received, first, last FROM totals WHERE checkpoint = ?
+SELECT day, peer, kind, direction, exchanges, "rows", sent, received, first, last FROM totals
 ORDER BY day, peer, kind, direction
 """
 SUMMARY = """
@@ -319,15 +330,18 @@ class Ledger:
             self._journal.close()
         self._connection.close()
 
-    def _write(self, exchanges: Sequence[tuple[Any, ...]], *, counted: bool = False) -> list[Record]:
+    def _write(
+        self, exchanges: Sequence[tuple[Any, ...]], *, counted: bool = False, at: float | None = None
+    ) -> list[Record]:
         """Append records to the journal, all of them or, if that raises LedgerError, none.
 
         Parameters
         ----------
         exchanges : of each, the fields of `Record` from `peer` to `digest`
         counted : whether they are in the totals already
+        at : when they took place; None: now
         """
-        now = self._clock()
+        now = self._clock() if at is None else at
         with self._lock:
             number, before, lines, records = self._head.number, self._head.hash, "", []
             for fields in exchanges:
@@ -408,7 +422,9 @@ class Ledger:
         if self.set_aside is not None:
             with self.set_aside.open("rb") as file:
                 self.note(SET_ASIDE, self.set_aside.name, file_digest(file, "sha256").hexdigest())
-        if taken:
+        if taken is not None:
+            with self._transaction():
+                self._sign_checkpoint(self._expired)
             self.note(TAKEN_OVER, f"{taken} records of an earlier version, which had no chain")
         if content.damaged:
             digest = sha256(b"\n".join(content.damaged)).hexdigest()
@@ -486,11 +502,11 @@ class Ledger:
             return
         pending = {record.question for record in self._pending}
         for line in lines:
-            fields = _parse_beside(line)
-            if fields is None:
+            record = _parse_beside(line)
+            if record is None:
                 self._keep_damaged([line.encode()])
-            elif fields[7] not in pending and not self._has_question(fields[7]):
-                self._write([fields])
+            elif record.question not in pending and not self._has_question(record.question):
+                self._write([record[2:-1]], at=record.at)
         taking.unlink()
 
     def _has_question(self, question: str) -> bool:
@@ -519,16 +535,21 @@ class Ledger:
             return
         last = Head(*row)
         with self._transaction():
-            self._connection.execute(FOLD, (last.number, last.number))
+            self._connection.execute(FOLD, (last.number,))
             self._connection.execute("DELETE FROM records WHERE number <= ?", (last.number,))
             self._connection.execute(
                 "DELETE FROM receipts WHERE number <= ? AND number NOT IN (SELECT max(number) FROM receipts "
                 "GROUP BY peer, direction)", (last.number,),
             )  # fmt: skip
-            totals = digest_totals(self._connection.execute(SELECT_TOTALS, (last.number,)))
-            signed = self._signed(describe_checkpoint(self.name, last, now, totals))
-            values = (last.number, now, last.hash, totals, *signed)
-            self._connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?)", values)
+            self._sign_checkpoint(last)
+
+    def _sign_checkpoint(self, last: Head) -> None:
+        """Let a signature stand for the records up to the `last` that has expired, and for their totals."""
+        now, totals = self._clock(), digest_totals(self._connection.execute(SELECT_TOTALS))
+        signed = self._signed(describe_checkpoint(self.name, last, now, totals))
+        self._connection.execute("DELETE FROM checkpoint")
+        values = (last.number, now, last.hash, totals, *signed)
+        self._connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?, ?, ?, ?)", values)
         self._expired = last
 
 
@@ -556,7 +577,8 @@ def record_beside(
 ) -> None:  # fmt: skip
     """Write down one exchange of another process than the node, which takes it into its chain, now or when it runs."""
     identified = origin._replace(question=origin.question or os.urandom(8).hex())
-    line = json.dumps([peer, kind, direction, 1, rows, sent_bytes, received_bytes, *identified, ""])
+    exchange = (direction, 1, rows, sent_bytes, received_bytes)
+    line = write_line(Record._make((0, time.time(), peer, kind, *exchange, *identified, "", "")))
     try:
         file = os.open(beside_path(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -611,13 +633,15 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             for statement in WITH_JOURNAL:
                 connection.execute(statement)
             (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM main.records").fetchone()
-            (expired,) = connection.execute("SELECT coalesce(max(number), 0) FROM checkpoints").fetchone()
+            (expired,) = connection.execute("SELECT coalesce(max(number), 0) FROM checkpoint").fetchone()
             waiting = [record for record in newest.records if record.number > max(last, expired)]
             number = waiting[-1].number if waiting else max(last, expired)
-            for fields in beside:
-                if connection.execute("SELECT 1 FROM records WHERE question = ?", (fields[7],)).fetchone() is None:
+            known = {record.question for record in waiting}
+            for record in beside:
+                found = connection.execute("SELECT 1 FROM records WHERE question = ?", (record.question,)).fetchone()
+                if found is None and record.question not in known:
                     number += 1
-                    waiting.append(Record._make((number, time.time(), *fields, "")))
+                    waiting.append(record._replace(number=number))
             connection.executemany(
                 f"INSERT INTO temp.waiting VALUES ({', '.join('?' * 14)})",
                 [(*record[:12], bytes.fromhex(record.digest), bytes.fromhex(record.hash)) for record in waiting],
@@ -627,23 +651,19 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         raise _not_a_ledger(path, error) from error
 
 
-def _read_beside(path: Path) -> list[tuple[Any, ...]]:
+def _read_beside(path: Path) -> list[Record]:
     """What other processes have recorded, and the node has not taken in."""
     beside, lines = beside_path(path), list[str]()
     for each in (beside, beside.with_name(f"{beside.name}.taking")):
         with suppress(FileNotFoundError):
             lines += each.read_text().splitlines()
-    return [fields for fields in map(_parse_beside, dict.fromkeys(lines)) if fields is not None]
+    return [record for record in map(_parse_beside, dict.fromkeys(lines)) if record is not None]
 
 
-def _parse_beside(line: str) -> tuple[Any, ...] | None:
-    """The fields of a record from `peer` on, in a line that `record_beside` has written; None: it is none."""
-    try:
-        texts, numbers = (fields := json.loads(line))[:3] + fields[7:], fields[3:7]
-    except (ValueError, TypeError):
-        return None
-    known = len(texts) == 7 and all(isinstance(each, str) for each in texts)
-    return tuple(fields) if known and all(isinstance(each, int) for each in numbers) else None
+def _parse_beside(line: str) -> Record | None:
+    """What `record_beside` has written, before it has a number and a hash; None: it is none."""
+    record = parse_line(f"{line}\t{GENESIS.hex()}".encode())
+    return None if record is None else record._replace(hash="")
 
 
 def _not_a_ledger(path: Path, error: sqlite3.Error | OSError) -> InvalidInput:
@@ -689,11 +709,11 @@ def _set_aside(path: Path) -> Path:
     return moved
 
 
-def _take_over(connection: sqlite3.Connection) -> int:
-    """Turn a ledger of an earlier version into one with a chain; how many of its exchanges were chained."""
+def _take_over(connection: sqlite3.Connection) -> int | None:
+    """Turn a ledger of an earlier version into one with a chain; how many exchanges it has. None: it has a chain."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
-        return 0
+        return None
     records, before = list[tuple[Any, ...]](), GENESIS
     for at, peer, kind, direction, rows, sent, received in connection.execute(
         'SELECT at, peer, kind, direction, "rows", sent, received FROM exchanges ORDER BY id'
@@ -706,7 +726,7 @@ def _take_over(connection: sqlite3.Connection) -> int:
         for statement in TABLES.split(";")[:-1]:
             connection.execute(statement)
         connection.executemany(INSERT, records)
-        connection.execute("INSERT INTO totals SELECT 0, * FROM days")
+        connection.execute("INSERT INTO totals SELECT * FROM days")
         for table in ("exchanges", "days", "journal"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
         connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -20,7 +20,7 @@ from degroot.exceptions import InvalidInput
 from degroot.node.protocol.codec import PROTOCOL, Malformed
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records.chain import DIGEST_BYTES, IN, OUT, Record
-from degroot.node.records.ledger import DAY, Head, Ledger, Signer
+from degroot.node.records.ledger import DAY, SELECT_RECORDS, Head, Ledger, Signer
 from degroot.node.tls.signing import RECEIPT_CONTEXT
 
 RECEIPT = "receipt"  # what the exchange of receipts itself is called in ledgers
@@ -28,6 +28,7 @@ MOST = 10_000  # exchanges in one statement
 KEPT = 100_000  # answers to one peer that wait for its statement; the oldest are given up
 PATIENCE = 60.0  # seconds after which an answer that nobody has stated is told to who asked for it
 GONE_BACK, NOT_THERE, NOT_HERE = "ledger went back", "exchange not in peer's ledger", "exchange not in this ledger"
+WITH_DIGESTS = "WHERE length(digest) > 0 AND kind != ? AND peer != '' ORDER BY number"
 LATE = 30 * DAY  # seconds, beyond which a statement's time is not believed
 
 Checker = Callable[[bytes, bytes, bytes, bytes, str], None]  # context, message, signature, certificate, name: or raises
@@ -46,7 +47,7 @@ class Answered(NamedTuple):
 class Counterpart:
     """What waits to be confirmed between this node and one peer."""
 
-    received: deque[tuple[int, str]] = field(default_factory=deque)  # numbers of our records, and digests
+    received: deque[str] = field(default_factory=deque)  # digests of what it has replied
     answered: OrderedDict[str, Answered] = field(default_factory=OrderedDict)  # by digest
     known: Head | None = None  # the newest link of the peer's chain that it has stated
     stated: float = 0.0  # when this node last stated something, as `time.monotonic` counts
@@ -78,7 +79,7 @@ class Receipts:
     def note_received(self, peer: str, record: Record) -> None:
         """A peer's reply was recorded."""
         with self._lock:
-            self._counterpart(peer).received.append((record.number, record.digest))
+            self._counterpart(peer).received.append(record.digest)
 
     def note_answered(self, peer: str, record: Record) -> None:
         """An answer to a peer was recorded."""
@@ -101,7 +102,7 @@ class Receipts:
         known.stated = time.monotonic()
         head = self.ledger.make_durable()
         with self._lock:
-            digests = [bytes.fromhex(digest) for _, digest in islice(known.received, MOST)]
+            digests = [bytes.fromhex(digest) for digest in islice(known.received, MOST)]
         statement = wire.Statement(
             caller=self.name, callee=peer, at=time.time(), digests=b"".join(digests),
             head=wire.ChainHead(number=head.number, hash=head.hash),
@@ -119,8 +120,8 @@ class Receipts:
         if any(place >= len(digests) for place in unknown):
             raise Malformed("a receipt must be for exchanges that were stated; it is for others")
         with self._lock:
-            stated_records = [known.received.popleft() for _ in digests]
-        last = stated_records[-1][0] if digests else 0
+            for _ in digests:
+                known.received.popleft()
         known.is_met = True
         found = self._compare(peer, receipt)
         if unknown:
@@ -128,7 +129,7 @@ class Receipts:
             self.ledger.note(NOT_THERE, told)
             found.append(told)
         if digests or found:
-            self._keep(peer, OUT, last, statement, reply, len(digests))
+            self._keep(peer, OUT, statement, reply, len(digests))
         return found
 
     def countersign(self, peer: str, statement: wire.Signed) -> tuple[wire.Signed, list[str]]:
@@ -159,7 +160,7 @@ class Receipts:
             self.ledger.note(NOT_HERE, told)
             found.append(told)
         if digests or found:
-            self._keep(peer, IN, own.number, statement, signed, len(digests))
+            self._keep(peer, IN, statement, signed, len(digests))
         known.known = head
         return signed, found
 
@@ -169,9 +170,7 @@ class Receipts:
         if receipt.HasField("known"):
             number, hashed = receipt.known.number, receipt.known.hash
             if not is_in_chain(self.ledger, Head(number, hashed)):
-                told = (
-                    f"{peer} holds our signature of record {number}, which is not here: the ledger was cut or changed"
-                )
+                told = f"{peer} holds our signature of record {number}, which is not here: it was cut or changed"
                 self.ledger.note(GONE_BACK, told, hashed.hex())
                 found.append(told)
         for each in receipt.unclaimed:
@@ -193,16 +192,13 @@ class Receipts:
         statement = "SELECT 1 FROM records WHERE question = ? AND peer = ? AND direction = 'out' LIMIT 1"
         return bool(self.ledger.execute(statement, (question, peer)))
 
-    def _keep(
-        self, peer: str, direction: str, last: int, statement: wire.Signed, reply: wire.Signed, exchanges: int
-    ) -> None:
+    def _keep(self, peer: str, direction: str, statement: wire.Signed, reply: wire.Signed, exchanges: int) -> None:
         """Keep a receipt, with a record of it in the chain; certificates are kept once."""
         stored = [self._without_certificate(each).SerializeToString() for each in (statement, reply)]
         told = f"for {exchanges} exchanges"
         record = self.ledger.record_receipt(peer, RECEIPT, direction, told, digest_receipt(*stored))
         self.ledger.execute(
-            "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (record.number, record.at, peer, direction, last, *stored),
+            "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?)", (record.number, record.at, peer, direction, *stored)
         )
 
     def _without_certificate(self, message: wire.Signed) -> wire.Signed:
@@ -223,26 +219,22 @@ class Receipts:
 
     def _load(self) -> None:
         """Take up where the ledger ends: what was not confirmed before the node was stopped."""
-        stated = dict(self.ledger.execute("SELECT peer, max(last) FROM receipts WHERE direction = 'out' GROUP BY peer"))
-        for number, peer, digest in self.ledger.execute(
-            "SELECT number, peer, lower(hex(digest)) FROM records WHERE direction = 'out' AND exchanges = 0 "
-            "AND length(digest) > 0 AND kind != ? AND peer != '' ORDER BY number", (RECEIPT,),
-        ):  # fmt: skip
-            if number > stated.get(peer, 0):
-                self._counterpart(peer).received.append((number, digest))
-        since = time.time() - DAY
-        for peer, at, question, kind, rows, digest in self.ledger.execute(
-            'SELECT peer, at, question, kind, "rows", lower(hex(digest)) FROM records WHERE direction = \'in\' '
-            "AND length(digest) > 0 AND kind != ? AND peer != '' AND at >= ? ORDER BY number", (RECEIPT, since),
-        ):  # fmt: skip
-            self._counterpart(peer).answered[digest] = Answered(at, question, kind, rows)
-        for peer, statement in self.ledger.execute(
-            "SELECT peer, statement FROM receipts WHERE direction = 'in' ORDER BY number"
+        stated: dict[str, set[str]] = {IN: set(), OUT: set()}
+        for peer, direction, content in self.ledger.execute(
+            "SELECT peer, direction, statement FROM receipts ORDER BY number"
         ):
-            told, known = wire.Statement.FromString(wire.Signed.FromString(statement).content), self._counterpart(peer)
-            known.known = Head(told.head.number, told.head.hash)
-            for digest in split_digests(told.digests):
-                known.answered.pop(digest, None)
+            told = wire.Statement.FromString(wire.Signed.FromString(content).content)
+            stated[direction].update(split_digests(told.digests))
+            if direction == IN:
+                self._counterpart(peer).known = Head(told.head.number, told.head.hash)
+        for record in map(Record._make, self.ledger.execute(f"{SELECT_RECORDS} {WITH_DIGESTS}", (RECEIPT,))):
+            known = self._counterpart(record.peer)
+            if record.digest in stated[record.direction]:
+                continue
+            if record.direction == OUT:
+                known.received.append(record.digest)
+            elif record.at >= time.time() - DAY:
+                known.answered[record.digest] = Answered(record.at, record.question, record.kind, record.rows)
 
 
 def _take_unclaimed(known: Counterpart) -> list[wire.Unclaimed]:
@@ -260,7 +252,7 @@ def _take_unclaimed(known: Counterpart) -> list[wire.Unclaimed]:
 def is_in_chain(ledger: Ledger, head: Head) -> bool:
     """Whether a ledger has a record with that number and hash; one that has expired is taken to be right."""
     found = ledger.execute("SELECT hash FROM records WHERE number = ?", (head.number,))
-    expired = ledger.execute("SELECT coalesce(max(number), 0) FROM checkpoints")[0][0]
+    expired = ledger.execute("SELECT coalesce(max(number), 0) FROM checkpoint")[0][0]
     return head.number <= expired or bool(found and found[0][0] == head.hash)
 
 

@@ -8,8 +8,6 @@ other, with the same digest, and neither ends before, or goes otherwise than, wh
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import groupby
-from operator import itemgetter
 
 from degroot.exceptions import InvalidInput
 from degroot.node.records.chain import GENESIS, IN, OUT, Record, is_linked
@@ -40,6 +38,7 @@ from degroot.node.records.receipts import (
 from degroot.node.tls.signing import LEDGER_CONTEXT, RECEIPT_CONTEXT
 
 ALARMS = (SET_ASIDE, DAMAGED_LINES, GONE_BACK, NOT_HERE, NOT_THERE)  # notes that are findings by themselves
+PROVED = ("at", "peer", "direction", "digest")  # of a receipt, by its record
 SHOWN = 20  # findings of a kind that are told one by one
 
 Checker = Callable[[bytes, bytes, bytes, bytes, str], None]  # context, message, signature, certificate, name: or raises
@@ -186,10 +185,8 @@ class LedgerVerifier:
     @property
     def start(self) -> Head:
         """The last record that has expired."""
-        if not self.content.checkpoints:
-            return Head(0, GENESIS)
-        last = self.content.checkpoints[-1]
-        return Head(last.number, _bytes(last.hash))
+        last = self.content.checkpoint
+        return Head(0, GENESIS) if last is None else Head(last.number, _bytes(last.hash))
 
     def verify(self) -> Verification:
         """Look at all of it."""
@@ -200,7 +197,7 @@ class LedgerVerifier:
         confirmed = self._check_receipts()
         if content.peer is None:
             self._check_head()
-            self._check_checkpoints()
+            self._check_checkpoint()
             self._check_states()
         replies = {digest for found in self.walk.replies.values() for digest in found}
         first, last = self.walk.first, self.walk.last
@@ -231,21 +228,18 @@ class LedgerVerifier:
         message = describe_head(self.content.name, Head(head.number, _bytes(head.hash)), head.at)
         self._check_own_signature("the signed head", message, head.signature, head.certificate)
 
-    def _check_checkpoints(self) -> None:
-        """That expired records are behind signatures, with the totals that stand for them."""
-        content = self.content
-        rows = {number: [row[1:] for row in found] for number, found in groupby(content.totals, itemgetter(0))}
-        known = {checkpoint.number for checkpoint in content.checkpoints}
-        for number in rows.keys() - known - {0}:  # 0: taken over from an earlier version
-            self.findings.append(f"totals of records up to {number} have no checkpoint")
-        for each in content.checkpoints:
-            what = f"the checkpoint of expired records up to {each.number}"
-            totals = digest_totals(rows.get(each.number, ()))
-            if totals.hex() != each.totals:
-                self.findings.append(f"the totals of expired records up to {each.number} were changed")
-            head = Head(each.number, _bytes(each.hash))
-            message = describe_checkpoint(content.name, head, each.at, _bytes(each.totals))
-            self._check_own_signature(what, message, each.signature, each.certificate)
+    def _check_checkpoint(self) -> None:
+        """That a signature stands for expired records, and for the totals that are left of them."""
+        content, last = self.content, self.content.checkpoint
+        if last is None:
+            if content.totals:
+                self.findings.append("the checkpoint of expired records is missing, and their totals are there")
+            return
+        if digest_totals(content.totals).hex() != last.totals:
+            self.findings.append(f"the totals of expired records, up to record {last.number}, were changed")
+        head = Head(last.number, _bytes(last.hash))
+        message = describe_checkpoint(content.name, head, last.at, _bytes(last.totals))
+        self._check_own_signature("the checkpoint of expired records", message, last.signature, last.certificate)
 
     def _check_own_signature(self, what: str, message: bytes, signature: str, certificate: str) -> None:
         if signature:  # a node without certificates signs nothing
@@ -286,7 +280,13 @@ class LedgerVerifier:
             except InvalidInput as error:
                 self.findings.append(f"{what} was changed: {str(error).rstrip('.')}")
                 continue
-            if record_of is not None and record_of.digest != digest:
+            stored_as = receipt.at, receipt.peer, receipt.direction, digest
+            if record_of is not None and stored_as != (
+                record_of.at,
+                record_of.peer,
+                record_of.direction,
+                record_of.digest,
+            ):
                 self.findings.append(f"{what} was changed: it is not the one that was recorded")
         return confirmed
 
@@ -313,7 +313,7 @@ class LedgerVerifier:
     def _may_have_expired(self, at: float) -> bool:
         """Whether exchanges of about that time may have been folded into totals."""
         first = self.walk.first
-        return bool(self.content.checkpoints) and (first is None or at < first.at + DAY)
+        return self.start.number > 0 and (first is None or at < first.at + DAY)
 
     def _check_states(self) -> None:
         """That the ledger goes through, and not only up to, all that it has signed for others."""
@@ -375,7 +375,7 @@ def _compare_calls(caller: LedgerVerifier, callee: LedgerVerifier) -> Iterator[s
 
 def _is_cut(verifier: LedgerVerifier) -> bool:
     """Whether records have expired."""
-    return bool(verifier.content.checkpoints)
+    return verifier.start.number > 0
 
 
 def verify_together(contents: Sequence[LedgerContent], check: Checker | None) -> list[Verification]:
