@@ -37,6 +37,7 @@ from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.load import load_scored_agent
 from degroot.node.scoring.residual_store import Residuals
+from degroot.node.server.run import make_receipts, open_ledger
 from degroot.node.tls import identity
 
 HEAD = """\
@@ -161,10 +162,10 @@ async def asked_node(configuration: Configuration) -> AsyncIterator[Answering]:
     """A node in this process that asks and does not serve, once it has scored all models."""
     first, log = load_scored_agent(configuration), Silent()
     configuration.state.mkdir(exist_ok=True)
-    record = ledger.Ledger(configuration.ledger)
-    metrics = Metrics(record.totals)
+    record = open_ledger(configuration)
+    metrics, receipts = Metrics(record.totals), make_receipts(configuration, record, lambda: peers.links)
     credentials, limits = identity.channel_credentials(configuration.identity), configuration.limits
-    wiring = LinkContext(configuration.name, credentials, limits, PATIENCE, record, metrics)
+    wiring = LinkContext(configuration.name, credentials, limits, PATIENCE, record, metrics, receipts)
     residuals = Residuals.at(configuration.state, first.agent.X, first.agent.y)
     peers = Peers(configuration, wiring, CalibratedScores(first, residuals, ROWS, metrics, log), log)
     await peers.change(configuration)

@@ -553,7 +553,7 @@ def test_there_is_no_exchange_without_a_record(tmp_path, monkeypatch):
 
         async with node.running() as port, calling(port, name="south") as south:
             with monkeypatch.context() as patched:
-                patched.setattr(node.ledger, "record_all", full)
+                patched.setattr(node.ledger, "record", full)
                 code, told = await refused(south.echo(b"hello"))
             assert code is StatusCode.RESOURCE_EXHAUSTED
             assert told == "'north' records every exchange, and cannot now: database or disk is full."

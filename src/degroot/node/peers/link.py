@@ -202,7 +202,8 @@ def cut_bundle(encoded: bytes, origin: wire.Origin | None = None) -> Iterator[wi
     """A bundle in chunks, of which the first says which protocol it is, and where it comes from."""
     for start in range(0, len(encoded), CHUNK_BYTES):
         content = encoded[start : start + CHUNK_BYTES]
-        yield wire.CopyChunk(content=content) if start else wire.CopyChunk(PROTOCOL, content, origin)
+        first = wire.CopyChunk(protocol=PROTOCOL, content=content, origin=origin)
+        yield wire.CopyChunk(content=content) if start else first
 
 
 class Link:

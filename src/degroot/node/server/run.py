@@ -74,7 +74,7 @@ async def _serve(
     log, files = logger(configuration.name), configuration.identity
     credentials = None if files is None else identity.channel_credentials(files)
     limits, timing = configuration.limits, configuration.timing
-    receipts = _receipts(configuration, ledger, lambda: circle.links)
+    receipts = make_receipts(configuration, ledger, lambda: circle.links)
     wiring = LinkContext(configuration.name, credentials, limits, timing.deadline_seconds, ledger, measured, receipts)
     circle = Peers(configuration, wiring, _scores(configuration, first, measured, log), log)
     watch = OwnRowsWatch(first.agent.X, measured, log)
@@ -118,7 +118,7 @@ def open_ledger(configuration: Configuration) -> Ledger:
     return Ledger(configuration.ledger, configuration.name, signer, kept.days, kept.records)
 
 
-def _receipts(configuration: Configuration, ledger: Ledger, peers: Callable[[], Container[str]]) -> Receipts | None:
+def make_receipts(configuration: Configuration, ledger: Ledger, peers: Callable[[], Container[str]]) -> Receipts | None:
     """The receipts of a node that signs; none where it runs without certificates."""
     files = configuration.identity
     if files is None:
