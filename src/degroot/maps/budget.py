@@ -81,8 +81,8 @@ class LifetimeBudget:
             left = [limit - used for limit, used in zip(limits, spent, strict=True)]
             raise BudgetSpent(
                 f"All versions of a map together must cost at most epsilon {limits[0]:g} and delta {limits[1]:g}; "
-                f"spent are {spent[0]:g} and {spent[1]:g}, left are {left[0]:g} and {left[1]:g}, and version {version[:16]} "
-                f"asks for {asked[0]:g} and {asked[1]:g}."
+                f"spent are {spent[0]:g} and {spent[1]:g}, left are {left[0]:g} and {left[1]:g}, and version "
+                f"{version[:16]} asks for {asked[0]:g} and {asked[1]:g}."
             )
 
     def _store(self, version: str, made: EvidenceMap) -> None:

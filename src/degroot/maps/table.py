@@ -52,13 +52,11 @@ class EvidenceMap:
 
     def counts(self) -> Array:
         """(T, cells) how many rows are in a cell, with noise; rows on which models err much count for less."""
-        numbers: Array = self.table[..., 0].astype(np.float64) / (UNIT * COUNT_PART)
-        return numbers
+        return np.asarray(self.table[..., 0] / (UNIT * COUNT_PART), np.float64)
 
     def sums(self) -> Array:
         """(T, cells, m (m + 1) / 2) sums of residual products over the rows in a cell, packed, with noise."""
-        numbers: Array = self.table[..., 1:] * (self.moment_unit / UNIT)
-        return numbers
+        return np.asarray(self.table[..., 1:] * (self.moment_unit / UNIT), np.float64)
 
     @property
     def moment_unit(self) -> float:

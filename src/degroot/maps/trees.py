@@ -25,7 +25,7 @@ class CellTrees:
     cuts: Array  # (T, 2^D - 1) below which, in the unit cube, a point goes left
 
     def find_cells(self, points: Array) -> Cells:
-        """The cell of each of M points in each tree, (T, M). A value beyond a range counts as its end, NaN as its least."""
+        """The cell of each of M points in each tree, (T, M). Beyond a range counts as its end, NaN as its least."""
         if points.ndim != 2 or points.shape[1] != len(self.low):
             raise InvalidInput(f"Points must have {len(self.low)} features, as `ranges` has; got shape {points.shape}.")
         with np.errstate(invalid="ignore", over="ignore"):
