@@ -78,11 +78,11 @@ class LifetimeBudget:
         asked = Decimal(repr(settings.epsilon)), Decimal(repr(settings.delta))
         limits = Decimal(repr(self.epsilon)), Decimal(repr(self.delta))
         if any(used + more > limit for used, more, limit in zip(spent, asked, limits, strict=True)):
-            left = [limit - used for limit, used in zip(limits, spent, strict=True)]
+            left = [float(limit - used) for limit, used in zip(limits, spent, strict=True)]
             raise BudgetSpent(
-                f"All versions of a map together must cost at most epsilon {limits[0]:g} and delta {limits[1]:g}; "
-                f"spent are {spent[0]:g} and {spent[1]:g}, left are {left[0]:g} and {left[1]:g}, and version "
-                f"{version[:16]} asks for {asked[0]:g} and {asked[1]:g}."
+                f"All versions of a map together must cost at most epsilon {self.epsilon:g} and delta {self.delta:g}; "
+                f"spent are {float(spent[0]):g} and {float(spent[1]):g}, left are {left[0]:g} and {left[1]:g}, and version "
+                f"{version[:16]} asks for {settings.epsilon:g} and {settings.delta:g}."
             )
 
     def _store(self, version: str, made: EvidenceMap) -> None:

@@ -1,6 +1,7 @@
 """Noise by OpenDP: its discrete Gaussian mechanism and its accounting. No other module imports OpenDP."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ NEEDED = "Evidence maps need extra packages: pip install 'degroot[maps]'"
 SCALES = (0.02, 1e5)  # least and largest standard deviation that is looked for, over the sensitivity
 
 
+@lru_cache(maxsize=64)
 def find_noise_scale(sensitivity: float, epsilon: float, delta: float) -> float:
     """The least standard deviation with which whole numbers are (epsilon, delta)-private, as OpenDP finds it.
 
@@ -32,6 +34,13 @@ def find_noise_scale(sensitivity: float, epsilon: float, delta: float) -> float:
             f"OpenDP must find noise for epsilon {epsilon:g} and delta {delta:g}; it did not."
         ) from error
     return float(found)
+
+
+def find_epsilon(sensitivity: float, scale: float, delta: float) -> float:
+    """The epsilon at which noise of this standard deviation is private, as OpenDP finds it: for audits."""
+    dp = _import_opendp()
+    private = dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(_make_gaussian(dp, scale)), delta)
+    return float(private.map(sensitivity)[0])
 
 
 def add_noise(table: NDArray[np.int64], scale: float) -> NDArray[np.int64]:

@@ -13,7 +13,8 @@ MOST_TREES, MOST_DEPTH, MOST_FEATURES = 1024, 12, 10_000
 DEFAULT_TREES = 16
 DEFAULT_DEPTHS = (2, 8)  # least and largest
 ROWS_A_CELL = 64  # at epsilon 1
-LEAST_ROWS = 1000  # at epsilon 1 and above: benchmarks/MAPS.md, accuracy by number of rows
+LEAST_ROWS = 1000  # and as many over epsilon as are below: benchmarks/MAPS.md, accuracy by number of rows
+LEAST_ROWS_TIMES_EPSILON = 3000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +104,9 @@ def least_rows(settings: MapSettings) -> int:
     >>> least_rows(MapSettings(((0.0, 1.0),), 2.0, rows=5000, epsilon=8.0))
     1000
     >>> least_rows(MapSettings(((0.0, 1.0),), 2.0, rows=5000, epsilon=0.5))
-    2000
+    6000
     """
-    return math.ceil(LEAST_ROWS / min(settings.epsilon, 1.0))
+    return max(LEAST_ROWS, math.ceil(LEAST_ROWS_TIMES_EPSILON / settings.epsilon))
 
 
 def check_rows(settings: MapSettings, found: float | None = None) -> None:
