@@ -50,7 +50,7 @@ docs: $(STAMP) ## build the documentation and run its examples: build/docs/index
 docs-links: $(STAMP) ## try the links of the documentation to other sites; needs the internet
 	$(BIN)/sphinx-build -q -W --keep-going -b linkcheck docs build/docs-links
 
-bench: $(STAMP) browser ## measure speed, accuracy, settings, intervals, attacks, nodes, leaks, the page and scale; DATA=DIR as for paper
+bench: $(STAMP) browser ## measure speed, accuracy, settings, intervals, attacks, nodes, leaks, maps, the page and scale; DATA=DIR as for paper
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/accuracy.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/choosing.py
@@ -59,6 +59,7 @@ bench: $(STAMP) browser ## measure speed, accuracy, settings, intervals, attacks
 	$(BIN)/python benchmarks/intervals.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/nodes.py
 	$(BIN)/python benchmarks/leaks.py
+	$(BIN)/python benchmarks/maps.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/batch.py
 	$(BIN)/python benchmarks/large.py

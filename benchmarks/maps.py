@@ -341,9 +341,9 @@ depth by the public rule. A row whose residuals are all of about the residual bo
 the members' own errors, to one digit, as if they had told each other that much: it is not covered by ε."""
 ACCURACY = f"""\
 By how many percent the mean squared error on up to {TEST_ROWS:,} held-out rows is below that of the plain average of
-all models; one split. *Pooled*: exact evidence, with the defaults of `Collective`; members score their own models on their
-own rows too. *No noise*: tables as they are, which must never leave. The refusal below `least_rows` is switched off
-here: that shows what it is for. Constants (the weight of counts, clipping, `VARIATION`, `NOISE_ROWS`, depth) were
+all models; one split. *Pooled*: exact evidence, with the defaults of `Collective`; members score their own models on
+their own rows too. *No noise*: tables as they are, which must never leave. The refusal below `least_rows` is switched
+off here: that shows what it is for. Constants (the weight of counts, clipping, `VARIATION`, `NOISE_ROWS`, depth) were
 chosen on airlines with 40,000 flights, and `least_rows` on airlines with 160,000 with a look at diamonds."""
 BY_ROWS = """\
 Each member has at most so many rows in its table; models stay those of all rows (airlines: {flights:,} flights). Means

@@ -30,6 +30,7 @@ PATHS = {
     "degroot.intervals": ["half_width", "local_error", "prediction_sets", "score", "summary", "threshold"],
     "degroot.baselines": ["average", "best_single", "cv_adaptive", "cv_static"],
     "degroot.partitions": ["by_group", "by_order", "random"],
+    "degroot.maps": ["CollectedMaps", "EvidenceMap", "LifetimeBudget", "MapSettings", "evidence_at", "make_map"],
     "degroot.models": ["from_torch", "load_model"],
     "degroot.plot": ["gains", "influence", "intervals", "rounds", "trust", "weights"],
     "degroot.batch": ["predict_files"],

@@ -13,6 +13,7 @@
     ├── CopyError                a copy of a peer's model cannot be used (in `degroot.node.copies.copy`)
     ├── NotPooled                the consensus is asked for where evidence stays at home (in `degroot.node.answering`)
     ├── PeerError                a peer gave nothing that can be used; its tree is in `degroot.node.errors`
+    ├── BudgetSpent              a new version of an evidence map would cost too much (in `degroot.maps.budget`)
     ├── TooFew                   fewer nodes can answer than the quorum (in `degroot.node.peers.membership`)
     ├── Lost                     nodes fell silent while they pooled (in `degroot.node.pooling.session`)
     ├── Exceeded                 more came than a limit allows (in `degroot.node.server.access`)

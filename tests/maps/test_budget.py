@@ -35,8 +35,8 @@ def test_a_spent_budget_refuses_a_new_version_and_says_so(budget):
     with pytest.raises(BudgetSpent) as refusal:
         budget.publish("c", replace(CHOSEN, epsilon=0.5), fail)
     assert str(refusal.value) == (
-        "All versions of a map together must cost at most epsilon 2 and delta 1e-05; spent are 2 and 2e-06, left are 0 and "
-        "8e-06, and version c asks for 0.5 and 1e-06."
+        "All versions of a map together must cost at most epsilon 2 and delta 1e-05; spent are 2 and 2e-06, left are 0 "
+        "and 8e-06, and version c asks for 0.5 and 1e-06."
     )
     assert isinstance(refusal.value, DeGrootError)
     assert budget.spent() == (2.0, 2e-6)
@@ -45,7 +45,7 @@ def test_a_spent_budget_refuses_a_new_version_and_says_so(budget):
 def test_delta_is_a_budget_too(budget):
     small = replace(CHOSEN, epsilon=0.01, delta=6e-6)
     budget.publish("a", small, lambda: make(small))
-    with pytest.raises(BudgetSpent, match="left are 1.99 and 4e-06"):
+    with pytest.raises(BudgetSpent, match=r"left are 1\.99 and 4e-06"):
         budget.publish("b", small, fail)
 
 
@@ -77,6 +77,12 @@ def test_what_is_made_is_paid_for_first_and_a_failure_costs_too(budget):
     assert seen == [(1.0, 1e-6)]
     budget.publish("a", CHOSEN, make)  # was never stored, so never left: paid for again
     assert budget.spent() == (2.0, 2e-6)
+
+
+@pytest.mark.parametrize("limits", [(np.inf, 1e-5), (1.0, np.nan)])
+def test_a_budget_without_a_limit_is_refused(tmp_path, limits):
+    with pytest.raises(InvalidInput, match="must be finite"):
+        LifetimeBudget(tmp_path, *limits).publish("a", CHOSEN, fail)
 
 
 def test_a_map_of_other_settings_than_paid_for_is_refused(budget):
@@ -129,7 +135,7 @@ def test_a_stored_table_that_is_missing_or_changed_is_not_drawn_again(budget):
     budget.publish("a", CHOSEN, make)
     (table,) = budget.folder.glob("*.map")
     good = table.read_bytes()
-    table.write_bytes(good[:-1] + b"\0")
+    table.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     with pytest.raises(InvalidInput, match="must be as it was published; it has changed"):
         budget.publish("a", CHOSEN, fail)
     table.unlink()

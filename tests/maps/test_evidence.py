@@ -172,7 +172,7 @@ def test_whoever_published_nothing_is_judged_by_the_others():
 
 
 def test_two_members_are_refused():
-    with pytest.raises(InvalidInput, match="at least 3 members, .*; there are 2"):
+    with pytest.raises(InvalidInput, match=r"at least 3 members, .*; there are 2"):
         CollectedMaps.collect(draw_maps(), NAMES[:2])
 
 

@@ -3,6 +3,7 @@
 import math
 import struct
 import sys
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -155,7 +156,7 @@ def test_too_few_declared_rows_are_refused():
 
 def test_too_few_rows_are_refused_by_the_noisy_count():
     """A hundred rows are counted as three thousand with probability below 1e-30."""
-    with pytest.raises(InvalidInput, match="at least 3,000 rows or units; .* are in the table by its own noisy count"):
+    with pytest.raises(InvalidInput, match=r"at least 3,000 rows or units; .* are in the table by its own noisy count"):
         publish(n=100)
 
 
@@ -166,6 +167,7 @@ def test_too_few_rows_are_refused_by_the_noisy_count():
         ({"models": MODELS[:1]}, "two models of others"), ({"models": MODELS[:1] * 2}, "each once"),
         ({"models": (*MODELS, ("east", "1"))}, "one column for each of 3 models"),
         ({"units": np.zeros(3)}, "one label for each of 6000 rows"),
+        ({"units": np.array(["a", 1] * 3000, object)}, "can be sorted"),
     ],
 )  # fmt: skip
 def test_what_is_no_map_is_refused(changed, why):
@@ -203,8 +205,8 @@ def edit(content, old, new):
         (b'["west", "2"]', b'"west"', "pairs of name and version"), (b'"depth": 2', b'"depth": 3', "bytes"),
         (b'"depth": 2', b'"depth": "2"', "`depth`"), (b'"epsilon": 1.0', b'"epsilon": NaN', "`epsilon`"),
         (b'"trees": 3', b'"trees": 1000000000', "`trees`"), (b'"noise_scale": ', b'"noise_scale": -', "`noise_scale`"),
-        (b'"ranges": [[', b'"ranges": [["x", ', "pairs of numbers"), (b"{", b"[", "JSON"), (b'"seed"', b'"sead"', "seed"),
-        (b'"serial": "', b'"serial": "0', "serial"),
+        (b'"ranges": [[', b'"ranges": [["x", ', "pairs of numbers"), (b"{", b"[", "JSON"),
+        (b'"seed"', b'"sead"', "seed"), (b'"serial": "', b'"serial": "0', "serial"),
     ],
 )  # fmt: skip
 def test_a_changed_description_is_refused_in_one_line(content, old, new, why):
@@ -222,12 +224,8 @@ def test_damaged_bytes_are_refused_or_are_a_map(data):
         EvidenceMap.from_bytes(good[:cut] + b"x" * (cut == len(good)))
     place, byte = data.draw(st.integers(0, 700)), data.draw(st.integers(0, 255))
     changed = good[:place] + bytes([byte]) + good[place + 1 :]
-    try:
-        read = EvidenceMap.from_bytes(changed)
-    except InvalidInput as refusal:
-        assert "\n" not in str(refusal)
-    else:
-        assert read.table.shape == (3, 4, 4)
+    with suppress(InvalidInput):
+        assert EvidenceMap.from_bytes(changed).table.shape == (3, 4, 4)
 
 
 def publish_once(kept=[]):  # noqa: B006

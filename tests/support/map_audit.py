@@ -75,8 +75,8 @@ def bound_epsilons(
     By counts: epsilon >= log((TPR - delta) / FPR), and the same of the complements; the threshold is chosen on the
     first half of the scores, Clopper and Pearson's bounds are of the second. With Gaussian noise, the two errors bound
     the distance of means mu = z(1 - FPR) + z(TPR), and mu gives epsilon by the privacy profile of the normal
-    distribution (Balle and Wang 2018; Nasr et al. 2023 audit in this way). Its threshold is the middle of the two means,
-    which the attacker knows.
+    distribution (Balle and Wang 2018; Nasr et al. 2023 audit in this way). Its threshold is the middle of the two
+    means, which the attacker knows.
     """
     half = len(inside) // 2
     cuts = np.quantile(np.concatenate([inside[:half], outside[:half]]), np.linspace(0.02, 0.98, 49))

@@ -5,6 +5,7 @@ noise would let both be averaged, so the stored table is given out again.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.atomic import make_folder, publish, sync
 from degroot.files.lock import try_lock
-from degroot.maps.settings import MapSettings
+from degroot.maps.settings import MapSettings, check_settings
 from degroot.maps.table import EvidenceMap
 
 SPENT, STORED = "spent", "stored"  # what a line says
@@ -57,6 +58,9 @@ class LifetimeBudget:
         InvalidInput
             Where the record of what was spent is damaged, or a stored table is missing or changed.
         """
+        if not (math.isfinite(self.epsilon) and math.isfinite(self.delta)):
+            raise InvalidInput(f"A lifetime budget must be finite; got {self.epsilon} and {self.delta}.")
+        check_settings(settings)
         make_folder(self.folder)
         with self._locked():
             entries = self._read()
@@ -75,14 +79,14 @@ class LifetimeBudget:
 
     def _check_left(self, version: str, settings: MapSettings, entries: list[dict[str, Any]]) -> None:
         spent = self._add_up(entries)
-        asked = Decimal(repr(settings.epsilon)), Decimal(repr(settings.delta))
-        limits = Decimal(repr(self.epsilon)), Decimal(repr(self.delta))
+        asked = _to_decimal(settings.epsilon), _to_decimal(settings.delta)
+        limits = _to_decimal(self.epsilon), _to_decimal(self.delta)
         if any(used + more > limit for used, more, limit in zip(spent, asked, limits, strict=True)):
             left = [float(limit - used) for limit, used in zip(limits, spent, strict=True)]
             raise BudgetSpent(
                 f"All versions of a map together must cost at most epsilon {self.epsilon:g} and delta {self.delta:g}; "
-                f"spent are {float(spent[0]):g} and {float(spent[1]):g}, left are {left[0]:g} and {left[1]:g}, and version "
-                f"{version[:16]} asks for {settings.epsilon:g} and {settings.delta:g}."
+                f"spent are {float(spent[0]):g} and {float(spent[1]):g}, left are {left[0]:g} and {left[1]:g}, and "
+                f"version {version[:16]} asks for {settings.epsilon:g} and {settings.delta:g}."
             )
 
     def _store(self, version: str, made: EvidenceMap) -> None:
@@ -105,7 +109,7 @@ class LifetimeBudget:
 
     def _add_up(self, entries: Iterable[dict[str, Any]]) -> tuple[Decimal, Decimal]:
         costs = [entry for entry in entries if entry["what"] == SPENT]
-        epsilon, delta = (sum((Decimal(repr(each[key])) for each in costs), Decimal(0)) for key in ("epsilon", "delta"))
+        epsilon, delta = (sum((_to_decimal(each[key]) for each in costs), Decimal(0)) for key in ("epsilon", "delta"))
         return epsilon, delta
 
     def _read(self) -> list[dict[str, Any]]:
@@ -176,6 +180,11 @@ class LifetimeBudget:
 
     def _table(self, version: str) -> Path:
         return self.folder / f"{sha256(version.encode()).hexdigest()[:32]}.map"
+
+
+def _to_decimal(number: float) -> Decimal:
+    """As it is written, so that ten tenths are 1."""
+    return Decimal(repr(float(number)))
 
 
 def name_version(

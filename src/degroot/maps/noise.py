@@ -45,8 +45,7 @@ def find_epsilon(sensitivity: float, scale: float, delta: float) -> float:
 
 def add_noise(table: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
     """The table with independent discrete Gaussian noise of this standard deviation, from the system's random bits."""
-    dp = _import_opendp()
-    return np.array(_make_gaussian(dp, scale)(table.ravel().tolist()), np.int64).reshape(table.shape)
+    return np.array(_make_gaussian(_import_opendp(), scale)(table.ravel().tolist()), np.int64).reshape(table.shape)
 
 
 def bound_root(squared: int) -> float:

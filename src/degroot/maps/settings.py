@@ -81,8 +81,8 @@ def check_settings(settings: MapSettings) -> None:
         if not (_is_number(low) and _is_number(high) and low < high and math.isfinite(high - low)):
             raise InvalidInput(f"`ranges` must hold the least and the largest value of a feature; got {low}, {high}.")
     _check_whole("The number of features in `ranges`", len(settings.ranges), 1, MOST_FEATURES)
-    if not (_is_number(settings.residual_bound) and 1e-100 <= settings.residual_bound <= 1e100):
-        raise InvalidInput(f"`residual_bound` must be positive and finite; got {settings.residual_bound!r}.")
+    if not (_is_number(settings.residual_bound) and 1e-50 <= settings.residual_bound <= 1e50):
+        raise InvalidInput(f"`residual_bound` must be positive, from 1e-50 to 1e50; got {settings.residual_bound!r}.")
     if not (_is_number(settings.epsilon) and EPSILONS[0] <= settings.epsilon <= EPSILONS[1]):
         raise InvalidInput(f"`epsilon` must be between {EPSILONS[0]:g} and {EPSILONS[1]:g}; got {settings.epsilon!r}.")
     _check_whole("`rows`", settings.rows, 1, 10**12)

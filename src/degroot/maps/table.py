@@ -226,7 +226,10 @@ def _count_unit_rows(units: ArrayLike | None, n: int) -> NDArray[np.int64]:
     labels = np.asarray(units)
     if labels.shape != (n,):
         raise InvalidInput(f"`units` must hold one label for each of {n} rows; its shape is {labels.shape}.")
-    _, place, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    try:
+        _, place, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise InvalidInput("`units` must hold labels that can be sorted; they cannot.") from error
     counted: NDArray[np.int64] = sizes[place.reshape(-1)].astype(np.int64)
     return counted
 
