@@ -94,7 +94,7 @@ def diamonds() -> Natural:
 
 
 def rodents() -> Natural:
-    """The plots of natural.py with all rows."""
+    """The plots of natural.py with all rows, here and wherever they come later in this run."""
     natural.RODENTS = MANY_RODENTS
     return replace(natural.plots(), name="plots, all rows")
 
