@@ -238,9 +238,9 @@ def test_who_refuses_again_and_again_though_rosters_are_alike_is_missing(tmp_pat
         async with running(tmp_path) as (made, nodes):
             told, refused = PoolingTerms.told, []
 
-            def refuse(begin, me, roster):
+            def refuse(begin, me, roster, caller):
                 if me != "node2":
-                    return told(begin, me, roster)
+                    return told(begin, me, roster, caller)
                 refused.append(begin.session)
                 raise UnknownMembers("not today")
 

@@ -152,8 +152,9 @@ class Consortium:
         use=None,
         fields=None,
         least_rows=1,
+        maps="",
     ):
-        self.evidence, self.least_rows = evidence, least_rows
+        self.evidence, self.least_rows, self.maps = evidence, least_rows, maps
         self.guard = "guard = false" not in settings
         everything = evidence == "pooled"
         self.may = may or (["query", "opinion", "ask"] if everything else None)
@@ -230,6 +231,7 @@ chunk_rows = 50
 [limits]
 {limits}
 """
+        text += f"[maps]\n{self.maps}\n" if self.evidence == "maps" else ""
         text += f"[disclosure]\nleast_rows = {self.least_rows}\n" if self.evidence == "pooled" else ""
         shown = "" if fields is None else f"fields = {list(fields)}\n"
         for each in peers:

@@ -15,10 +15,11 @@ from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, INVALID, MalformedOpinions
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.answering.answer import OWN, ROUNDS, SOLVE, NodeQuestion, solve
+from degroot.node.answering.by_maps import consult_maps
 from degroot.node.answering.gathering import gather_opinions
 from degroot.node.answering.own_view import consult_own_view
+from degroot.node.config import MAPS, POOLED
 from degroot.node.config import OWN as OWN_EVIDENCE
-from degroot.node.config import POOLED
 from degroot.node.peers.membership import TooFew
 from degroot.node.peers.peers import Peers
 from degroot.node.pooling.coordinator import Until, pool
@@ -62,7 +63,7 @@ class Answering:
             extra = self._extra(asked, until)
             answered = await consult_own_view(self.circle, _add_fields(asked, extra))
         else:
-            check_pooled(self.circle)
+            check_consensus(self.circle)
             extra = self._extra(asked, until)
             answered = await self._answer_with_quorum(_add_fields(asked, extra), until)
         seconds = time.perf_counter() - begun
@@ -96,6 +97,8 @@ class Answering:
         while True:
             rosters = self.circle.rosters()
             try:
+                if self.circle.maps.is_used:
+                    return await self._consult_maps(asked, until)
                 if until is None:
                     return await consult(self.circle, asked)
                 return await pool(self.circle, self.sessions, asked, until)
@@ -103,13 +106,18 @@ class Answering:
                 if not await self.circle.wait_for_rosters(rosters, deadline):
                     raise
 
+    async def _consult_maps(self, asked: NodeQuestion, until: Until | None) -> NodeAnswer:
+        if until is not None:
+            raise InvalidInput("Rounds exchange exact evidence, and here it is maps: ask by solving, way='solve'.")
+        return await consult_maps(self.circle, asked)
+
     def _extra(self, asked: NodeQuestion, until: Until | None) -> list[str] | None:
         """What the sample wants beside what is asked for and costs nothing more; None: nothing of this question.
 
         Where there is a consensus the sample is of it; elsewhere of the node's own view, which knows no trust.
         """
         own = asked.view == OWN
-        if self.recent is None or (own and self.circle.configuration.pooled) or not self.recent.wants():
+        if self.recent is None or (own and self.circle.configuration.has_consensus) or not self.recent.wants():
             return None
         M, K = len(asked.points), len(self.circle.names)
         wanted = ["value", "weights"]
@@ -149,12 +157,13 @@ async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
                 del opinions[name]
 
 
-def check_pooled(circle: Peers) -> None:
+def check_consensus(circle: Peers) -> None:
     """Raise unless this node may ask for the consensus."""
-    if not circle.configuration.pooled:
+    if not circle.configuration.has_consensus:
         raise NotPooled(
-            f"The consensus needs pooled evidence: evidence = {POOLED!r} in the file of every node that answers, which "
-            f"lets members recover each other's labels; {circle.configuration.name!r} has {OWN_EVIDENCE!r}."
+            f"The consensus needs everybody's evidence, in the file of every node that answers: evidence = {MAPS!r}, "
+            f"as private maps, or evidence = {POOLED!r}, which lets members recover each other's labels; "
+            f"{circle.configuration.name!r} has {OWN_EVIDENCE!r}."
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.records.journal import read_journal
-from degroot.node.records.ledger import journal_path, summary
+from degroot.node.records.ledger import has_chain, journal_path, summary
 from degroot.node.scoring.load import seated_with
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.access import NAME
@@ -152,6 +153,12 @@ def _check_evidence(configuration: Configuration) -> CheckFinding:
     """What the node's evidence means for its labels, in a sentence."""
     if configuration.pooled:
         return CheckFinding("evidence", WARNING, "pooled: members can recover this organisation's labels from it")
+    if configuration.maps is not None:
+        terms = configuration.maps
+        told = f"at epsilon {terms.epsilon:g} each, {terms.lifetime_epsilon:g} for life"
+        if find_spec("opendp") is None:
+            return CheckFinding("evidence", FAILED, "maps need extra packages: pip install 'degroot[maps]'")
+        return CheckFinding("evidence", OK, f"maps: noisy tables of errors, {told}; labels of single rows stay here")
     return CheckFinding("evidence", OK, "own: labels and errors stay here, and answers weigh models by the own rows")
 
 
@@ -203,7 +210,7 @@ def _find_why_unused(configuration: Configuration, owner: str) -> str:
 def _check_state(configuration: Configuration) -> str:
     """The folder can be written, and the ledger in it, if there is one, can be read."""
     folder = make_folder(configuration.state, mode=PRIVATE)
-    if configuration.ledger.is_file():
+    if configuration.ledger.is_file() and has_chain(configuration.ledger):
         summary(configuration.ledger)
     damaged = len(read_journal(journal_path(configuration.ledger)).damaged)
     told = (

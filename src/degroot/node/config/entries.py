@@ -8,7 +8,8 @@ from pathlib import Path
 from degroot.files import DataSource
 from degroot.models import ModelSource
 
-OWN, POOLED = "own", "pooled"  # evidence: it stays at home, or goes to whoever asks for the consensus
+# evidence: it stays at home; a private map of it is published; or it goes to whoever asks for the consensus
+OWN, MAPS, POOLED = "own", "maps", "pooled"
 QUERY, COPY, OPINION, ASK = "query", "copy", "opinion", "ask"
 RIGHTS = (QUERY, COPY, OPINION, ASK)  # query our model; get its file; get our pooled evidence; ask us for answers
 CLIENT_RIGHTS = (QUERY, ASK)  # who has no node takes part in nothing
@@ -71,6 +72,22 @@ class Disclosure:
 
 
 @dataclass(frozen=True, slots=True)
+class MapTerms:
+    """What a node declares of its evidence maps, without looking at rows, and what they may cost."""
+
+    ranges: tuple[tuple[str, tuple[float, float]], ...]  # of features by name, or by place where they have no names
+    residual_bound: float
+    rows: int
+    epsilon: float
+    lifetime_epsilon: float
+    delta: float = 1e-6
+    lifetime_delta: float = 1e-5
+    seed: int = 0
+    trees: int | None = None
+    depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """How much one peer or client may ask for."""
 
@@ -92,8 +109,8 @@ class Timing:
     deadline_seconds: float = 5.0
     probe_seconds: float = 1.0
     chunk_rows: int = 1000
-    receipt_seconds: float = 10.0
     shutdown_seconds: float = 10.0
+    receipt_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +157,17 @@ class Configuration:
     metrics_port: int | None = None
     page: Page | None = None
     disclosure: Disclosure = Disclosure()
+    maps: MapTerms | None = None  # None: evidence is not maps
 
     @property
     def pooled(self) -> bool:
         """Whether this organisation has agreed to pool its evidence."""
         return self.evidence == POOLED
+
+    @property
+    def has_consensus(self) -> bool:
+        """Whether this node can be asked for the consensus: its evidence is pooled, or published as maps."""
+        return self.evidence in (MAPS, POOLED)
 
     @cached_property
     def rights(self) -> Mapping[str, frozenset[str]]:
@@ -174,6 +197,11 @@ class Configuration:
     def ledger(self) -> Path:
         """The file that records all exchanges."""
         return self.state / "ledger.sqlite"
+
+    @property
+    def maps_folder(self) -> Path:
+        """The folder for evidence maps, and what they have cost."""
+        return self.state / "maps"
 
     @property
     def copies(self) -> Path:

@@ -11,6 +11,8 @@ from degroot.files import DataSource, data_source
 from degroot.files.addresses import LAST_PORT, is_this_machine, split
 from degroot.files.source import PEERS
 from degroot.files.toml import Table
+from degroot.maps.settings import MapSettings, check_rows
+from degroot.maps.settings import check_settings as check_map_settings
 from degroot.models import ModelSource, model_source
 from degroot.neighbourhoods import KERNELS, METRICS
 from degroot.node.config.entries import (
@@ -20,6 +22,7 @@ from degroot.node.config.entries import (
     CLIENT_ROWS_PER_DAY,
     DEFAULT_FIELDS,
     GRANTS,
+    MAPS,
     OPINION,
     OWN,
     PEER_ROWS_PER_DAY,
@@ -33,6 +36,7 @@ from degroot.node.config.entries import (
     IdentityFiles,
     LedgerSettings,
     Limits,
+    MapTerms,
     NodeSettings,
     Page,
     Peer,
@@ -47,8 +51,8 @@ MESSAGE_BYTES = (1_000_000, 2**31 - 1)  # a part of a copied model at least; no 
 Measures = TypeVar("Measures", Limits, Timing, LedgerSettings)
 Result = TypeVar("Result")
 KEYS = (
-    "name", "listen", "state", "evidence", "quorum", "identity", "model", "data", "collective", "disclosure", "peers",
-    "clients", "limits", "timing", "ledger", "metrics", "page",
+    "name", "listen", "state", "evidence", "quorum", "identity", "model", "data", "collective", "disclosure", "maps",
+    "peers", "clients", "limits", "timing", "ledger", "metrics", "page",
 )  # fmt: skip
 REMOVED = {
     "queries": "is no setting any more; remove the line. A node scores all peers' models on all of its rows: that is "
@@ -61,7 +65,7 @@ def read(path: Path) -> Configuration:
     table = Table.read(path, (*KEYS, *REMOVED))
     for key in REMOVED.keys() & table.entries.keys():
         raise InvalidInput(f"{path}: `{key}` {REMOVED[key]}")
-    evidence = table.given("evidence", lambda key: table.choice(key, (OWN, POOLED)), OWN)
+    evidence = table.given("evidence", lambda key: table.choice(key, (OWN, MAPS, POOLED)), OWN)
     peers = tuple(_peer(entry, evidence) for entry in table.tables("peers", _keys(Peer)))
     metrics = table.given("metrics", lambda key: table.table(key, ("port",)), None)
     limits = _limits(_or_empty(table, "limits", Limits))
@@ -71,7 +75,7 @@ def read(path: Path) -> Configuration:
         listen=_address(table, "listen", first_port=0),
         state=table.file("state"),
         evidence=evidence,
-        quorum=_of_pooled(table, "quorum", evidence, lambda key: table.whole(key, 1, 1 + len(peers)), None),
+        quorum=_of_pooled(table, "quorum", evidence, lambda key: table.whole(key, 1, 1 + len(peers)), None, MAPS),
         identity=table.given("identity", lambda key: _identity(table.table(key, _keys(IdentityFiles))), None),
         model=model_source(table.table("model", _keys(ModelSource))),
         data=data_source(table.table("data", _keys(DataSource))),
@@ -83,6 +87,7 @@ def read(path: Path) -> Configuration:
         records=_measured(_or_empty(table, "ledger", LedgerSettings), LedgerSettings()),
         metrics_port=None if metrics is None else metrics.whole("port", 0, LAST_PORT),
         page=table.given("page", lambda key: _page(table.table(key, _keys(Page))), None),
+        maps=_read_maps(table, evidence),
         disclosure=_of_pooled(table, "disclosure", evidence, lambda key: _disclosure(table, key), Disclosure()),
     )
     _check_own_predictions(table, configuration)
@@ -113,14 +118,62 @@ def _identity(table: Table) -> IdentityFiles:
     return IdentityFiles(table.file("ca"), table.file("certificate"), table.file("key"))
 
 
-def _of_pooled(table: Table, key: str, evidence: str, read: Callable[[str], Result], default: Result) -> Result:
-    """A setting that means something only where evidence is pooled."""
-    if key in table.entries and evidence != POOLED:
+def _of_pooled(
+    table: Table, key: str, evidence: str, read: Callable[[str], Result], default: Result, *also: str
+) -> Result:
+    """A setting that means something only where evidence is pooled, or is one of those given."""
+    if key in table.entries and evidence not in (POOLED, *also):
         raise InvalidInput(
             f"{table.what(key)} must come with evidence = {POOLED!r}, which lets members recover labels; here it is "
             f"{evidence!r}. Remove it: a node's own view needs no other node's evidence."
         )
     return table.given(key, read, default)
+
+
+def _read_maps(table: Table, evidence: str) -> MapTerms | None:
+    """What a node declares of its maps, which it has to where its evidence is maps."""
+    if evidence != MAPS:
+        if "maps" in table.entries:
+            raise InvalidInput(f"{table.what('maps')} must come with evidence = {MAPS!r}; here it is {evidence!r}.")
+        return None
+    told = table.table("maps", _keys(MapTerms))
+    needed = {key: told.number(key) for key in ("residual_bound", "epsilon", "lifetime_epsilon")}
+    given: dict[str, Any] = {key: told.number(key) for key in ("delta", "lifetime_delta") if key in told.entries}
+    given |= {key: told.whole(key, int(key != "seed")) for key in ("seed", "trees", "depth") if key in told.entries}
+    terms = MapTerms(
+        _ranges(told),
+        needed["residual_bound"],
+        told.whole("rows"),
+        needed["epsilon"],
+        needed["lifetime_epsilon"],
+        **given,
+    )
+    if terms.epsilon > terms.lifetime_epsilon:
+        raise told.refusal("lifetime_epsilon", f"be at least `epsilon`, {terms.epsilon:g}")
+    try:
+        settings = MapSettings(
+            tuple(pair for _, pair in terms.ranges), terms.residual_bound, terms.rows, terms.epsilon, terms.delta,
+            terms.seed, terms.trees, terms.depth,
+        )  # fmt: skip
+        check_map_settings(settings)
+        check_rows(settings)
+    except InvalidInput as error:
+        raise InvalidInput(f"{table.path}: [maps]: {error}") from error
+    return terms
+
+
+def _ranges(table: Table) -> tuple[tuple[str, tuple[float, float]], ...]:
+    """The least and the largest value of each feature, by name; of features without names, a list in their order."""
+    told = table.entries.get("ranges")
+    pairs = told if isinstance(told, dict) else dict(enumerate(told)) if isinstance(told, list) else {}
+    if not pairs or not all(_is_range(pair) for pair in pairs.values()):
+        raise table.refusal("ranges", "have the least and the largest value of each feature, such as {x = [0.0, 1.0]}")
+    return tuple((str(name), (float(low), float(high))) for name, (low, high) in pairs.items())
+
+
+def _is_range(pair: Any) -> bool:
+    is_pair = isinstance(pair, list) and len(pair) == 2
+    return is_pair and all(isinstance(each, int | float) and not isinstance(each, bool) for each in pair)
 
 
 def _disclosure(table: Table, key: str) -> Disclosure:
@@ -153,8 +206,8 @@ def _rule(table: Table, key: str) -> str:
 
 
 def _peer(table: Table, evidence: str) -> Peer:
-    may = _texts(table, "may", RIGHTS, (QUERY, OPINION) if evidence == POOLED else (QUERY,))
-    if OPINION in may and evidence != POOLED:
+    may = _texts(table, "may", RIGHTS, (QUERY,) if evidence == OWN else (QUERY, OPINION))
+    if OPINION in may and evidence == OWN:
         raise InvalidInput(
             f"{table.what('may')} must not have {OPINION!r} where evidence is {evidence!r}; got it. Remove it, or set "
             f"evidence = {POOLED!r}, which lets members recover labels."

@@ -113,7 +113,7 @@ def serve(answering: Answering, recent: Recent, watch: OwnRowsWatch, listening: 
     live = Live(Overview(circle, recent, watch), LedgerTotals(configuration.ledger), log)
     archive = Archive(configuration.state)
     desk, assets = JobQueue(answering, archive, log), Assets()
-    views = Views(configuration.name, configuration.pooled, find_consensus_lacking(circle), assets)
+    views = Views(configuration.name, configuration.has_consensus, find_consensus_lacking(circle), assets)
     admitted = with_token(read_or_make_token(configuration.state))
     routers = (
         view_routes(views, assets),

@@ -15,7 +15,7 @@ from degroot.answers.flags import MISSING
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, NodeQuestion, check_coverage, merge_batches
-from degroot.node.answering.answering import OWN_VIEW, Answering, NotPooled, check_pooled
+from degroot.node.answering.answering import OWN_VIEW, Answering, NotPooled, check_consensus
 from degroot.node.client import BATCH
 from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
 from degroot.node.page.overview import classes, features
@@ -177,7 +177,7 @@ class JobQueue:
         front = self._front(inquiry)
         check_coverage(inquiry.terms.coverage, front)
         if front == CONSENSUS:
-            check_pooled(self._circle)
+            check_consensus(self._circle)
 
     def _beside(self, front: Side) -> Side:
         """The other answer, before it is asked for; what it will lack, if that is known."""
@@ -187,7 +187,7 @@ class JobQueue:
                 beside.give_up(f"This node has no view of its own: {self._circle.no_view}.")
             return beside
         try:
-            check_pooled(self._circle)
+            check_consensus(self._circle)
             check_coverage(front.coverage, CONSENSUS)
         except NotPooled as error:
             beside.give_up(str(error))

@@ -8,8 +8,8 @@ from statistics import median
 from typing import Any
 
 import degroot
-from degroot.node.answering.answering import NotPooled, check_pooled
-from degroot.node.config import OWN, POOLED
+from degroot.node.answering.answering import NotPooled, check_consensus
+from degroot.node.config import MAPS, OWN, POOLED
 from degroot.node.errors import BadReply, PeerError, PeerLate, PeerRefused
 from degroot.node.page.encoding import moment
 from degroot.node.page.uses import describe_own_model, describe_use, describe_witnesses, find_held_version
@@ -25,6 +25,7 @@ ANOTHER = "its model has changed; what was found of the earlier one serves until
 ANSWERING = (READY, STALE)  # how it stands with peers that can take part in an answer
 MODES = {
     OWN: "Labels and errors stay here: answers weigh models by this node's own rows.",
+    MAPS: "Evidence is published as private maps for the consensus; labels and errors of single rows stay here.",
     POOLED: "Evidence is pooled for the consensus: members can recover each other's labels from it.",
 }
 MAY_MEAN = (
@@ -73,14 +74,14 @@ def classes(circle: Peers) -> list[str]:
 def find_consensus_lacking(circle: Peers) -> str:
     """What the consensus would need that this node's own file does not allow; empty: nothing."""
     try:
-        check_pooled(circle)
+        check_consensus(circle)
     except NotPooled as error:
         return str(error)
     return ""
 
 
 def _node(circle: Peers, started: float) -> dict[str, Any]:
-    configuration, seat, pooled = circle.configuration, circle.scores.seat, circle.configuration.pooled
+    configuration, seat, pooled = circle.configuration, circle.scores.seat, circle.configuration.has_consensus
     ready = {name for name, link in circle.links.items() if circle.state(link) in ANSWERING}
     able = 1 + len(ready - circle.without_evidence().keys()) if pooled else None
     consensus = able is not None and able >= configuration.needed

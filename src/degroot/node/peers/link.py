@@ -145,8 +145,9 @@ class Latency:
         return tuple(self._seconds)
 
 
-# what questions, copies and heartbeats are called in ledgers
-PREDICTION, COPIED, PUSHED, DESCRIBE, POOL = "prediction", "copy", "pushed copy", "describe", "pool"
+# what questions, copies, maps and heartbeats are called in ledgers
+PREDICTION, COPIED, PUSHED, MAP = "prediction", "copy", "pushed copy", "evidence map"
+DESCRIBE, POOL = "describe", "pool"
 SPARE = 4  # streams of a kind that are kept open while nothing is asked
 CHUNK_BYTES = 900_000  # of a bundle in one message, below the least `limits.message_bytes` that there can be
 
@@ -298,23 +299,32 @@ class Link:
 
     async def fetch_copy(self, most_bytes: int) -> bytes:
         """The peer's model, of at most so many bytes, as a signed bundle."""
+        more = f"its model has more than {most_bytes} bytes (limits.copy_bytes)"
+        return await self._fetch(self._collective.FetchCopy, COPIED, most_bytes + OVERHEAD_BYTES, more)
+
+    async def fetch_map(self, most_bytes: int) -> bytes:
+        """The peer's evidence map, of at most so many bytes."""
+        more = f"its evidence map has more than {most_bytes} bytes"
+        return await self._fetch(self._collective.FetchMap, MAP, most_bytes, more)
+
+    async def _fetch(self, method: Any, kind: str, most: int, more: str) -> bytes:
+        """What the peer sends in chunks, of at most so many bytes; `more`: what is wrong if there are more."""
         origin, encoded = Origin(draw_question(), self._wiring.me), bytearray()
         request = wire.FetchCopyRequest(protocol=PROTOCOL, origin=encode_origin(origin))
         body = request.SerializeToString()
-        self._record(COPIED, 0, len(body), origin)
-        most = most_bytes + OVERHEAD_BYTES
+        self._record(kind, 0, len(body), origin)
         seconds = self._wiring.deadline * (1 + most // CHUNK_BYTES)
-        call = self._collective.FetchCopy(iter([request]), timeout=seconds, metadata=self._metadata())
+        call = method(iter([request]), timeout=seconds, metadata=self._metadata())
         try:
             while (chunk := await self._next_chunk(call)) is not grpc.aio.EOF:
                 encoded += chunk.content
                 if not chunk.content:
-                    raise BadReply(self.name, "sends an empty part of its model")
+                    raise BadReply(self.name, f"sends an empty part of its {kind}")
                 if len(encoded) > most:
-                    raise BadReply(self.name, f"its model has more than {most_bytes} bytes (limits.copy_bytes)")
+                    raise BadReply(self.name, more)
         finally:
             call.cancel()
-        self._record_reply(COPIED, 0, body, bytes(encoded), origin)
+        self._record_reply(kind, 0, body, bytes(encoded), origin)
         return bytes(encoded)
 
     async def _next_chunk(self, call: Any) -> Any:

@@ -6,10 +6,11 @@ from typing import Any
 
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.config import COPY, POOLED, QUERY, Configuration
+from degroot.node.config import COPY, OPINION, POOLED, QUERY, Configuration
 from degroot.node.copies.copy import CopyError
 from degroot.node.copies.exchange import CopyExchange, FailedAttempts
 from degroot.node.errors import LEFT, PeerError, PeerRefused, PeerUnreachable
+from degroot.node.maps.exchange import MapExchange
 from degroot.node.peers.link import Link, LinkContext
 from degroot.node.peers.membership import Membership, settle
 from degroot.node.peers.retry import DAILY
@@ -24,6 +25,7 @@ from degroot.rules.evidence import MOMENTS
 
 NO_COPY = "it grants no copy of its model, and `use` allows nothing else"
 NOT_READY = "the copy of its model is not ready yet"
+NO_MAP = "no other member's evidence map has its model"
 KEEPS_EVIDENCE = f"it keeps its evidence to itself: `evidence` in its file is not {POOLED!r}"
 
 READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"
@@ -36,6 +38,8 @@ class Peers:
         self.configuration, self.wiring, self.scores = configuration, wiring, scores
         self.links: dict[str, Link] = {}
         self.copies = CopyExchange(configuration, lambda: scores.seat, log)
+        self.maps = MapExchange(configuration, log)
+        self.maps.prepare(scores.seat)
         self._log = log
         self._following: dict[str, asyncio.Task[None]] = {}
         self._failed = FailedAttempts()
@@ -51,6 +55,7 @@ class Peers:
 
     async def change(self, configuration: Configuration) -> None:
         """Go on with the peers of another configuration; those that stay are not disturbed."""
+        self.maps.change(configuration)
         await self.copies.change(configuration)  # before anybody is asked: a model that is here is not queried
         wanted = {peer.name: peer for peer in configuration.peers}
         addresses = {name: peer.address for name, peer in wanted.items()}
@@ -100,6 +105,11 @@ class Peers:
 
     def without_evidence(self) -> dict[str, str]:
         """Who cannot take part in the consensus: who cannot be asked now, or keeps its evidence to itself."""
+        if self.maps.is_used:
+            maps = self.maps.all_maps
+            scored = {model for each in maps.values() for model, _ in each.models}
+            hindered = self.find_hindrances(self.scores.seat)
+            return {name: NO_MAP for name in self.links if name not in scored} | hindered
         told = {name: link.description for name, link in self.links.items()}
         kept = {name: KEEPS_EVIDENCE for name, each in told.items() if each is not None and not each.pooled}
         return kept | self.troubled()
@@ -212,6 +222,7 @@ class Peers:
         seat, links = self.scores.seat, sorted(self.links.items())
         description = describe_node(self.configuration, seat.agent, seat.feature_names)
         description.model_version, description.no_view = seat.version, self.no_view
+        description.map_grid = self.maps.grid
         if caller not in (None, self.configuration.name) and not self.configuration.pooled:
             description.members.extend(wire.Member(name=name) for name, _ in links)
         else:
@@ -235,6 +246,8 @@ class Peers:
             description.takes_copy = COPY in uses[caller] and configuration.identity is not None
             description.held_copy = self.copies.held.find_version(caller) or ""
             description.reaches_caller = link is not None and link.trouble is None
+            if self.maps.published is not None and OPINION in configuration.rights[caller]:
+                description.map = self.maps.published.serial
 
     def accept(self, description: wire.Description, name: str) -> None:
         """Refuse a peer that cannot take part: another protocol, other settings, other features."""
@@ -295,6 +308,9 @@ class Peers:
                 raise PeerRefused(link.name, NO_COPY)
             if trouble is None:
                 await self.copies.push(link)
+            await self.maps.publish(self.scores.seat)
+            if trouble is None:
+                await self.maps.fetch(link)
             self.wiring.metrics.calibrated(link.name, link.progress)
             link.setback = None
             return None

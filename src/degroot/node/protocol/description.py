@@ -8,6 +8,7 @@ from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.v2 import collective_pb2 as wire
 
 SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard")  # alike where evidence is pooled
+MAP_SETTINGS = ("rule", "ridge")  # where evidence is maps
 LONGEST, MOST = 200, 10_000  # characters of a version; models that are scored, and members
 
 
@@ -36,7 +37,10 @@ def find_difference(mine: wire.Description, theirs: wire.Description, name: str)
         return f"it must predict {mine.outputs or 1} outputs, as here; it predicts {theirs.outputs or 1}"
     if list(theirs.classes) != list(mine.classes):
         return f"its classes must be {', '.join(mine.classes)}, as here; they are {', '.join(theirs.classes)[:200]}"
-    for field in SETTINGS if mine.pooled and theirs.pooled else ():
+    if mine.map_grid and theirs.map_grid and theirs.map_grid != mine.map_grid:
+        return "its evidence maps must have the ranges, residual bound, seed, trees and depth that are declared here"
+    both_pooled, both_mapped = mine.pooled and theirs.pooled, bool(mine.map_grid and theirs.map_grid)
+    for field in SETTINGS if both_pooled else MAP_SETTINGS if both_mapped else ():
         here, there = getattr(mine.settings, field), getattr(theirs.settings, field)
         if here != there:
             return f"its setting {field!r} must be {_format_setting(here)}, as here; it is {_format_setting(there)}"

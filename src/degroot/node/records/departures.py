@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from degroot.node.config import OPINION
-from degroot.node.peers.link import COPIED, DESCRIBE, POOL, PREDICTION, PUSHED
+from degroot.node.peers.link import COPIED, DESCRIBE, MAP, POOL, PREDICTION, PUSHED
 from degroot.node.records.chain import IN, OUT
 from degroot.node.records.ledger import LedgerEntry
 from degroot.node.records.receipts import RECEIPT
@@ -29,6 +29,7 @@ WORDS = {
     (REHEARSAL, IN): (EVIDENCE, ", to calibrate its intervals"),
     (POOL, IN): ROUNDS,
     (POOL, OUT): ROUNDS,
+    (MAP, IN): ("our evidence map (noisy sums, private) was given to", ", for the consensus"),
     (CONSULT, IN): ("answers about {rows} were given to", ""),
     (COPIED, IN): COPY,
     (PUSHED, OUT): COPY,
@@ -39,7 +40,7 @@ WORDS = {
     (MODEL_QUERY, IN): PREDICTIONS,
     (PREDICTION, IN): PREDICTIONS,
 }
-NOTHING = {(COPIED, OUT), (PUSHED, IN)}
+NOTHING = {(COPIED, OUT), (PUSHED, IN), (MAP, OUT)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -580,13 +580,15 @@ def record_beside(
     exchange = (direction, 1, rows, sent_bytes, received_bytes)
     line = write_line(Record._make((0, time.time(), peer, kind, *exchange, *identified, "", "")))
     try:
+        if not path.exists():
+            _connect(path).close()
         file = os.open(beside_path(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.write(file, f"{line}\n".encode())
             os.fsync(file)
         finally:
             os.close(file)
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
         raise LedgerError(path, _describe(error)) from error
 
 
@@ -603,6 +605,15 @@ def beside_path(path: Path) -> Path:
 def damaged_path(path: Path) -> Path:
     """Where lines of the journal are kept that were damaged."""
     return path.with_suffix(".journal.damaged")
+
+
+def has_chain(path: Path) -> bool:
+    """Whether a ledger is of this version; one of an earlier version is taken over when the node starts."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            return _check_version(connection, path) == VERSION
+    except sqlite3.Error as error:
+        raise _not_a_ledger(path, error) from error
 
 
 def summary(path: Path) -> list[LedgerEntry]:

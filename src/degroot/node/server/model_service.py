@@ -28,9 +28,9 @@ NODE_QUERY = re.compile(rf"[0-9a-f]{{{16 + 2 * SALT_BYTES}}}")
 METHODS = ("ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelInfer")
 
 
-def request(name: str, version: str, points: Array, question: str) -> v2.ModelInferRequest:
+def request(name: str, version: str, points: Array, question: str = "") -> v2.ModelInferRequest:
     """A query of a node's model at points (M, d); its id is the number of a question, and a salt."""
-    number = question + os.urandom(SALT_BYTES).hex()
+    number = question and question + os.urandom(SALT_BYTES).hex()
     tensor = v2.ModelInferRequest.InferInputTensor(name=POINTS, datatype="FP64", shape=points.shape)
     raw = np.ascontiguousarray(points, TYPES["FP64"]).tobytes()
     return v2.ModelInferRequest(

@@ -28,7 +28,7 @@ from degroot.node.config import ASK, COPY, INTERVAL, OPINION, POOLED, QUERY
 from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.copies.offer import NotOffered
 from degroot.node.errors import told_to_peers
-from degroot.node.peers.link import COPIED, DESCRIBE, PREDICTION, PUSHED, cut_bundle
+from degroot.node.peers.link import COPIED, DESCRIBE, MAP, PREDICTION, PUSHED, cut_bundle
 from degroot.node.peers.membership import TooFew
 from degroot.node.peers.peers import Peers
 from degroot.node.pooling.coordinator import Until
@@ -141,6 +141,22 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             except NotOffered as error:
                 await visit.refuse("not offered", StatusCode.FAILED_PRECONDITION, str(error))
             visit.exchanged(COPIED, 0, body, encoded, origin)
+            for chunk in cut_bundle(encoded):
+                await context.write(chunk)
+
+    async def FetchMap(self, _requests: Any, context: Any) -> None:  # noqa: N802
+        """This node's evidence map for a peer that may have its evidence, in chunks."""
+        async with self._access.admitted(context, OPINION) as visit:
+            request = await visit.next_message()
+            await visit.refusing(check_protocol, 0 if request is None else request.protocol)
+            origin, body = await visit.refusing(decode_origin, request.origin, visit.name), request.SerializeToString()
+            await visit.message(MAP, 0, len(body))
+            published = self._circle.maps.published
+            if published is None:
+                told = f"{self._name!r} has published no evidence map: {self._circle.maps.lacking}"
+                await visit.refuse("no map", StatusCode.FAILED_PRECONDITION, told)
+            encoded = published.to_bytes()
+            visit.exchanged(MAP, 0, body, encoded, origin)
             for chunk in cut_bundle(encoded):
                 await context.write(chunk)
 

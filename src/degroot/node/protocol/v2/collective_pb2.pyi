@@ -44,7 +44,7 @@ class Model(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "no_view", "pooled", "fields", "offers_copy", "takes_copy", "held_copy", "reaches_caller")
+    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "no_view", "pooled", "fields", "offers_copy", "takes_copy", "held_copy", "reaches_caller", "map", "map_grid")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -63,6 +63,8 @@ class Description(_message.Message):
     TAKES_COPY_FIELD_NUMBER: _ClassVar[int]
     HELD_COPY_FIELD_NUMBER: _ClassVar[int]
     REACHES_CALLER_FIELD_NUMBER: _ClassVar[int]
+    MAP_FIELD_NUMBER: _ClassVar[int]
+    MAP_GRID_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     name: str
     model_version: str
@@ -81,7 +83,9 @@ class Description(_message.Message):
     takes_copy: bool
     held_copy: str
     reaches_caller: bool
-    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., no_view: _Optional[str] = ..., pooled: bool = ..., fields: _Optional[_Iterable[str]] = ..., offers_copy: bool = ..., takes_copy: bool = ..., held_copy: _Optional[str] = ..., reaches_caller: bool = ...) -> None: ...
+    map: str
+    map_grid: str
+    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., no_view: _Optional[str] = ..., pooled: bool = ..., fields: _Optional[_Iterable[str]] = ..., offers_copy: bool = ..., takes_copy: bool = ..., held_copy: _Optional[str] = ..., reaches_caller: bool = ..., map: _Optional[str] = ..., map_grid: _Optional[str] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("name", "state", "reason", "progress")

@@ -34,6 +34,11 @@ class CollectiveStub(object):
                 request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.SerializeToString,
                 response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyReceipt.FromString,
                 )
+        self.FetchMap = channel.stream_stream(
+                '/degroot.v2.Collective/FetchMap',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.FetchCopyRequest.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.FromString,
+                )
         self.Confirm = channel.unary_unary(
                 '/degroot.v2.Collective/Confirm',
                 request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.SerializeToString,
@@ -87,6 +92,13 @@ class CollectiveServicer(object):
 
     def PushCopy(self, request_iterator, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchMap(self, request_iterator, context):
+        """A node's evidence map, for a peer that may have its evidence, in chunks.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -148,6 +160,11 @@ def add_CollectiveServicer_to_server(servicer, server):
                     servicer.PushCopy,
                     request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.FromString,
                     response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyReceipt.SerializeToString,
+            ),
+            'FetchMap': grpc.stream_stream_rpc_method_handler(
+                    servicer.FetchMap,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.FetchCopyRequest.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.SerializeToString,
             ),
             'Confirm': grpc.unary_unary_rpc_method_handler(
                     servicer.Confirm,
@@ -249,6 +266,23 @@ class Collective(object):
         return grpc.experimental.stream_unary(request_iterator, target, '/degroot.v2.Collective/PushCopy',
             degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.SerializeToString,
             degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyReceipt.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def FetchMap(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v2.Collective/FetchMap',
+            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.FetchCopyRequest.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -1,0 +1,1 @@
+"""Evidence maps between nodes: this node's is published within its budget, peers' are fetched and kept."""
