@@ -222,7 +222,7 @@ def audit(
         typer.Option(metavar="FILE", help="With an export: the CA that signatures have to go back to."),
     ] = None,
 ) -> None:
-    """Print what has left this organisation and what has come, export the record of it, or verify that."""
+    """Print, export or verify the record of what has left and come."""
     from degroot.cli import audit as auditing
 
     auditing.check_options(verify=verify, against=against, json=json, csv=csv, peer=peer, out=out, ca=ca)
@@ -232,3 +232,28 @@ def audit(
         auditing.export(file, as_json=json, peer=peer, out=out)
     else:
         auditing.show(file)
+
+
+@node.command(
+    epilog=examples(
+        "degroot node report north.toml",
+        "degroot node report north.toml --out north.html --since 2026-01-01",
+        "degroot node report north.toml --dpia --out dpia.md",
+    )
+)
+def report(
+    file: File,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The report, .html or .md; by default Markdown is printed.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Exchanges from this day of UTC on, such as 2026-01-31.")
+    ] = None,
+    dpia: Annotated[
+        bool, typer.Option("--dpia", help="A data-protection impact assessment to be filled in, as Markdown.")
+    ] = False,
+) -> None:
+    """Report what has left, to whom and why, for a privacy officer."""
+    from degroot.cli import report as reporting
+
+    reporting.write_report(file, out, since, dpia=dpia)
