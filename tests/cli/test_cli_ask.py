@@ -12,13 +12,14 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
-from support.consortium import Consortium, free_ports
+from support.consortium import CLIENT, Consortium, free_ports
 
 from degroot import Agent
 from degroot.answers.answer import Consensus
 from degroot.answers.flags import Flag
 from degroot.cli.output import columns, show, summary
 from degroot.node.records import ledger
+from degroot.node.report.facts import gather_facts
 from degroot.node.tls import authority
 
 RANDOM = np.random.default_rng(5)
@@ -154,6 +155,27 @@ def test_a_node_asks_itself_or_another_with_its_own_identity(ask, consortium, po
         else:
             assert_answered(own, consortium.collective().consult(POINTS.to_numpy(), asker="node2"))
             assert_answered(others, consortium.collective().consult(POINTS.to_numpy(), asker="node1"))
+
+
+@pytest.mark.parametrize("command", [["ask"], ["explain"]], ids=" ".join)
+def test_everybody_who_answers_records_the_purpose(degroot, consortium, who, command):
+    told = [text for name, value in who.items() for text in (f"--{name}", str(value))]
+    purpose = f"triage, by {command[0]}"
+    assert degroot(*command, *told, "--purpose", purpose).code == 0
+    for name in consortium.names:
+        found = gather_facts(consortium.configuration(name)).recorded.questions
+        (asked,) = [each for each in found if each.purpose == purpose]
+        assert (asked.asker, asked.questions) == (CLIENT, 1)
+        assert asked.rows == (len(POINTS) if command == ["ask"] else 1)
+
+
+def test_a_purpose_that_cannot_be_recorded_is_refused_before_anybody_is_asked(refused, degroot, points):
+    nobody = {"input": points, "node": "127.0.0.1:1", "insecure_loopback": "me"}
+    for purpose in ("=1+1", "x" * 201, "two\nlines"):
+        assert "A purpose must be a line" in refused(purpose=purpose, **nobody)
+    run = degroot("explain", "--collective", "somewhere", "--input", points, "--purpose", "triage")
+    assert (run.code, run.out) == (2, "")
+    assert "--purpose must come with --node or --config" in run.err
 
 
 def test_the_first_rows_are_printed_where_no_file_is_asked_for(ask, consortium, who, tmp_path):

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from degroot.cli.connection import Ca, Certificate, Config, Consensus, Correct, InsecureLoopback, Key, Node, connected
+from degroot.cli.connection import (
+    Ca,
+    Certificate,
+    Config,
+    Consensus,
+    Correct,
+    InsecureLoopback,
+    Key,
+    Node,
+    Purpose,
+    check_purpose,
+    connected,
+)
 from degroot.cli.errors import stopping_at_once
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import make_folder
@@ -43,6 +55,7 @@ def ask(
         float | None,
         typer.Option(metavar="SHARE", help="With lower and upper bounds that hold the outcome so often, such as 0.9."),
     ] = None,
+    purpose: Purpose = "",
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
     """Ask a node for collective predictions, from its own view: what it grants of values, intervals and weights."""
@@ -51,13 +64,14 @@ def ask(
 
     settings: dict[str, Any] = {"way": _way(way, tolerance, rounds)}
     settings |= {name: given for name, given in (("tolerance", tolerance), ("rounds", rounds)) if given is not None}
+    check_purpose(purpose)
     asked = connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus, **settings)
     _check_output(output)
     with stopping_at_once(), asked as collective:
         points = files.points(input_, collective.feature_names or ())
         begun = time.perf_counter()
         fields = ["value", *(name for name in FIELDS if name != "value" and name in collective.granted)]
-        answer = collective.consult(points.X, fields, coverage=coverage, correct=correct)
+        answer = collective.consult(points.X, fields, coverage=coverage, correct=correct, purpose=purpose)
         told = [summary(answer), _whose(answer), f"{time.perf_counter() - begun:.2f} seconds"]
         classes = collective.classes
     if points.ignored:

@@ -31,6 +31,9 @@ Correct = Annotated[
     typer.Option("--correct/--no-correct", help="With an asker: corrected by its rows.", show_default=False),
 ]
 Consensus = Annotated[bool, typer.Option("--consensus", help="The neutral consensus, not the node's own view.")]
+Purpose = Annotated[
+    str, typer.Option(metavar="TEXT", help="Why: everybody who answers records it.", show_default=False)
+]
 InsecureLoopback = Annotated[
     str | None, typer.Option(metavar="NAME", help="Without certificates, on this machine, as NAME.")
 ]
@@ -47,6 +50,13 @@ def check_consensus(consensus: bool, asker: str | None, asker_column: str | None
     """Refuse an asker of the consensus, which is for nobody in particular."""
     if consensus and (asker is not None or asker_column is not None):
         raise InvalidInput(f"--consensus must come without {'--asker' if asker is not None else '--asker-column'}.")
+
+
+def check_purpose(purpose: str) -> None:
+    """Refuse a purpose that cannot be recorded, before anybody is asked."""
+    from degroot.node.protocol.codec import check_purpose as check
+
+    check(purpose)
 
 
 @contextmanager

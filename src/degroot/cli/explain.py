@@ -16,8 +16,10 @@ from degroot.cli.connection import (
     InsecureLoopback,
     Key,
     Node,
+    Purpose,
     check_consensus,
     check_one,
+    check_purpose,
     connected,
 )
 from degroot.cli.errors import stopping_at_once
@@ -48,11 +50,13 @@ def explain(
     certificate: Certificate = None,
     key: Key = None,
     config: Config = None,
+    purpose: Purpose = "",
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
     """Explain the collective answer about one row: who carries it, who disagrees, how stable it is."""
     check_one(collective, node or config)
     check_consensus(consensus, asker)
+    why = _check_why(purpose, collective)
     asked: AbstractContextManager[Consultable] = (
         nullcontext(_loaded(collective, unsafe_pickle))
         if collective is not None
@@ -62,8 +66,17 @@ def explain(
         point = _point(input_, row, found)
         if coverage is not None and asker is None and not getattr(found, "is_calibrated", False):
             found.calibrate()
-        answer = found.consult(point, coverage=coverage, asker=asker, correct=correct)
+        answer = found.consult(point, coverage=coverage, asker=asker, correct=correct, **why)
         typer.echo(answer.explain(0).text.replace("point 0", f"row {row}", 1))
+
+
+def _check_why(purpose: str, collective: Path | None) -> dict[str, str]:
+    """The purpose, which nodes record; a collective in this process does not."""
+    if purpose and collective is not None:
+        raise InvalidInput("--purpose must come with --node or --config: a collective in a file keeps no record.")
+    if purpose:
+        check_purpose(purpose)
+    return {"purpose": purpose} if purpose else {}
 
 
 def _loaded(path: Path, unsafe_pickle: bool) -> "Consultable":
