@@ -20,7 +20,8 @@ from degroot.node.report.facts import add_up, gather_facts
 from degroot.node.report.render import escape_markdown, render_assessment, render_html, render_markdown
 from degroot.node.report.words import FLOWS, MAPS, MODES, RISKS, find_flow, find_mode
 
-LEAKS = (Path(__file__).parents[2] / "benchmarks" / "LEAKS.md").read_text()
+ROOT = Path(__file__).parents[2]
+LEAKS = (ROOT / "benchmarks" / "LEAKS.md").read_text()
 HOSTILE = "1 <script>alert(1)</script> | [x](https://evil.example) `*b*` & www.evil.example me@evil.example"
 NODE = """
 name = "north"
@@ -267,6 +268,21 @@ def test_figures_are_those_of_the_measured_attacks():
     assert ["own, queries", "member", "the victim's model, label known", "0.555 ± 0.042", "1"] in rows
     assert ["pooled", "the linear attack", "91 of 91", "91 of 91", "0", "2,515", "1.00", "7.4"] in rows
     assert "| own, queries | largest label | 310.000000 | 305.993101 | 12 |" in LEAKS
+
+
+def test_the_threat_model_has_the_figures_and_headings_of_the_measured_attacks():
+    text = (ROOT / "docs" / "security.md").read_text()
+    threats = text.partition("## Threat model\n")[2].partition("\n## ")[0]
+    measured = LEAKS + (ROOT / "benchmarks" / "ATTACKS.md").read_text()
+    headings = {line.lstrip("# ") for line in measured.splitlines() if line.startswith("#")} | {"asker"}
+    figures = re.findall(r"\d\.\d{3} ± \d\.\d{3}|\d+ of \d+|-?\d+\.\d\d?(?![\d.])", threats)
+    assert len(figures) > 20
+    assert [each for each in figures if not re.search(rf"(?<!\d){re.escape(each)}(?!\d)", measured)] == []
+    cells = [line.split("|")[-2] for line in threats.splitlines() if line.startswith("| ")]
+    named = [each for cell in cells for each in re.findall(r"\*([A-Z1-9][^*]+)\*", cell)]
+    assert len(named) > 10
+    assert set(named) <= headings
+    assert set(re.findall(r"test_\w+\.py", threats)) <= {path.name for path in (ROOT / "tests").rglob("test_*.py")}
 
 
 # -- the command, and ledgers that are not as they should be -----------------------------------------------------------

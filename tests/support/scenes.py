@@ -2,6 +2,7 @@
 
 from concurrent import futures
 from contextlib import contextmanager
+from functools import partial
 
 import grpc
 import numpy as np
@@ -13,6 +14,11 @@ from support.models import Server
 from tritonclient.grpc import service_pb2_grpc
 
 from degroot import Agent, Collective
+from degroot.node import config
+from degroot.node.records.chain import IN, OUT, Origin, digest_exchange
+from degroot.node.records.ledger import Ledger
+from degroot.node.records.receipts import Receipts
+from degroot.node.tls import authority, signing
 
 ORGANISATIONS = (("north", -1.0), ("south", 0.0), ("west", 1.0))
 
@@ -96,6 +102,66 @@ def listed_by_hand(terminal):
         server.stop(0).wait()
 
 
+class Clinic:
+    """The file and the ledger of a node that does not run."""
+
+    def __init__(self, home, name, peers, clients=""):
+        self.name, folder = name, home / name
+        (folder / "state").mkdir(parents=True)
+        text = f'name = "{name}"\nlisten = "127.0.0.1:7441"\nstate = "state"\n[identity]\nca = "../keys/ca.pem"\n'
+        text += f'certificate = "../keys/{name}.pem"\nkey = "../keys/{name}.key"\n[model]\nfile = "model.onnx"\n'
+        text += '[data]\nfile = "rows.csv"\ntarget = "stay"\n'
+        for k, peer in enumerate(peers):
+            text += f'[[peers]]\nname = "{peer}"\naddress = "{peer}.example.org:744{2 + k}"\n'
+        (folder / "node.toml").write_text(text + clients)
+        told = config.read(folder / "node.toml")
+        sign = partial(signing.sign, told.identity)
+        self.ledger = Ledger(told.ledger, name, sign)
+        check = partial(check_by, told.identity.ca)
+        self.receipts = Receipts(self.ledger, name, sign, check, lambda: peers)
+
+    def ask(self, other, kind, rows, origin):
+        """An exchange that both record."""
+        request, reply = b"x" * 80 * rows, b"x" * 8 * rows
+        digest = digest_exchange(self.name, other.name, kind, rows, origin.question, request, reply)
+        self.ledger.record_all([other.name], kind, OUT, rows, len(request), 0, origin)
+        answered = other.ledger.record(self.name, kind, IN, rows, len(reply), len(request), origin, digest)
+        other.receipts.note_answered(self.name, answered)
+        (received,) = self.ledger.record_replies(kind, [(other.name, len(reply), digest)], origin)
+        self.receipts.note_received(other.name, received)
+
+    def confirm(self, other):
+        """Receipts for all of it."""
+        statement = self.receipts.make_statement(other.name)
+        reply, _ = other.receipts.countersign(self.name, statement)
+        self.receipts.accept(other.name, statement, reply)
+
+
+def check_by(ca, context, message, signature, certificate, name):
+    signing.check_signature(context, message, signature, certificate, ca, name)
+
+
+@contextmanager
+def two_ledgers(terminal):
+    """`docs/officer.md`: the files of two clinics, whose nodes have scored and asked each other's models."""
+    home = terminal.folder
+    authority.init_ca(home / "keys", "clinics", 30)
+    for name in ("north", "south"):
+        authority.issue(home / "keys", name, 30, ["127.0.0.1"])
+    north = Clinic(home, "north", ["south"], '[[clients]]\nname = "analyst"\nrows_per_day = 2000\n')
+    south = Clinic(home, "south", ["north"])
+    north.ask(south, "model query", 121, Origin("1" * 16, "north", "scoring"))
+    south.ask(north, "model query", 102, Origin("2" * 16, "south", "scoring"))
+    question = Origin("3" * 16, "analyst", "bed planning, ward 7")
+    north.ask(south, "prediction", 80, question)
+    north.ledger.record("analyst", "consult", IN, 80, 2000, 6400, question)
+    north.confirm(south)
+    south.confirm(north)
+    for each in (north, south):
+        each.ledger.close()
+    yield
+
+
 @contextmanager
 def nothing(_):
     """An empty folder."""
@@ -106,4 +172,5 @@ SCENES = {
     "docs/collective.md": listed_by_hand,
     "docs/predict.md": files_of_any_size,
     "docs/cluster.md": files_of_any_size,
+    "docs/officer.md": two_ledgers,
 }
