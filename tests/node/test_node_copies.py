@@ -68,6 +68,16 @@ def bundled(keys, content=b"a model", owner="north", recipient="south", suffix="
     return make_bundle(described(owner), recipient, suffix, content, labels, identity(keys, owner))
 
 
+def test_the_first_chunk_of_a_bundle_says_which_protocol_it_is_and_where_it_comes_from():
+    content, origin = bytes(range(256)) * 8000, wire.Origin(question="0123456789abcdef", asker="north")
+    for told in (None, origin):
+        first, *others = cut_bundle(content, told)
+        assert (first.protocol, first.origin) == (PROTOCOL, told or wire.Origin())
+        assert others
+        assert not any(each.protocol or each.HasField("origin") for each in others)
+        assert b"".join(each.content for each in (first, *others)) == content
+
+
 def test_a_bundle_holds_what_was_signed(keys):
     opened = open_bundle(bundled(keys, labels=("no", "yes")), keys / "ca.pem", "south")
     assert (opened.owner, opened.content, opened.labels) == ("north", b"a model", ("no", "yes"))

@@ -88,7 +88,7 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class DataFlow:
     """All exchanges of one kind with one peer or client, in one direction, in words."""
 
     entry: LedgerEntry
@@ -135,7 +135,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredPart:
     """A part of the state folder: what it holds, how much of it there is, and when it goes."""
 
     place: str
@@ -180,10 +180,10 @@ class Facts:
     mode: Mode
     recorded: Recorded
     sentences: Sequence[str]  # what has left
-    flows: Mapping[str, Sequence[Flow]]  # by group
+    flows: Mapping[str, Sequence[DataFlow]]  # by group
     callers: Sequence[Caller]
     budgets: Sequence[Budget]
-    stored: Sequence[Stored]
+    stored: Sequence[StoredPart]
     held: Sequence[HeldCopy]
     left_behind: Sequence[
         str
@@ -236,10 +236,10 @@ def gather_facts(configuration: Configuration, since: date | None = None) -> Fac
     """All that there is to say of a node, since the beginning of a day of UTC or since its ledger begins."""
     now = datetime.now(UTC)
     recorded, me = _read_recorded(configuration, since, now), configuration.name
-    flows: dict[str, list[Flow]] = {group: [] for group in (CONTENT, SERVICE, INSIDE)}
+    flows: dict[str, list[DataFlow]] = {group: [] for group in (CONTENT, SERVICE, INSIDE)}
     for entry in recorded.entries:
         words = find_flow(entry.kind, entry.direction)
-        flows[INSIDE if entry.peer == me else words.group].append(Flow(entry, words))
+        flows[INSIDE if entry.peer == me else words.group].append(DataFlow(entry, words))
     members = {peer.name for peer in configuration.peers}
     scored = _find_scored(configuration.state)
     held = [_describe_held(configuration, owner, members) for owner in list_held(configuration)]
@@ -273,9 +273,9 @@ def _read_recorded(configuration: Configuration, since: date | None, now: dateti
     except (TypeError, ValueError, OverflowError, OSError) as error:  # a database, with other things in it
         told = f"The ledger must be a file that a node has written; {path} is none ({clean_text(str(error))})."
         raise InvalidInput(told) from error
-    listed = sorted(questions, key=lambda each: -each.rows)[:SHOWN_QUESTIONS]
-    shown = [each for each in questions if each in listed]
-    more = [each for each in questions if each not in listed]
+    places = sorted(range(len(questions)), key=lambda place: -questions[place].rows)
+    parts = places[:SHOWN_QUESTIONS], places[SHOWN_QUESTIONS:]
+    shown, more = ([questions[place] for place in sorted(part)] for part in parts)
     until = None if expired is None else datetime.fromtimestamp(expired, UTC)
     return Recorded(entries, shown, more, until, dict(today), damaged, verification, unchecked)
 
@@ -351,7 +351,7 @@ def _list_budgets(configuration: Configuration, recorded: Recorded) -> Iterator[
 # -- the state folder --------------------------------------------------------------------------------------------------
 
 
-def _list_stored(configuration: Configuration) -> Iterator[Stored]:
+def _list_stored(configuration: Configuration) -> Iterator[StoredPart]:
     """What is kept on this machine, and for how long."""
     state, ledger, records = configuration.state, configuration.ledger, configuration.records
     page = configuration.page
@@ -387,7 +387,7 @@ def _list_stored(configuration: Configuration) -> Iterator[Stored]:
     )  # fmt: skip
     for place, holds, until, found in places:
         sizes = [*_find_sizes(found)]
-        yield Stored(place, holds, until, len(sizes), sum(sizes))
+        yield StoredPart(place, holds, until, len(sizes), sum(sizes))
 
 
 def _find_sizes(paths: Iterable[Path]) -> Iterator[int]:
