@@ -126,15 +126,18 @@ class FlowWords:
 THEIR_MODEL = "its model, as a signed file"
 ASKED_ROWS_LEFT, SENT_ROWS = "rows that were asked about, without outcomes", "rows that the caller sent"
 EVIDENCE = "pooled evidence: predictions and exact averages of errors near the asked rows"
-ROUNDS = "beliefs and shares of weight at the asked rows; every round counts its rows"
+ROUNDS = (
+    "predictions, what is expected of every model, and shares of weight at the asked rows; every round counts its rows"
+)
+ROUNDS_SENT = "rows that were asked about, where this node was asked; predictions and shares of weight in every round"
 PREDICTIONS = "predictions of our model"
 NAMES = "names, versions and settings"
 HASHES = "hashes and signatures of the record"
 FLOWS = {
     (OPINION, IN): FlowWords(EVIDENCE, "the caller was asked for the consensus", ASKED_ROWS_LEFT),
     (REHEARSAL, IN): FlowWords(EVIDENCE, "the caller calibrated its intervals", SENT_ROWS),
-    (POOL, IN): FlowWords(ROUNDS, "to pool evidence in rounds", ASKED_ROWS_LEFT),
-    (POOL, OUT): FlowWords(ROUNDS, "to pool evidence in rounds", ROUNDS),
+    (POOL, IN): FlowWords(ROUNDS, "to pool evidence in rounds", "rows that were asked about, and rounds"),
+    (POOL, OUT): FlowWords(ROUNDS_SENT, "to pool evidence in rounds", "predictions, and how the pooling ended"),
     (CONSULT, IN): FlowWords("answers of this node", "the receiver asked this node", SENT_ROWS),
     (COPIED, IN): FlowWords("our model, as a signed file", "the receiver may hold a copy", "a request for it"),
     (PUSHED, OUT): FlowWords("our model, as a signed file", "the receiver may hold a copy", "a confirmation"),
