@@ -4,6 +4,7 @@ Imports other packages of the node and the layers below."""
 from degroot.files import DataSource
 from degroot.models import ModelSource
 from degroot.node.config.entries import (
+    ANSWER_DAYS,
     ASK,
     CLIENT_RIGHTS,
     COPY,
@@ -28,6 +29,7 @@ from degroot.node.config.reading import read
 from degroot.node.config.template import LISTEN, template
 
 __all__ = [
+    "ANSWER_DAYS",
     "ASK",
     "CLIENT_RIGHTS",
     "COPY",

@@ -7,13 +7,15 @@ import io
 import json
 import re
 import secrets
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
-from typing import Any
-from zipfile import BadZipFile
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +26,11 @@ from degroot.batch import output_names
 from degroot.compute.compiled import Array
 from degroot.files.atomic import save
 from degroot.node.answering.answer import CONSENSUS
+from degroot.node.config import ANSWER_DAYS
 from degroot.node.page.encoding import moment, numbers
 from degroot.node.page.requests import AskTerms
+from degroot.node.records.chain import LATEST
+from degroot.node.records.ledger import DAY
 
 WORKING, DONE, FAILED = "working", "done", "failed"
 
@@ -46,6 +51,7 @@ class Answer:
     front: Consensus
     beside: Consensus | None = None
     lacking: str = ""  # why there is nothing beside it, or no interval there
+    question: str = ""  # its number in ledgers
 
     @property
     def view(self) -> Consensus | None:
@@ -70,8 +76,8 @@ class Answer:
     def summary(self) -> dict[str, Any]:
         """What there is to say of all of it."""
         front, total = self.front, len(self.points)
-        return entry(self.id, self.at, self.source, total, self.terms.way, DONE) | {
-            "done": total, "total": total, "error": None, "coverage": self.terms.coverage,
+        return entry(self.id, self.at, self.source, total, self.terms, DONE) | {
+            "question": self.question, "done": total, "total": total, "error": None, "coverage": self.terms.coverage,
             "rule": self.rule, "ignored": list(self.ignored), "features": list(self.features),
             "names": list(front.names), "outputs": front.outputs, "classes": list(self.classes),
             "seconds": round(self.seconds, 3), "rounds": None if self.consensus is None else self.consensus.rounds,
@@ -93,9 +99,10 @@ def describe_mixture(choice: Any) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def entry(id_: str, at: float, source: str, rows: int, way: str, status: str) -> dict[str, Any]:
+def entry(id_: str, at: float, source: str, rows: int, terms: AskTerms, status: str) -> dict[str, Any]:
     """The line of a question in a list of answers."""
-    return {"id": id_, "at": moment(at), "source": source, "rows": rows, "way": way, "status": status}
+    told = {"id": id_, "at": moment(at), "source": source, "rows": rows, "status": status}
+    return told | {"way": terms.way, "purpose": terms.purpose}
 
 
 def _describe_flag(flag: Flag) -> dict[str, Any]:
@@ -105,13 +112,14 @@ def _describe_flag(flag: Flag) -> dict[str, Any]:
 
 FOLDER = "answers"  # in the folder for the node's state
 KEPT, OPEN = 100, 2  # answers on disk, and in memory
+UNKEPT, UNKEPT_SECONDS = 4, 3600.0  # those in memory that are not kept on disk, and how long they are there
 ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
 ABOUT, POINTS = "about", "points"
 FIELDS = (
     "value", "standard_error", "weights", "beliefs", "trust", "influence", "lower", "upper", "sets", "correction",
 )  # fmt: skip
 BESIDE = "beside_"  # how names of arrays begin that are not those of the answer in front
-PLAIN = ("id", "at", "seconds", "source", "rule", "features", "ignored")
+PLAIN = ("id", "at", "seconds", "source", "rule", "features", "ignored", "question")
 
 
 def new_id() -> str:
@@ -119,23 +127,43 @@ def new_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-class Archive:
-    """Answers by their ids; the oldest make way for new ones."""
+class KeptAnswer(NamedTuple):
+    """An answer on disk."""
 
-    def __init__(self, state: Path, kept: int = KEPT) -> None:
-        self._folder, self._kept = state / FOLDER, kept
+    at: float  # seconds since 1970
+    written: int  # the time of its file
+    path: Path
+    told: tuple[str, float, str, int, AskTerms]  # id, time, source, rows and terms
+
+
+class Archive:
+    """Answers by their ids, each for some days; the oldest make way for new ones.
+
+    Parameters
+    ----------
+    days : float
+        How long answers are kept on disk. 0: they are not; the last few are in memory for a while.
+    kept : int
+        How many are kept on disk at most.
+    """
+
+    def __init__(
+        self, state: Path, days: float = ANSWER_DAYS, kept: int = KEPT, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._folder, self._kept, self._clock = state / FOLDER, kept, clock
+        self._seconds = days * DAY if days else UNKEPT_SECONDS
+        self.is_kept = days > 0.0  # whether answers are written to disk
         self._open: OrderedDict[str, Answer] = OrderedDict()
         self._lock = Lock()
 
     def save(self, answer: Answer) -> None:
         """Keep an answer: all of it or, if that fails, nothing."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        save(self._path(answer.id), _pack_answer(answer))
+        if self.is_kept:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            save(self._path(answer.id), _pack_answer(answer))
         with self._lock:
             self._hold(answer)
-            for path in self._newest()[self._kept :]:
-                path.unlink(missing_ok=True)
-                self._open.pop(path.stem, None)
+        self.expire()
 
     def find(self, id_: str) -> Answer | None:
         """The answer with this id, if it is kept."""
@@ -143,38 +171,70 @@ class Archive:
             return None
         with self._lock:
             answer = self._open.get(id_)
-            if answer is None:
-                with suppress(FileNotFoundError):
+            if answer is None and self.is_kept:
+                with suppress(Exception):  # a file can raise anything that is damaged, or none of ours
                     answer = _unpacked(self._path(id_))
-            if answer is not None:
-                self._hold(answer)
+            if answer is None or self._has_expired(answer.at):
+                return None
+            self._hold(answer)
             return answer
 
     def entries(self) -> list[dict[str, Any]]:
         """A line for each answer, the newest first."""
-        entries = []
-        for path in self._newest():
-            with suppress(OSError, ValueError, KeyError, BadZipFile):  # it has just made way, or is none of ours
-                about = _about(path)
-                told = {name: about[name] for name in ("at", "source", "rows")}
-                entries.append(entry(about["id"], **told, way=about["terms"]["way"], status=DONE))
-        return entries
+        if not self.is_kept:
+            held = [each for each in self._held() if not self._has_expired(each.at)]
+            return [entry(each.id, each.at, each.source, len(each.points), each.terms, DONE) for each in held]
+        return [entry(*each.told, DONE) for each in self._kept_answers() if not self._has_expired(each.at)]
+
+    def expire(self) -> None:
+        """Delete what is kept for too long, or is too much; with nothing to be kept, all. Other files stay."""
+        for place, kept in enumerate(self._kept_answers()):
+            if not self.is_kept or place >= self._kept or self._has_expired(kept.at):
+                kept.path.unlink(missing_ok=True)
+                with self._lock:
+                    self._open.pop(kept.path.stem, None)
+        with self._lock:
+            for id_ in [id_ for id_, answer in self._open.items() if self._has_expired(answer.at)]:
+                del self._open[id_]
+
+    def describe(self) -> str:
+        """How long answers are kept, in words."""
+        if not self.is_kept:
+            return f"answers are not kept: the last {UNKEPT} can be seen for an hour, until the node stops"
+        days = self._seconds / DAY
+        return f"the last {self._kept} are kept, for {days:g} day{'' if days == 1.0 else 's'}"
+
+    def find_end(self, answer: Answer) -> float:
+        """Until when an answer is kept, in seconds since 1970, unless it has to make way before."""
+        return min(answer.at + self._seconds, LATEST)
+
+    def _has_expired(self, at: float) -> bool:
+        return self._clock() - at > self._seconds
 
     def _hold(self, answer: Answer) -> None:
         self._open[answer.id] = answer
         self._open.move_to_end(answer.id)
-        while len(self._open) > OPEN:
+        while len(self._open) > (OPEN if self.is_kept else UNKEPT):
             self._open.popitem(last=False)
+
+    def _held(self) -> list[Answer]:
+        with self._lock:
+            return sorted(self._open.values(), key=lambda each: -each.at)
 
     def _path(self, id_: str) -> Path:
         return self._folder / f"{id_}.npz"
 
-    def _newest(self) -> list[Path]:
+    def _kept_answers(self) -> list[KeptAnswer]:
+        """Those on disk, the newest first; not files that are damaged, or none of ours."""
         found = []
         for path in self._folder.glob("*.npz"):
-            with suppress(OSError):
-                found.append((path.stat().st_mtime_ns, path))
-        return [path for _, path in sorted(found, reverse=True)]
+            with suppress(Exception):  # which such a file can raise
+                about = _about(path)
+                told = (about["id"], float(about["at"]), str(about["source"]), int(about["rows"]))
+                if ID.fullmatch(path.stem) and about["id"] == path.stem and moment(told[1]):
+                    written = path.stat().st_mtime_ns
+                    found.append(KeptAnswer(told[1], written, path, (*told, _restore_terms(about["terms"]))))
+        return sorted(found, key=itemgetter(0, 1), reverse=True)
 
 
 def _pack_answer(answer: Answer) -> bytes:
@@ -226,7 +286,7 @@ def _unpacked(path: Path) -> Answer:
     return Answer(
         about["id"], about["at"], about["seconds"], about["source"], terms, about["rule"], tuple(about["features"]),
         tuple(about["ignored"]), arrays[POINTS], front, None if told is None else _restore_answer(told, arrays, BESIDE),
-        about.get("lacking", ""),
+        about.get("lacking", ""), about.get("question", ""),
     )  # fmt: skip
 
 

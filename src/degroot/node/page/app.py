@@ -14,7 +14,7 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.answering.answering import Answering
-from degroot.node.config import Page
+from degroot.node.config import ANSWER_DAYS, Page
 from degroot.node.page.answers import Archive
 from degroot.node.page.assets import Assets
 from degroot.node.page.auth import AccessMiddleware, NoToken, read_or_make_token, with_token
@@ -23,15 +23,19 @@ from degroot.node.page.encoding import refusal
 from degroot.node.page.events import Live
 from degroot.node.page.gains import OwnGains
 from degroot.node.page.jobs import JobQueue
+from degroot.node.page.ledger_files import LedgerFiles
+from degroot.node.page.ledger_state import LedgerState
 from degroot.node.page.ledger_totals import LedgerTotals
 from degroot.node.page.overview import Overview, features, find_consensus_lacking
 from degroot.node.page.requests import TooMuch
 from degroot.node.page.routes.answers import NotThere, answer_routes, row_routes
 from degroot.node.page.routes.ask import ask_routes
-from degroot.node.page.routes.node import audit_routes, gains_routes, live_routes, trust_routes
+from degroot.node.page.routes.audit import audit_routes
+from degroot.node.page.routes.node import gains_routes, live_routes, trust_routes
 from degroot.node.page.routes.pages import Views, view_routes
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.records.recent import Recent
+from degroot.node.server.threads import run_in_thread
 
 DATA = ("/api/", "/events")  # how paths begin that people do not look at
 LEVEL = 4  # of packing: small enough, and quick
@@ -76,6 +80,7 @@ def _complain(app: FastAPI, views: Views) -> None:
 CONNECTIONS = 200
 PATIENCE = 2  # seconds for replies that are being sent when the node stops
 BACKLOG = 128
+EXPIRY_SECONDS = 60.0  # between looks at which answers have expired
 
 
 def bound(page: Page) -> socket.socket:
@@ -96,13 +101,19 @@ def bound(page: Page) -> socket.socket:
 class Serving:
     """The page while it is there."""
 
-    def __init__(self, live: Live, desk: JobQueue, server: uvicorn.Server, task: asyncio.Task[None]) -> None:
-        self._live, self._desk, self._server, self._task = live, desk, server, task
+    def __init__(
+        self, live: Live, desk: JobQueue, state: LedgerState, archive: Archive, server: uvicorn.Server,
+        listening: socket.socket,
+    ) -> None:  # fmt: skip
+        self._live, self._desk, self._state, self._server = live, desk, state, server
+        self._task = asyncio.create_task(server.serve([listening]))
+        self._expiring = asyncio.create_task(_expire(archive))
 
     async def close(self) -> None:
         """Send what is being sent, and go."""
         self._live.close()
-        await self._desk.close()
+        self._expiring.cancel()
+        await asyncio.gather(self._expiring, self._desk.close(), self._state.close(), return_exceptions=True)
         self._server.should_exit = True
         await self._task
 
@@ -111,22 +122,35 @@ def serve(answering: Answering, recent: Recent, watch: OwnRowsWatch, listening: 
     """Begin to serve the page of a node."""
     circle, configuration = answering.circle, answering.circle.configuration
     live = Live(Overview(circle, recent, watch), LedgerTotals(configuration.ledger), log)
-    archive = Archive(configuration.state)
+    days = ANSWER_DAYS if configuration.page is None else configuration.page.answer_days
+    archive = Archive(configuration.state, days)
     desk, assets = JobQueue(answering, archive, log), Assets()
-    views = Views(configuration.name, configuration.has_consensus, find_consensus_lacking(circle), assets)
+    lacking, has_consensus = find_consensus_lacking(circle), configuration.has_consensus
+    views = Views(configuration.name, has_consensus, lacking, archive.describe(), assets)
+    ca = None if configuration.identity is None else configuration.identity.ca
+    state = LedgerState(configuration.ledger, configuration.name, ca, log)
+    files = LedgerFiles(configuration.ledger, configuration.name, log)
     admitted = with_token(read_or_make_token(configuration.state))
     routers = (
         view_routes(views, assets),
         live_routes(live),
         gains_routes(OwnGains(circle)),
         trust_routes(circle, recent),
-        audit_routes(configuration.ledger, live),
+        audit_routes(configuration.ledger, live, state, files, admitted),
         ask_routes(desk, admitted, features(circle)),
         answer_routes(desk, archive, admitted),
         row_routes(desk, archive),
     )
     server = _Server(_settings(application(views, routers, log)))
-    return Serving(live, desk, server, asyncio.create_task(server.serve([listening])))
+    return Serving(live, desk, state, archive, server, listening)
+
+
+async def _expire(archive: Archive) -> None:
+    """Delete answers that have expired, now and again and again."""
+    while True:
+        with contextlib.suppress(OSError):  # the next time may succeed
+            await run_in_thread(archive.expire)
+        await asyncio.sleep(EXPIRY_SECONDS)
 
 
 def _settings(app: AccessMiddleware) -> uvicorn.Config:

@@ -47,7 +47,8 @@ class Work:
         """What there is to say of it."""
         terms, total = self.inquiry.terms, len(self.inquiry.points)
         return self.entry() | {
-            "done": self.done, "total": total, "error": self.error, "coverage": terms.coverage,
+            "question": self.question, "kept": False, "until": None, "coverage": terms.coverage,
+            "done": self.done, "total": total, "error": self.error,
             "ignored": list(self.inquiry.ignored), "seconds": round((self.ended or time.time()) - self.at, 3),
             "rounds": None, "asker": None, "lacking": "", "mixed": None, "missing": [], "flags": [],
         }  # fmt: skip
@@ -55,7 +56,7 @@ class Work:
     def entry(self) -> dict[str, Any]:
         """Its line in a list of answers."""
         inquiry = self.inquiry
-        return entry(self.id, self.at, inquiry.source, len(inquiry.points), inquiry.terms.way, self.status)
+        return entry(self.id, self.at, inquiry.source, len(inquiry.points), inquiry.terms, self.status)
 
 
 AT_WORK = 4  # questions at a time
@@ -149,7 +150,7 @@ class JobQueue:
             missing.update(flag.agent for flag in answered[0].flags if flag.kind == MISSING)
         return Answer(
             work.id, work.at, time.perf_counter() - begun, inquiry.source, terms, rule, names, inquiry.ignored,
-            inquiry.points, *answered,
+            inquiry.points, *answered, work.question,
         )  # fmt: skip
 
     async def _answer_batches(self, work: Work) -> tuple[Consensus, Consensus | None, str]:

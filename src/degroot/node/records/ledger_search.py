@@ -1,22 +1,49 @@
-"""Searching the ledger: single exchanges, the newest first; after those, the totals of days that were folded."""
+"""Searching the ledger: questions with all their exchanges, the newest first; what is part of no question, by day."""
 
+import json
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any, NamedTuple
 
-from degroot.node.records.ledger import opened
+from degroot.exceptions import InvalidInput
+from degroot.node.records.chain import OUT
+from degroot.node.records.ledger import DAY, opened
+from degroot.node.records.receipts import RECEIPT, decode_receipt, split_digests
 
-# with the number, by which SQLite then merges the exchanges with those in the journal instead of sorting all of them
-SINGLE = 'SELECT at, peer, kind, direction, exchanges, "rows", sent, received, number FROM records'
-DAYS = 'SELECT last AS at, peer, kind, direction, exchanges, "rows", sent, received, NULL FROM totals'
-ORDERS = {SINGLE: "number DESC", DAYS: "last DESC, peer, kind, direction"}
-TIMES = {SINGLE: ("at", "at"), DAYS: ("last", "first")}
+QUESTION = re.compile("[0-9a-f]{16}", re.ASCII)  # the number of one, which is found at once
+PAST_ALL = (1 << 63) - 1  # no record has such a number, and no day
+IN_QUESTION = "question != ''"  # told beside every `question = ?`: the index has only these
+SUMS = 'sum(exchanges), sum("rows"), sum(sent), sum(received)'
+RECORDS, TOTALS = "records", "totals"
+TEXTS = {RECORDS: ("peer", "kind", "asker", "purpose", "question"), TOTALS: ("peer", "kind")}
+TIMES = {RECORDS: ("at", "at"), TOTALS: ("last", "first")}
+RECORD = (
+    'SELECT number, at, peer, kind, direction, exchanges, "rows", sent, received, purpose, lower(hex(digest)), '
+    "question, asker FROM records"
+)
+TOTAL = (  # of a day that has expired
+    "SELECT NULL, last, peer, kind, direction, exchanges, \"rows\", sent, received, '', '', '', '' FROM totals"
+)
+DAYS = f"""
+SELECT day, kind, expired, count(*), {SUMS}, min(first), max(last), json_group_array(DISTINCT peer) FROM (
+    SELECT CAST(at / {DAY} AS INTEGER) AS day, kind, 0 AS expired, exchanges, "rows", sent, received, at AS first,
+        at AS last, peer FROM records WHERE question = '' AND {{}}
+    UNION ALL
+    SELECT day, kind, 1, exchanges, "rows", sent, received, first, last, peer FROM totals WHERE {{}}
+) WHERE day < ? GROUP BY day, kind, expired ORDER BY day DESC, expired, kind
+"""
+SPARE_RECEIPTS = 1  # that are looked at after the one that should have an exchange
 
 
-class Exchange(NamedTuple):
-    """One exchange, or all of a kind with a peer in a day."""
+class FoundRecord(NamedTuple):
+    """One record, or the total of a kind with a peer in a day that has expired, which has no number."""
 
-    at: float
+    number: int | None
+    at: float  # seconds since 1970; of a total: the last
     peer: str
     kind: str
     direction: str
@@ -24,13 +51,57 @@ class Exchange(NamedTuple):
     rows: int
     sent: int
     received: int
+    told: str  # the purpose; of a note or a receipt: what it says
+    digest: str
+    question: str
+    asker: str
+
+    @property
+    def is_reply(self) -> bool:
+        """Whether it is a peer's answer, which the peer can confirm."""
+        return bool(self.peer and self.digest) and self.direction == OUT and self.kind != RECEIPT
+
+
+@dataclass(frozen=True, slots=True)
+class RecordGroup:
+    """Records that belong together: those of a question, or of a kind and a day."""
+
+    records: int
+    exchanges: int
+    rows: int
+    sent: int
+    received: int
+    first: float  # seconds since 1970
+    last: float
+    peers: tuple[str, ...]
+    kinds: tuple[str, ...]
+    question: str = ""
+    asker: str = ""
+    purpose: str = ""
+    replies: int = 0  # which peers can confirm
+    confirmed: int = 0  # of these, by receipts
+    day: int | None = None  # since 1970, in UTC; None: it is a question
+    is_expired: bool = False  # whether only totals are left of it
+
+
+@dataclass(frozen=True, slots=True)
+class FilterTotals:
+    """What all that is looked for comes to."""
+
+    questions: int
+    exchanges: int
+    rows: int
+    sent: int
+    received: int
+    first: float | None
+    last: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is looked for; None: whatever it is."""
 
-    text: str | None = None  # a part of the peer's name or of the kind
+    text: str | None = None  # a part of the peer's name, the kind, the asker, the purpose or the question's number
     peer: str | None = None
     kind: str | None = None  # with a minus: all but this one
     direction: str | None = None
@@ -39,34 +110,175 @@ class Wanted:
 
     def condition(self, table: str) -> tuple[str, list[Any]]:
         """What SQL calls it, with the values of its question marks."""
-        last, first = TIMES[table]
+        (last, first), texts = TIMES[table], " || ' ' || ".join(TEXTS[table])
         sign, kind = ("!=", self.kind[1:]) if self.kind and self.kind.startswith("-") else ("=", self.kind)
+        text, number = (None, self.text) if self.text and QUESTION.fullmatch(self.text) else (self.text, None)
         parts = {
+            f"question = ? AND {IN_QUESTION}" if table == RECORDS else "? IS NULL": number,
             "peer = ?": self.peer,
             f"kind {sign} ?": kind,
             "direction = ?": self.direction,
             f"{last} >= ?": self.since,
             f"{first} <= ?": self.until,
-            r"(peer || ' ' || kind) LIKE ? ESCAPE '\'": None if self.text is None else _like(self.text),
+            rf"({texts}) LIKE ? ESCAPE '\'": None if text is None else _like(text),
         }
         known = {clause: value for clause, value in parts.items() if value is not None}
-        return (f" WHERE {' AND '.join(known)}" if known else ""), list(known.values())
+        return " AND ".join(known) or "true", list(known.values())
 
 
-def search(path: Path, wanted: Wanted, offset: int, limit: int) -> tuple[int, list[Exchange]]:
-    """How many there are, and so many of them from a place on."""
-    total = 0
-    found: list[Exchange] = []
+def find_questions(path: Path, wanted: Wanted, before: int | None, limit: int) -> tuple[list[RecordGroup], int | None]:
+    """Questions by their newest records that are wanted, from before one on; and where the next ones begin, if any do.
+
+    What is told of a question is of those of its records that are wanted.
+    """
     with opened(path) as connection:
-        for table, order in ORDERS.items():
-            where, values = wanted.condition(table)
-            (count,) = connection.execute(f"SELECT count(*) FROM ({table}{where})", values).fetchone()
-            skip, left = max(0, offset - total), limit - len(found)
-            if left > 0 and skip < count:
-                page = f"{table}{where} ORDER BY {order} LIMIT ? OFFSET ?"
-                found += [Exchange(*row[:-1]) for row in connection.execute(page, [*values, left, skip])]
-            total += count
-    return total, found
+        placed = list(islice(_walk_questions(connection, wanted, before), limit + 1))
+        found = _describe_questions(connection, wanted, [question for _, question in placed[:limit]])
+    return found, placed[limit - 1][0] if len(placed) > limit else None
+
+
+def _walk_questions(connection: Connection, wanted: Wanted, before: int | None) -> Iterator[tuple[int, str]]:
+    """The newest record of each question, and the question."""
+    where, values = wanted.condition(RECORDS)
+    of_question = f"SELECT 1 FROM records WHERE question = ? AND {IN_QUESTION} AND number >= ? AND {where} LIMIT 1"
+    walk = f"SELECT number, question FROM records WHERE {IN_QUESTION} AND number < ? AND {where} ORDER BY number DESC"
+    seen: set[str] = set()
+    for number, question in connection.execute(walk, [PAST_ALL if before is None else before, *values]):
+        if question in seen:
+            continue
+        seen.add(question)
+        if before is None or connection.execute(of_question, [question, before, *values]).fetchone() is None:
+            yield number, question
+
+
+def _describe_questions(connection: Connection, wanted: Wanted, questions: Sequence[str]) -> list[RecordGroup]:
+    where, values = wanted.condition(RECORDS)
+    among = f"question IN ({', '.join('?' * len(questions))}) AND {IN_QUESTION} AND {where}"
+    records: dict[str, list[FoundRecord]] = {question: [] for question in questions}
+    for row in connection.execute(f"{RECORD} WHERE {among}", [*questions, *values]):
+        found = FoundRecord(*row)
+        records[found.question].append(found)
+    confirmed = _find_confirmed(connection, [each for of in records.values() for each in of if each.is_reply])
+    return [_describe_question(of, confirmed) for of in records.values()]
+
+
+def _describe_question(records: Sequence[FoundRecord], confirmed: Container[str]) -> RecordGroup:
+    times, replies = [each.at for each in records], [each.digest for each in records if each.is_reply]
+    return RecordGroup(
+        len(records), *_add_up(records), min(times), max(times), _distinct(each.peer for each in records),
+        _distinct(each.kind for each in records), records[0].question, records[0].asker, records[0].told,
+        len(replies), sum(digest in confirmed for digest in replies),
+    )  # fmt: skip
+
+
+def _add_up(records: Sequence[FoundRecord]) -> tuple[int, int, int, int]:
+    """Exchanges, rows, bytes sent and received."""
+    columns = zip(*((each.exchanges, each.rows, each.sent, each.received) for each in records), strict=True)
+    exchanges, rows, sent, received = map(sum, columns)
+    return exchanges, rows, sent, received
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Names that there are, each once."""
+    return tuple(sorted({name for name in names if name}))
+
+
+def find_days(path: Path, wanted: Wanted, before: int | None, limit: int) -> tuple[list[RecordGroup], int | None]:
+    """What is part of no question, by day and kind, whole days from before one on; and where the next ones begin."""
+    (where, values), (where_total, values_total) = wanted.condition(RECORDS), wanted.condition(TOTALS)
+    with opened(path) as connection:
+        rows = connection.execute(
+            DAYS.format(where, where_total), [*values, *values_total, PAST_ALL if before is None else before]
+        ).fetchall()
+    found: list[RecordGroup] = []
+    for day, kind, expired, count, exchanges, rows_, sent, received, first, last, peers in rows:
+        if len(found) >= limit and day != found[-1].day:
+            return found, found[-1].day
+        sums = (count, exchanges, rows_, sent, received, first, last)
+        found.append(RecordGroup(*sums, _distinct(json.loads(peers)), (kind,), day=day, is_expired=bool(expired)))
+    return found, None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A group whose records are looked for: a question, or a day and a kind."""
+
+    question: str = ""
+    day: int | None = None
+    kind: str = ""
+    is_expired: bool = False
+
+    def condition(self) -> tuple[str, str, list[Any]]:
+        """The table, and what SQL calls it there, with the values of its question marks."""
+        if self.question:
+            return RECORDS, f"question = ? AND {IN_QUESTION}", [self.question]
+        if self.day is None or abs(self.day) > PAST_ALL // DAY:
+            raise InvalidInput("Records must be looked for with the number of a question, or with a day and a kind.")
+        if self.is_expired:
+            return TOTALS, "day = ? AND kind = ?", [self.day, self.kind]
+        span = f"CAST(at / {DAY} AS INTEGER) = ?"
+        return RECORDS, f"question = '' AND {span} AND kind = ?", [self.day, self.kind]
+
+
+def find_records(
+    path: Path, wanted: Wanted, place: Place, offset: int, limit: int
+) -> tuple[int, list[FoundRecord], set[str]]:
+    """How many records of a group are wanted, so many of them from a place on, and the digests that are confirmed."""
+    table, within, keys = place.condition()
+    where, values = wanted.condition(table)
+    select, order = (RECORD, "number") if table == RECORDS else (TOTAL, "peer, direction, checkpoint")
+    asked = f"{within} AND {where}"
+    with opened(path) as connection:
+        (total,) = connection.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {asked} LIMIT -1)", [*keys, *values]
+        ).fetchone()  # limited, or else SQLite makes one query of both, and does not use the index
+        page = f"{select} WHERE {asked} ORDER BY {order} LIMIT ? OFFSET ?"
+        found = [FoundRecord(*row) for row in connection.execute(page, [*keys, *values, limit, offset])]
+        return total, found, _find_confirmed(connection, [each for each in found if each.is_reply])
+
+
+def add_up(path: Path, wanted: Wanted) -> FilterTotals:
+    """What all that is wanted comes to, in questions or not, with what has expired."""
+    (where, values), (where_total, values_total) = wanted.condition(RECORDS), wanted.condition(TOTALS)
+    single = f'SELECT exchanges, "rows", sent, received, at AS first, at AS last, question FROM {{}} WHERE {where}'
+    with opened(path) as connection:  # of the tables by themselves, not of the view: that takes longer
+        questions, exchanges, rows, sent, received, first, last = connection.execute(
+            f"SELECT count(DISTINCT nullif(question, '')), {SUMS}, min(first), max(last) FROM ("
+            f"{single.format('main.records')} UNION ALL {single.format('temp.waiting')} UNION ALL "
+            f"SELECT exchanges, \"rows\", sent, received, first, last, '' FROM totals WHERE {where_total})",
+            [*values, *values, *values_total],
+        ).fetchone()
+    return FilterTotals(questions, exchanges or 0, rows or 0, sent or 0, received or 0, first, last)
+
+
+def _find_confirmed(connection: Connection, replies: Iterable[FoundRecord]) -> set[str]:
+    """Those of the digests that are in receipts of peers for what this node has stated.
+
+    Exchanges are stated in the order of their records, and a receipt comes after them: the first receipts behind an
+    exchange have it, or none has.
+    """
+    confirmed: set[str] = set()
+    of_peers: dict[str, list[FoundRecord]] = {}
+    for each in replies:
+        of_peers.setdefault(each.peer, []).append(each)
+    for peer, theirs in of_peers.items():
+        numbers, open_ = [each.number or 0 for each in theirs], {each.digest for each in theirs}
+        past = 0
+        for last, statement, reply in connection.execute(
+            "SELECT last, statement, reply FROM receipts WHERE number > ? AND peer = ? AND direction = ? "
+            "ORDER BY number",
+            (min(numbers), peer, OUT),
+        ):
+            try:
+                _, stated, _, receipt = decode_receipt(statement, reply)
+                digests, unknown = split_digests(stated.digests), set(receipt.unknown)
+            except InvalidInput:  # which is a finding where the ledger is verified
+                continue
+            confirmed |= {digest for place, digest in enumerate(digests) if place not in unknown and digest in open_}
+            past += last >= max(numbers)
+            if past > SPARE_RECEIPTS:
+                break
+    return confirmed
 
 
 def _like(text: str) -> str:

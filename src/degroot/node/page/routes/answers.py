@@ -8,8 +8,8 @@ from fastapi.responses import StreamingResponse
 
 from degroot.exceptions import InvalidInput
 from degroot.node.page import downloads, rows
-from degroot.node.page.answers import KEPT, Answer, Archive
-from degroot.node.page.encoding import KIND, reply, reply_of
+from degroot.node.page.answers import Answer, Archive
+from degroot.node.page.encoding import KIND, moment, reply, reply_of
 from degroot.node.page.jobs import JobQueue
 from degroot.node.server.threads import run_in_thread
 
@@ -32,7 +32,10 @@ def answer_routes(desk: JobQueue, archive: Archive, admitted: Any) -> APIRouter:
     @router.get("/{id}")
     async def answer(id: str) -> Response:
         work = desk.find(id)
-        return reply((await _found(archive, id)).summary() if work is None else desk.summary(work))
+        if work is not None:
+            return reply(desk.summary(work))
+        found = await _found(archive, id)
+        return reply(found.summary() | {"kept": archive.is_kept, "until": moment(archive.find_end(found))})
 
     return router
 
@@ -77,5 +80,5 @@ def row_routes(desk: JobQueue, archive: Archive) -> APIRouter:
 async def _found(archive: Archive, id_: str) -> Answer:
     answer = await run_in_thread(archive.find, id_)
     if answer is None:
-        raise NotThere(f"There is no such answer; the last {KEPT} are kept.")
+        raise NotThere(f"There is no such answer; {archive.describe()}.")
     return answer

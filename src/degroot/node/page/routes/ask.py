@@ -31,9 +31,10 @@ def ask_routes(desk: JobQueue, admitted: Any, features: list[str]) -> APIRouter:
         way: str = SOLVE,
         coverage: float | None = None,
         view: str | None = None,
+        purpose: str = "",
     ) -> Response:
         check_terms(request.query_params)
-        work = desk.take(await _inquiry(request, filename, AskTerms(way, coverage, view), features))
+        work = desk.take(await _inquiry(request, filename, AskTerms(way, coverage, view, purpose), features))
         return reply({"id": work.id, "url": f"/answers/{work.id}"}, 202)
 
     return router

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader
 
 import degroot
 from degroot.node.page.assets import Assets
+from degroot.node.protocol.codec import LONGEST_PURPOSE
 
 PAGES = {
     "/": "overview",
@@ -21,15 +22,23 @@ ANEW = {"Cache-Control": "no-cache"}
 
 
 class Views:
-    """The pages of one node. `no_consensus`: why it can never be asked for; empty: it can."""
+    """The pages of one node.
 
-    def __init__(self, name: str, pooled: bool, no_consensus: str, assets: Assets) -> None:
+    Parameters
+    ----------
+    no_consensus : str
+        Why a consensus can never be asked for; empty: it can.
+    keeping : str
+        How long answers are kept, in words.
+    """
+
+    def __init__(self, name: str, pooled: bool, no_consensus: str, keeping: str, assets: Assets) -> None:
         self._environment = Environment(
             loader=PackageLoader("degroot.node.page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
         self._context = {
             "node": name, "version": degroot.__version__, "static": assets.address, "pooled": pooled,
-            "no_consensus": no_consensus,
+            "no_consensus": no_consensus, "keeping": keeping, "longest_purpose": LONGEST_PURPOSE,
         }  # fmt: skip
 
     def page(self, name: str, code: int = 200, **context: Any) -> Response:

@@ -28,7 +28,7 @@ export async function show(id, row) {
         failure(
           error.status === 404 ? "This answer is not here." : "The answer cannot be shown.",
           error.status === 404
-            ? "A node keeps its last 100 answers; another node, or an older question, has another link."
+            ? `${error.message} An answer of another node has another link.`
             : error.message,
         ),
       );
@@ -111,6 +111,7 @@ function heading(about) {
       {},
       h("h2", {}, about.source === "form" ? "Answer to a typed row" : `${about.source}: ${plural(about.rows, "row")}`),
       h("p", { class: "muted" }, facts.join(" · ")),
+      h("p", { class: "muted" }, about.purpose ? `Purpose: ${about.purpose} · ` : null, keeping(about), recorded(about)),
     ),
     h(
       "div",
@@ -130,6 +131,16 @@ function heading(about) {
       ),
     ),
   );
+}
+
+function keeping({ kept, until }) {
+  return kept ? `kept until ${moment(until)}` : `not kept: it can be seen until ${moment(until)} at most`;
+}
+
+/** The way to what the ledger has of it. */
+function recorded({ question }) {
+  if (!question) return null;
+  return [" · ", h("a", { href: `/audit?${new URLSearchParams({ q: question })}` }, "in the audit")];
 }
 
 /** What the answer should be read with: faults first; that nobody could check an agent is none. */

@@ -51,7 +51,7 @@ async function earlier() {
     byId("answers"),
     answers
       .slice(0, 8)
-      .map(({ id, at, source, rows, status }) =>
+      .map(({ id, at, source, rows, status, purpose }) =>
         h(
           "li",
           {},
@@ -61,7 +61,7 @@ async function earlier() {
             source === "form" ? "typed row" : source,
           ),
           h("span", { class: "muted" }, plural(rows, "row")),
-          h("small", {}, status === "done" ? moment(at) : `${moment(at)}, ${status}`),
+          h("small", {}, [moment(at), status === "done" ? "" : status, purpose].filter(Boolean).join(", ")),
         ),
       ),
   );

@@ -114,11 +114,12 @@ function fileQuestion() {
     byId("file").focus();
     return null;
   }
-  const { view, way, coverage } = chosen();
+  const { view, way, coverage, purpose } = chosen();
   const told = new URLSearchParams({
     filename: file.name,
     view,
     way,
+    purpose,
     ...(coverage === null ? {} : { coverage: String(coverage) }),
   });
   return post(`/api/ask?${told}`, file, TYPES[file.name.split(".").at(-1).toLowerCase()] ?? "application/octet-stream");
@@ -128,7 +129,7 @@ function chosen() {
   const view = wanted() === "own" ? "own" : "consensus";
   const way = wanted() === "rounds" ? "rounds" : "solve";
   const coverage = byId("coverage").disabled || byId("coverage").value === "" ? null : Number(byId("coverage").value);
-  return { view, way, coverage };
+  return { view, way, coverage, purpose: byId("purpose").value.trim() };
 }
 
 /** Which answer is wanted; where evidence stays at home there is one. */
