@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 
 import httpx
 import numpy as np
@@ -27,6 +28,7 @@ from degroot.node.page.auth import HEADERS
 from degroot.node.page.requests import FORM_BYTES
 from degroot.node.records import ledger
 from degroot.node.records.departures import describe_departures
+from degroot.node.records.ledger_search import Wanted, find_questions
 from degroot.node.records.recent import OF_ONE
 
 FEATURES = ["x0", "x1", "x2"]
@@ -252,8 +254,101 @@ def test_what_is_asked_through_the_page_is_in_the_ledger(three, browser):
     browser.ask(content=CSV, params={"filename": "points.csv"})
     assert consulted() == before + 1200
     found = browser.get("/api/audit", params={"peer": "node0", "kind": "consult", "limit": 2}).json()
-    assert [row["rows"] for row in found["rows"]] == [200, 1000]
-    assert {"consult", "describe", "opinion"} <= set(found["kinds"])
+    assert found["groups"][0]["rows"] == 1200  # in two batches
+    assert {"consult", "opinion", "prediction"} <= set(found["kinds"])
+
+
+def test_a_question_with_its_purpose_is_one_line_of_the_audit_that_peers_confirm(three, browser):
+    for sent in (
+        {"json": {"rows": [[0, 0, 1]], "purpose": "triage, ward 7"}},
+        {"content": CSV, "params": {"filename": "points.csv", "purpose": "triage, ward 7"}},
+    ):
+        id_ = browser.ask(**sent)
+        about = browser.told(id_)
+        assert (about["purpose"], about["kept"]) == ("triage, ward 7", True)
+        kept = datetime.fromisoformat(about["until"]) - datetime.fromisoformat(about["at"])
+        assert kept == timedelta(days=30)
+        listed = browser.get("/api/answers").json()["answers"]
+        assert next(each for each in listed if each["id"] == id_)["purpose"] == "triage, ward 7"
+        for text in (about["question"], "WARD 7"):
+            group = browser.get("/api/audit", params={"q": text}).json()["groups"][0]
+            assert (group["question"], group["asker"]) == (about["question"], "node0")
+            assert group["purpose"] == "triage, ward 7"
+            assert group["peers"] == list(three.names)
+        told = browser.get("/api/audit/records", params={"question": about["question"], "limit": 1000}).json()
+        assert (told["total"], len(told["rows"])) == (group["records"], group["records"])
+        assert {each["told"] for each in told["rows"]} == {"triage, ward 7"}
+        assert sum(each["confirmed"] is not None for each in told["rows"]) == group["replies"] > 0
+        theirs = [ledger_of(three, name, about["question"]) for name in ("node1", "node2")]
+        assert [(each.asker, each.purpose) for each in theirs] == [("node0", "triage, ward 7")] * 2
+
+    def is_confirmed():
+        (group,) = browser.get("/api/audit", params={"q": about["question"]}).json()["groups"]
+        return group["confirmed"] == group["replies"]
+
+    assert wait_for(is_confirmed)
+
+
+def ledger_of(consortium, name, question):
+    """What a node's ledger has of a question."""
+    (found,), _ = find_questions(consortium.configuration(name).ledger, Wanted(question), None, 2)
+    return found
+
+
+SUMS = ("exchanges", "rows", "sent", "received")
+
+
+def all_groups(browser):
+    """All groups of the audit, page by page."""
+    for by in ("question", "day"):
+        before = {}
+        while before is not None:
+            told = browser.get("/api/audit", params={"by": by, "limit": 7, **before}).json()
+            yield from told["groups"]
+            before = None if told["next"] is None else {"before": told["next"]}
+
+
+def test_groups_add_up_to_the_ledger_of_a_running_node(three, browser):
+    path = three.configuration("node0").ledger
+
+    def is_the_same():
+        before, groups = ledger.summary(path), list(all_groups(browser))
+        told, after = browser.get("/api/audit/totals").json(), ledger.summary(path)
+        summed = [sum(getattr(line, name) for line in after) for name in SUMS]
+        shown = [sum(group[name] for group in groups) for name in SUMS]
+        return before == after and shown == summed == [told[name] for name in SUMS]
+
+    assert wait_for(is_the_same)  # nodes exchange receipts meanwhile
+
+
+def test_the_ledger_is_verified_on_demand_by_those_who_have_the_token(three, browser):
+    without = {"Authorization": ""}
+    assert browser.post("/api/audit/verification", headers=without).status_code == 401
+    assert browser.post("/api/audit/verification").status_code == 202
+    told = wait_for(
+        lambda: (found := browser.get("/api/audit/verification", headers=without).json())["result"] and found
+    )
+    result = told["result"]
+    assert (result["whole"], result["findings"], result["signed"], told["checks_signatures"]) == (True, [], True, True)
+    assert result["records"] > 0
+    assert told["error"] is None
+
+
+def test_the_ledger_is_given_away_as_a_file_whole_or_of_one_peer(three, browser, tmp_path, degroot):
+    for format_, suffix in (("json", "jsonl"), ("csv", "csv")):
+        reply = browser.get("/api/audit/export", params={"format": format_}, headers={"Authorization": ""})
+        assert (reply.status_code, reply.headers["cache-control"]) == (200, "no-store")
+        told = reply.headers["content-disposition"]
+        assert re.fullmatch(rf'attachment; filename="ledger-node0-\d{{8}}T\d{{6}}Z\.{suffix}"', told)
+        (tmp_path / f"whole.{suffix}").write_bytes(reply.content)
+    assert len(pd.read_csv(tmp_path / "whole.csv", keep_default_na=False)) > 0
+    ca = three.configuration("node0").identity.ca
+    code, out, err = degroot("node", "audit", tmp_path / "whole.jsonl", "--verify", "--ca", ca)
+    assert (code, "Nothing was changed, and nothing is missing." in out) == (0, True), err
+    reply = browser.get("/api/audit/export", params={"peer": "node1"})
+    lines = [json.loads(line) for line in reply.text.splitlines()]
+    assert "ledger-node0-with-node1-" in reply.headers["content-disposition"]
+    assert {line["peer"] for line in lines if line["what"] == "record"} == {"node1"}
 
 
 def test_trust_over_the_last_questions_adds_up_and_regions_are_its_parts(browser):
@@ -471,15 +566,19 @@ AS_JSON = {"Content-Type": "application/json"}
         ({"json": {"rows": []}}, 400, "at least one row"),
         ({"json": {"rows": [[1, 2, 3]], "way": "guess"}}, 400, "`way` must be 'solve' or 'rounds'; got 'guess'."),
         ({"json": {"rows": [[1, 2, 3]], "way": 1}}, 400, "`way` must be a string; got '1'."),
-        ({"json": {"rows": [[1, 2, 3]], "guard": False}}, 400, "view, way, coverage only; got 'guard'."),
-        ({"content": CSV, "params": {"filename": "a.csv", "guard": "false"}}, 400, "coverage only; got 'guard'."),
+        ({"json": {"rows": [[1, 2, 3]], "guard": False}}, 400, "way, coverage, view, purpose only; got 'guard'."),
+        ({"content": CSV, "params": {"filename": "a.csv", "guard": "false"}}, 400, "purpose only; got 'guard'."),
+        ({"json": {"rows": [[1, 2, 3]], "purpose": "=1+1"}}, 400, "begins with a letter or a digit; got '=1+1'."),
+        ({"json": {"rows": [[1, 2, 3]], "purpose": "a\nb"}}, 400, "A purpose must be a line of at most 200"),
+        ({"json": {"rows": [[1, 2, 3]], "purpose": 7}}, 400, "`purpose` must be a string; got '7'."),
+        ({"content": CSV, "params": {"filename": "a.csv", "purpose": "a" * 201}}, 400, "A purpose must be a line of"),
         ({"json": {"rows": [[1, 2, 3]], "view": "mine"}}, 400, "`view` must be 'own' or 'consensus'; got 'mine'."),
         ({"json": {"rows": [[1, 2, 3]], "view": 1}}, 400, "`view` must be a string or null; got '1'."),
         ({"json": {"rows": [[1, 2, 3]], "view": "own", "way": "rounds"}}, 400, "must be asked for by solving"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": "0.9"}}, 400, "`coverage` must be a number"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": 1.5}}, 400, "got 1.5"),
         ({"json": {"rows": [[1, 2, 3]], "coverage": 0.9, "way": "rounds"}}, 400, "a node's own view, on whose rows"),
-        ({"json": {"rows": [[1, 2, 3]], "coverge": 0.9}}, 400, "way, coverage only; got 'coverge'."),
+        ({"json": {"rows": [[1, 2, 3]], "coverge": 0.9}}, 400, "purpose only; got 'coverge'."),
         ({"json": [1]}, 400, "an object with a list `rows`"),
         ({"content": b'{"rows": [[1, NaN, 3]]}', "headers": AS_JSON}, 400, "finite number"),
         ({"content": b"[" * 100_000, "headers": AS_JSON}, 400, "must be JSON"),
@@ -509,7 +608,10 @@ def test_a_mistake_is_one_line(browser, sent, status, words):
         ("/api/answers/nothing", 404), ("/api/answers/..%2Fledger", 404), (f"/api/answers/{'a' * 22}/rows", 404),
         ("/api/trust?x=nothing", 400), ("/api/trust?cells=0", 400), ("/api/trust?cells=many", 400),
         ("/api/audit?since=yesterday", 400), ("/api/audit?asked_by=me", 400), ("/api/audit?limit=0", 400),
-        ("/api/audit?offset=-1", 400), ("/api/audit?limit=1000000", 400), ("/api/ask", 405),
+        ("/api/audit?by=week", 400), ("/api/audit?limit=1000000", 400), ("/api/audit?before=x", 400),
+        ("/api/audit/records", 400), ("/api/audit/records?day=99999999999999", 400),
+        ("/api/audit/records?question=x&offset=-1", 400), ("/api/audit/totals?since=never", 400),
+        ("/api/audit/export?format=xml", 400), ("/api/audit/export?peer=nobody", 400), ("/api/ask", 405),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_in_one_line(browser, path, status):
@@ -543,6 +645,7 @@ def test_the_template_has_a_page_beside_the_port_for_peers(tmp_path):
         ('port = 8443\nhost = "0.0.0.0"', "of this machine only"),
         ('port = 8443\nhost = "north.example.org"', "of this machine only"),
         ('port = 8443\ntoken = "mine"', "known"),
+        ("port = 8443\nanswer_days = -1", "answer_days"),
     ],
 )
 def test_a_page_that_cannot_be_is_refused(tmp_path, table, words):

@@ -3,9 +3,11 @@
 import asyncio
 import io
 import json
-import os
+import re
+import sqlite3
 import time
 import zipfile
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -29,19 +31,25 @@ from degroot.node.page.answers import Answer, Archive, new_id
 from degroot.node.page.auth import HEADERS, AccessMiddleware
 from degroot.node.page.encoding import encoded, numbers
 from degroot.node.page.events import Live
+from degroot.node.page.ledger_files import LedgerFiles
+from degroot.node.page.ledger_state import LedgerState
 from degroot.node.page.ledger_totals import LedgerTotals, describe_entry
 from degroot.node.page.overview import Overview
 from degroot.node.page.requests import ROWS, AskTerms, TooMuch, parse_rows, read_uploaded_file
 from degroot.node.page.rows import describe_row, order_rows, rounds_of
 from degroot.node.page.trust import FEWEST, Agents, regions, summary
 from degroot.node.protocol.codec import NodeAnswer
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records import ledger
-from degroot.node.records.ledger_search import Wanted, search
+from degroot.node.records.chain import NO_ORIGIN, Origin, Record
+from degroot.node.records.export import read_ledger, write_csv, write_json
+from degroot.node.records.ledger import DAY
+from degroot.node.records.ledger_search import Place, Wanted, add_up, find_days, find_questions, find_records
 from degroot.node.records.own_rows import Alert
 from degroot.node.records.recent import KEPT, OF_ONE, AnswerSample, QuestionRecord, Recent, SampledAnswers
 
 PLAIN = st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text())
-KEYS = st.sampled_from(["rows", "view", "way", "coverage", "a", "b"])
+KEYS = st.sampled_from(["rows", "view", "way", "coverage", "purpose", "a", "b"])
 TOLD = st.recursive(PLAIN, lambda some: st.lists(some) | st.dictionaries(KEYS, some))
 
 
@@ -166,10 +174,15 @@ def test_rounds_of_several_outputs_are_those_of_each_and_those_who_trust_no_memb
     assert rounds_of(answer, 1, [True, False]) is None
 
 
+def archive_in(folder):
+    """Answers of 1970, at that time."""
+    return Archive(folder, clock=lambda: 0.0)
+
+
 def test_an_answer_is_the_same_when_it_is_opened_again(tmp_path):
     answer = made_answer()
-    Archive(tmp_path).save(answer)
-    again = Archive(tmp_path).find(answer.id)
+    archive_in(tmp_path).save(answer)
+    again = archive_in(tmp_path).find(answer.id)
     assert again.summary() == answer.summary()
     for name in ("value", "standard_error", "weights", "beliefs", "trust", "influence", "lower", "upper"):
         assert_array_equal(getattr(again.consensus, name), getattr(answer.consensus, name))
@@ -183,23 +196,23 @@ def test_an_answer_is_the_same_when_it_is_opened_again(tmp_path):
 
 def test_an_answer_with_terms_of_an_earlier_version_is_opened(tmp_path):
     answer = made_answer()
-    Archive(tmp_path).save(answer)
+    archive_in(tmp_path).save(answer)
     (path,) = (tmp_path / "answers").iterdir()
     with np.load(path) as archive:
         arrays = dict(archive)
     about = json.loads(arrays["about"].tobytes())
     about["terms"] = {"way": "solve", "guard": False, "coverage": 0.9}
     np.savez(path, **arrays | {"about": np.frombuffer(json.dumps(about).encode(), np.uint8)})
-    again = Archive(tmp_path).find(answer.id)
+    again = archive_in(tmp_path).find(answer.id)
     assert again.terms == AskTerms("solve", 0.9, "consensus")
     assert again.summary() == answer.summary()
-    assert len(Archive(tmp_path).entries()) == 1
+    assert len(archive_in(tmp_path).entries()) == 1
 
 
 def test_an_answer_from_the_own_view_keeps_the_consensus_beside_it(tmp_path):
     answer = made_for_the_node()
-    Archive(tmp_path).save(answer)
-    again = Archive(tmp_path).find(answer.id)
+    archive_in(tmp_path).save(answer)
+    again = archive_in(tmp_path).find(answer.id)
     assert again.summary() == answer.summary()
     assert (again.view, again.consensus) == (again.front, again.beside)
     assert (again.view.asker, again.consensus.asker, again.lacking) == ("b", None, answer.lacking)
@@ -217,16 +230,95 @@ def test_an_answer_from_the_own_view_keeps_the_consensus_beside_it(tmp_path):
 
 
 def test_the_last_answers_are_kept_and_no_others(tmp_path):
-    archive, answers = Archive(tmp_path, kept=3), [made_answer(at=float(k)) for k in range(5)]
-    for k, answer in enumerate(answers):
+    archive = Archive(tmp_path, kept=3, clock=lambda: 5.0)
+    answers = [made_answer(at=float(k)) for k in range(5)]
+    for answer in answers:
         archive.save(answer)
-        kept = tmp_path / "answers" / f"{answer.id}.npz"
-        os.utime(kept, ns=(k, k))  # files are told apart by their time, which a clock may tell coarsely
     assert [entry["id"] for entry in archive.entries()] == [answer.id for answer in answers[:1:-1]]
     assert archive.find(answers[0].id) is None
     assert archive.find("../../etc/passwd") is None
-    (tmp_path / "answers" / f"{'b' * 22}.npz").write_bytes(b"no archive")
-    assert len(archive.entries()) == 3
+
+
+def test_answers_expire_after_their_days(tmp_path):
+    now = [100.0 * DAY]
+    archive = Archive(tmp_path, days=2.0, clock=lambda: now[0])
+    old, new = made_answer(at=now[0] - 1.5 * DAY), made_answer(at=now[0])
+    for answer in (old, new):
+        archive.save(answer)
+    assert archive.find_end(old) == old.at + 2.0 * DAY
+    assert archive.describe() == "the last 100 are kept, for 2 days"
+    now[0] += 0.6 * DAY  # what has expired is not shown, though it is not deleted yet
+    assert (archive.find(old.id), len(files_in(tmp_path))) == (None, 2)
+    assert [each["id"] for each in archive.entries()] == [new.id]
+    archive.expire()
+    assert files_in(tmp_path) == {f"{new.id}.npz"}
+    now[0] += 2.0 * DAY
+    Archive(tmp_path, days=2.0, clock=lambda: now[0]).expire()  # as when the node is started
+    assert files_in(tmp_path) == set()
+    assert archive.find(new.id) is None
+
+
+def files_in(folder):
+    return {path.name for path in (folder / "answers").iterdir()}
+
+
+def test_switched_off_no_answer_is_written_and_those_that_were_are_deleted(tmp_path):
+    now = [0.0]
+    kept = made_answer()
+    Archive(tmp_path, clock=lambda: now[0]).save(kept)
+    archive = Archive(tmp_path, days=0.0, clock=lambda: now[0])
+    archive.expire()
+    assert (files_in(tmp_path), archive.find(kept.id)) == (set(), None)
+    (tmp_path / "answers").rmdir()
+    answers = [made_answer(at=float(k)) for k in range(6)]
+    for answer in answers:
+        archive.save(answer)
+    assert list(tmp_path.iterdir()) == []
+    assert [each["id"] for each in archive.entries()] == [answer.id for answer in answers[:1:-1]]
+    assert (archive.find(answers[5].id), archive.find(answers[0].id)) == (answers[5], None)
+    assert archive.describe().startswith("answers are not kept")
+    now[0] = 3604.5
+    assert [each["id"] for each in archive.entries()] == [answers[5].id]
+    now[0] = 3606.0
+    archive.expire()
+    assert (archive.find(answers[5].id), archive.entries()) == (None, [])
+
+
+@pytest.mark.parametrize("days", [30.0, 0.0])
+def test_damaged_and_foreign_files_are_left_alone_and_break_nothing(tmp_path, days):
+    answer = made_answer(at=1.0)
+    Archive(tmp_path, clock=lambda: 2.0).save(answer)
+    folder = tmp_path / "answers"
+    whole = (folder / f"{answer.id}.npz").read_bytes()
+    about = {"id": "d" * 22, "at": 1.0, "rows": 1}
+    told = io.BytesIO()
+    np.savez(told, about=np.frombuffer(json.dumps(about).encode(), np.uint8))
+    strange = {
+        f"{'a' * 22}.npz": b"no archive", f"{'b' * 22}.npz": whole[: len(whole) // 2], f"{'c' * 22}.npz": whole,
+        f"{'d' * 22}.npz": told.getvalue(), f"{'e' * 22}.npz": b"", "notes.txt": b"mine", "rows.npz": whole,
+    }  # fmt: skip
+    for name, content in strange.items():
+        (folder / name).write_bytes(content)
+    (folder / f"{'f' * 22}.npz").mkdir()
+    archive = Archive(tmp_path, days=days, kept=1, clock=lambda: 3.0)
+    assert [each["id"] for each in archive.entries()] == ([answer.id] if days else [])
+    for name in [*strange, f"{'f' * 22}.npz"]:
+        assert archive.find(name.removesuffix(".npz")) is None
+    archive.expire()
+    archive.save(made_answer(at=2.5))
+    late = Archive(tmp_path, days=days, clock=lambda: 1e9)
+    late.expire()
+    assert files_in(tmp_path) == {*strange, f"{'f' * 22}.npz"}
+    assert {name: (folder / name).read_bytes() for name in strange} == strange
+
+
+def test_a_purpose_is_kept_with_its_answer(tmp_path):
+    answer = replace(made_answer(), terms=AskTerms(purpose="triage, <b>"), question="0123456789abcdef")
+    archive_in(tmp_path).save(answer)
+    archive = archive_in(tmp_path)
+    (line,), again = archive.entries(), archive.find(answer.id)
+    assert line["purpose"] == again.summary()["purpose"] == "triage, <b>"
+    assert again.summary()["question"] == "0123456789abcdef"
 
 
 def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path):
@@ -241,15 +333,13 @@ def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path):
         auth.read_or_make_token(tmp_path)
 
 
-EXCHANGES = st.lists(
-    st.tuples(
-        st.sampled_from(["a", "b%", "b_c", "x\\y"]),
-        st.sampled_from(["opinion", "describe"]),
-        st.sampled_from(["in", "out"]),
-        st.integers(0, 9),
-    ),
-    max_size=30,
+EXCHANGE = st.tuples(
+    st.sampled_from(["a", "b%", "b_c", "x\\y"]),
+    st.sampled_from(["opinion", "describe"]),
+    st.sampled_from(["in", "out"]),
+    st.integers(0, 9),
 )
+EXCHANGES = st.lists(EXCHANGE, max_size=30)
 
 
 @settings(max_examples=25)
@@ -269,45 +359,215 @@ def test_the_leak_meter_adds_up_to_what_the_ledger_says_whenever_it_is_read(tmp_
         book.close()
 
 
+NUMBERS = [f"{k:016x}" for k in range(4)]
+WARD = Origin(NUMBERS[0], "analyst", "triage, ward 7")
+ORIGINS = st.sampled_from([NO_ORIGIN, WARD, Origin(NUMBERS[1], "b%"), Origin(NUMBERS[2], "a", "x_y")])
+RECORDED = st.lists(st.tuples(EXCHANGE, ORIGINS, st.booleans()), max_size=30)
+WANTED = st.builds(
+    Wanted,
+    st.sampled_from([None, "%", "_", "\\", "b", "OPIN", "a desc", "WARD", "analyst", NUMBERS[0], NUMBERS[3], "0000"]),
+    st.sampled_from([None, "b_c"]), st.sampled_from([None, "opinion", "-describe"]), st.sampled_from([None, "in"]),
+    st.sampled_from([None, 1.5 * DAY]), st.sampled_from([None, 3.5 * DAY]),
+)  # fmt: skip
+
+
+def written_ledger(folder, recorded, folded=False):
+    """A ledger with one record in an hour, some days long; `folded`: the first of them have expired."""
+    path, now = folder / "ledger.sqlite", [0.0]
+    book = ledger.Ledger(path, clock=lambda: now[0])
+    for (peer, kind, direction, rows), origin, is_reply in recorded:
+        now[0] += 0.4 * DAY
+        if is_reply:
+            book.record_replies(kind, [(peer, rows, f"{rows:064x}")], origin)
+        else:
+            book.record(peer, kind, direction, rows, 2 * rows, 3 * rows, origin)
+    book.note("damaged lines set aside", "none, in truth")
+    book.count("a", "describe", "in", 5, 6)
+    book.close()
+    if folded:
+        now[0] = 33.0 * DAY
+        ledger.Ledger(path, clock=lambda: now[0]).close()
+    return path
+
+
+def turned(find, path, wanted, limit):
+    """All groups, page by page."""
+    found, before = [], None
+    while True:
+        groups, following = find(path, wanted, before, limit)
+        assert len(groups) >= limit or following is None
+        found += groups
+        if following is None:
+            return found
+        before = following
+
+
+def opened_groups(path, wanted, limit):
+    """All groups with all their records."""
+    for group in [*turned(find_questions, path, wanted, limit), *turned(find_days, path, wanted, limit)]:
+        place = Place(group.question, group.day, group.kinds[0], group.is_expired)
+        total, *_ = find_records(path, wanted, place, 0, 1)
+        found = [each for k in range(0, total, 3) for each in find_records(path, wanted, place, k, 3)[1]]
+        assert len(found) == total == group.records
+        yield group, found
+
+
+def sums_of(things):
+    return tuple(sum(getattr(each, name) for each in things) for name in ("exchanges", "rows", "sent", "received"))
+
+
 @settings(max_examples=25)
-@given(
-    EXCHANGES, st.sampled_from(["", "%", "_", "\\", "b", "OPIN", "a desc", "y o"]), st.integers(0, 5), st.integers(1, 5)
-)
-def test_a_search_finds_what_a_look_at_every_exchange_does(tmp_path_factory, exchanges, text, offset, limit):
-    path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
-    book = ledger.Ledger(path)
-    for peer, kind, direction, rows in exchanges:
-        book.record(peer, kind, direction, rows, 0, 0)
-    book.close()
-    one, all_but = Wanted(kind="opinion", direction="in"), Wanted(kind="-describe")
-    for wanted in (Wanted(text or None), Wanted(text or None, peer="b_c"), one, all_but):
-        expected = [
-            each for each in reversed(exchanges)
-            if (wanted.text or "").lower() in f"{each[0]} {each[1]}".lower() and wanted.peer in (None, each[0])
-            and (wanted.kind in (None, each[1]) or (wanted is all_but and each[1] != "describe"))
-            and wanted.direction in (None, each[2])
-        ]  # fmt: skip
-        total, found = search(path, wanted, offset, limit)
-        assert total == len(expected)
-        assert [(row.peer, row.kind, row.direction, row.rows) for row in found] == expected[offset : offset + limit]
+@given(RECORDED, WANTED, st.integers(1, 5), st.booleans())
+def test_every_record_that_is_wanted_is_in_one_group_and_groups_add_up(tmp_path_factory, recorded, wanted, limit, fold):
+    path = written_ledger(tmp_path_factory.mktemp("ledger"), recorded, fold)
+    with ledger.opened(path) as connection:
+        kept = [Record._make(row) for row in connection.execute(ledger.SELECT_RECORDS)]
+        expired = connection.execute("SELECT peer, kind, direction, first, last FROM totals").fetchall()
+
+    def is_wanted(texts, peer, kind, direction, first, last):
+        return (
+            (wanted.text or "").lower() in " ".join(texts).lower() and wanted.peer in (None, peer)
+            and (wanted.kind in (None, kind) or (wanted.kind == "-describe" and kind != "describe"))
+            and wanted.direction in (None, direction)
+            and (wanted.since is None or last >= wanted.since) and (wanted.until is None or first <= wanted.until)
+        )  # fmt: skip
+
+    expected = sorted(
+        each.number for each in kept
+        if is_wanted((each.peer, each.kind, each.asker, each.purpose, each.question), *each[2:5], each.at, each.at)
+    )  # fmt: skip
+    groups, found = [], []
+    for group, records in opened_groups(path, wanted, limit):
+        assert sums_of([group]) == sums_of(records)
+        assert {each.question for each in records} == {group.question}
+        groups.append(group)
+        found += records
+    assert sorted(each.number for each in found if each.number is not None) == expected
+    totals = sum(is_wanted(each[:2], *each[:3], each[3], each[4]) for each in expired)
+    assert len(found) - len(expected) == totals
+    told = add_up(path, wanted)
+    assert (told.exchanges, told.rows, told.sent, told.received) == sums_of(groups)
+    assert told.questions == len({group.question for group in groups} - {""})
+    newest = [
+        max(each.number for each in found if each.question == group.question) for group in groups if group.question
+    ]
+    assert newest == sorted(newest, reverse=True)
+    if wanted == Wanted():
+        assert sums_of(groups) == sums_of(ledger.summary(path))
 
 
-def test_days_that_were_folded_follow_single_exchanges(tmp_path):
-    now = [0.0]
-    book = ledger.Ledger(tmp_path / "ledger.sqlite", clock=lambda: now[0])
-    for day in (0, 0, 1):
-        now[0] = day * 86_400.0 + 10.0
-        book.record("a", "opinion", "in", 5, 1, 1)
+def test_a_question_is_one_line_and_days_that_have_expired_keep_their_totals(tmp_path):
+    exchanges = [
+        (("analyst", "consult", "in", 5), WARD, False),
+        (("b", "prediction", "out", 5), WARD, False),
+        (("b", "prediction", "out", 7), WARD, True),
+        (("a", "receipt", "out", 0), NO_ORIGIN, False),
+    ]
+    path = written_ledger(tmp_path, exchanges)
+    (group,), following = find_questions(path, Wanted(), None, 10)
+    assert (group.asker, group.purpose, group.peers, group.kinds, following) == (
+        "analyst", "triage, ward 7", ("analyst", "b"), ("consult", "prediction"), None,
+    )  # fmt: skip
+    assert (group.records, group.exchanges, group.rows, group.replies, group.confirmed) == (3, 2, 10, 1, 0)
+    assert group.last - group.first == pytest.approx(0.8 * DAY)
+    assert find_questions(path, Wanted(peer="b"), None, 10)[0][0].rows == 5  # of those records that are wanted
+    assert {each.kinds[0] for each in find_days(path, Wanted(), None, 10)[0]} == {
+        "receipt", "describe", "damaged lines set aside",
+    }  # fmt: skip
+    (tmp_path / "folded").mkdir()
+    folded = written_ledger(tmp_path / "folded", exchanges, folded=True)
+    assert {each.day for each in find_days(folded, Wanted(), None, 10)[0] if each.is_expired} == {0, 1}
+    with pytest.raises(InvalidInput, match="the number of a question, or with a day and a kind"):
+        find_records(path, Wanted(), Place(), 0, 1)
+
+
+def test_an_exchange_is_confirmed_when_a_receipt_has_it_and_the_peer_knows_it(tmp_path):
+    path, asked = tmp_path / "ledger.sqlite", Origin(NUMBERS[0], "a")
+    book, digests = ledger.Ledger(path), [f"{k:064x}" for k in range(5)]
+    records = book.record_replies("prediction", [("b", 1, digest) for digest in digests], asked)
+
+    def keep(stated, last, peer="b", direction="out", unknown=()):
+        statement = wire.Statement(digests=b"".join(bytes.fromhex(each) for each in stated))
+        contents = [statement.SerializeToString(), wire.Receipt(unknown=unknown).SerializeToString()]
+        stored = [wire.Signed(content=content).SerializeToString() for content in contents]
+        kept = book.record_receipt(peer, "receipt", direction, "for some exchanges", "ab" * 32)
+        book.make_durable()
+        book.execute(
+            "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?)", (kept.number, 0.0, peer, direction, last, *stored)
+        )
+
+    keep(digests[:2], records[1].number, unknown=[1])
+    keep(digests[2:3], records[2].number)
+    keep(digests[3:4], records[3].number, direction="in")  # which the peer has stated, not confirmed
+    keep(digests[3:4], records[3].number, peer="c")
+    book.execute("INSERT INTO receipts VALUES (9999, 0.0, 'b', 'out', 1, x'ff', x'ff')")  # damaged
     book.close()
-    now[0] = 31.5 * 86_400
-    book = ledger.Ledger(tmp_path / "ledger.sqlite", clock=lambda: now[0])
-    book.record("b", "opinion", "in", 1, 1, 1)
-    book.close()
-    total, found = search(tmp_path / "ledger.sqlite", Wanted(), 0, 10)
-    assert total == 3
-    assert [(row.peer, row.exchanges, row.rows) for row in found] == [("b", 1, 1), ("a", 1, 5), ("a", 2, 10)]
-    assert search(tmp_path / "ledger.sqlite", Wanted(), 1, 1)[1] == found[1:2]
-    assert search(tmp_path / "ledger.sqlite", Wanted(since=86_400.0, until=30 * 86_400.0), 0, 10)[1] == found[1:2]
+    (group,), _ = find_questions(path, Wanted(), None, 10)
+    assert (group.replies, group.confirmed) == (5, 2)
+    _, found, confirmed = find_records(path, Wanted(), Place(NUMBERS[0]), 0, 10)
+    assert [each.digest in confirmed for each in found] == [True, False, True, False, False]
+
+
+def test_an_export_is_what_the_command_writes_and_one_that_is_given_up_holds_nothing_up(tmp_path):
+    path = written_ledger(tmp_path, [((f"peer{k % 2}", "opinion", "in", k), NO_ORIGIN, False) for k in range(50)])
+    files = LedgerFiles(path, "north <1>", None)
+
+    async def export(kind, peer):
+        file = await files.export(kind, peer)
+        return file.name, b"".join([piece async for piece in file.content]).decode()
+
+    for kind, write in (("json", write_json), ("csv", write_csv)):
+        for peer in (None, "peer1"):
+            name, content = asyncio.run(export(kind, peer))
+            out = io.StringIO(newline="")
+            with read_ledger(path, "north <1>") as told:
+                write(told, out, peer)
+            lines = [content.splitlines(), out.getvalue().splitlines()]
+            skipped = int(kind == "json")  # when it was exported
+            assert lines[0][skipped:] == lines[1][skipped:]
+            assert re.fullmatch(r"ledger-north__1_-(with-peer1-)?\d{8}T\d{6}Z\.(jsonl|csv)", name)
+
+    async def given_up():
+        many = [await files.export("json", None) for _ in range(2)]
+        with pytest.raises(TooMuch, match="at most 2 exports at a time"):
+            await files.export("csv", None)
+        for each in many:
+            await anext(each.content)
+            await each.content.aclose()
+        await files.export("csv", None)
+        with pytest.raises(InvalidInput, match="`format` must be one of json, csv; got 'xml'"):
+            await files.export("xml", None)
+        with pytest.raises(InvalidInput, match="is not there"):
+            await LedgerFiles(tmp_path / "none", "a", None).export("csv", None)
+
+    asyncio.run(given_up())
+
+
+def test_a_ledger_is_verified_when_it_is_wanted_once_at_a_time(tmp_path):
+    path = written_ledger(tmp_path, [(("a", "opinion", "in", 3), NO_ORIGIN, False)] * 4)
+
+    async def verified(place):
+        state = LedgerState(place, "north", None, None, clock=lambda: 5.0)
+        before = state.describe()
+        state.begin()
+        task = state._task
+        state.begin()
+        assert (state._task is task, state.describe()["working"]) == (True, True)
+        await task
+        return before, state.describe()
+
+    before, told = asyncio.run(verified(path))
+    assert (before["at"], before["result"], before["working"]) == (None, None, False)
+    assert (told["at"], told["error"], told["checks_signatures"]) == ("1970-01-01T00:00:05.000+00:00", None, False)
+    result = told["result"]
+    assert (result["records"], result["whole"]) == (6, False)  # the note is a finding
+    assert ["the node noted: damaged lines set aside" in each for each in result["findings"]] == [True]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE records SET sent = 1 WHERE number = 2")
+    _, told = asyncio.run(verified(path))
+    assert any("record 2 of" in each and "was changed" in each for each in told["result"]["findings"])
+    _, told = asyncio.run(verified(tmp_path / "none"))
+    assert (told["result"], "is not there" in told["error"]) == (None, True)
 
 
 def test_the_sample_keeps_the_last_points_within_bounds():

@@ -174,7 +174,7 @@ class Archive:
             if answer is None and self.is_kept:
                 with suppress(Exception):  # a file can raise anything that is damaged, or none of ours
                     answer = _unpacked(self._path(id_))
-            if answer is None or self._has_expired(answer.at):
+            if answer is None or answer.id != id_ or self._has_expired(answer.at):
                 return None
             self._hold(answer)
             return answer
@@ -272,13 +272,13 @@ def _arrays(consensus: Consensus) -> dict[str, Any]:
 
 
 def _about(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:  # which leaves a damaged file open
         about: dict[str, Any] = json.loads(archive[ABOUT].tobytes())
         return about
 
 
 def _unpacked(path: Path) -> Answer:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     about = json.loads(arrays[ABOUT].tobytes())
     terms = _restore_terms(about["terms"])
