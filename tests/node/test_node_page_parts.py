@@ -484,23 +484,23 @@ def test_a_question_is_one_line_and_days_that_have_expired_keep_their_totals(tmp
 def test_an_exchange_is_confirmed_when_a_receipt_has_it_and_the_peer_knows_it(tmp_path):
     path, asked = tmp_path / "ledger.sqlite", Origin(NUMBERS[0], "a")
     book, digests = ledger.Ledger(path), [f"{k:064x}" for k in range(5)]
-    records = book.record_replies("prediction", [("b", 1, digest) for digest in digests], asked)
+    book.record_replies("prediction", [("b", 1, digest) for digest in digests], asked)
 
-    def keep(stated, last, peer="b", direction="out", unknown=()):
-        statement = wire.Statement(digests=b"".join(bytes.fromhex(each) for each in stated))
+    def keep(stated, peer="b", direction="out", unknown=()):
+        head = wire.ChainHead(number=book.make_durable().number)
+        statement = wire.Statement(digests=b"".join(bytes.fromhex(each) for each in stated), head=head)
         contents = [statement.SerializeToString(), wire.Receipt(unknown=unknown).SerializeToString()]
         stored = [wire.Signed(content=content).SerializeToString() for content in contents]
         kept = book.record_receipt(peer, "receipt", direction, "for some exchanges", "ab" * 32)
         book.make_durable()
-        book.execute(
-            "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?)", (kept.number, 0.0, peer, direction, last, *stored)
-        )
+        values = (kept.number, 0.0, peer, direction, *stored)
+        book.execute("INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?)", values)
 
-    keep(digests[:2], records[1].number, unknown=[1])
-    keep(digests[2:3], records[2].number)
-    keep(digests[3:4], records[3].number, direction="in")  # which the peer has stated, not confirmed
-    keep(digests[3:4], records[3].number, peer="c")
-    book.execute("INSERT INTO receipts VALUES (9999, 0.0, 'b', 'out', 1, x'ff', x'ff')")  # damaged
+    keep(digests[:2], unknown=[1])
+    keep(digests[2:3])
+    keep(digests[3:4], direction="in")  # which the peer has stated, not confirmed
+    keep(digests[3:4], peer="c")
+    book.execute("INSERT INTO receipts VALUES (9999, 0.0, 'b', 'out', x'ff', x'ff')")  # damaged
     book.close()
     (group,), _ = find_questions(path, Wanted(), None, 10)
     assert (group.replies, group.confirmed) == (5, 2)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from degroot.exceptions import InvalidInput
 from degroot.node.records.chain import OUT
 from degroot.node.records.ledger import DAY, opened
-from degroot.node.records.receipts import RECEIPT, decode_receipt, split_digests
+from degroot.node.records.receipts import MOST, RECEIPT, decode_receipt, split_digests
 
 QUESTION = re.compile("[0-9a-f]{16}", re.ASCII)  # the number of one, which is found at once
 PAST_ALL = (1 << 63) - 1  # no record has such a number, and no day
@@ -36,7 +36,7 @@ SELECT day, kind, expired, count(*), {SUMS}, min(first), max(last), json_group_a
     SELECT day, kind, 1, exchanges, "rows", sent, received, first, last, peer FROM totals WHERE {{}}
 ) WHERE day < ? GROUP BY day, kind, expired ORDER BY day DESC, expired, kind
 """
-SPARE_RECEIPTS = 1  # that are looked at after the one that should have an exchange
+SPARE_RECEIPTS = 2  # that are looked at after the one that should have an exchange
 
 
 class FoundRecord(NamedTuple):
@@ -226,7 +226,7 @@ def find_records(
     """How many records of a group are wanted, so many of them from a place on, and the digests that are confirmed."""
     table, within, keys = place.condition()
     where, values = wanted.condition(table)
-    select, order = (RECORD, "number") if table == RECORDS else (TOTAL, "peer, direction, checkpoint")
+    select, order = (RECORD, "number") if table == RECORDS else (TOTAL, "peer, direction")
     asked = f"{within} AND {where}"
     with opened(path) as connection:
         (total,) = connection.execute(
@@ -254,28 +254,26 @@ def add_up(path: Path, wanted: Wanted) -> FilterTotals:
 def _find_confirmed(connection: Connection, replies: Iterable[FoundRecord]) -> set[str]:
     """Those of the digests that are in receipts of peers for what this node has stated.
 
-    Exchanges are stated in the order of their records, and a receipt comes after them: the first receipts behind an
-    exchange have it, or none has.
+    Exchanges are stated in their order, up to `MOST` at a time, with the newest link of the ledger: an exchange is in
+    one of the first receipts behind it, or in none.
     """
     confirmed: set[str] = set()
-    of_peers: dict[str, list[FoundRecord]] = {}
+    of_peers: dict[str, dict[str, int]] = {}
     for each in replies:
-        of_peers.setdefault(each.peer, []).append(each)
-    for peer, theirs in of_peers.items():
-        numbers, open_ = [each.number or 0 for each in theirs], {each.digest for each in theirs}
+        of_peers.setdefault(each.peer, {})[each.digest] = each.number or 0
+    for peer, numbers in of_peers.items():
         past = 0
-        for last, statement, reply in connection.execute(
-            "SELECT last, statement, reply FROM receipts WHERE number > ? AND peer = ? AND direction = ? "
-            "ORDER BY number",
-            (min(numbers), peer, OUT),
+        for stored in connection.execute(
+            "SELECT statement, reply FROM receipts WHERE number > ? AND peer = ? AND direction = ? ORDER BY number",
+            (min(numbers.values()), peer, OUT),
         ):
             try:
-                _, stated, _, receipt = decode_receipt(statement, reply)
-                digests, unknown = split_digests(stated.digests), set(receipt.unknown)
+                _, statement, _, receipt = decode_receipt(*stored)
+                digests, unknown = split_digests(statement.digests), set(receipt.unknown)
             except InvalidInput:  # which is a finding where the ledger is verified
                 continue
-            confirmed |= {digest for place, digest in enumerate(digests) if place not in unknown and digest in open_}
-            past += last >= max(numbers)
+            confirmed |= {digest for place, digest in enumerate(digests) if digest in numbers and place not in unknown}
+            past += statement.head.number >= max(numbers.values()) and len(digests) < MOST
             if past > SPARE_RECEIPTS:
                 break
     return confirmed
