@@ -603,21 +603,74 @@ def test_hostile_names_of_agents_stay_text(browser, nodes):
 def test_the_audit_is_searched_paged_and_sent_as_a_link(tab, nodes, tmp_path):
     nodes.ask(written(tmp_path / "points.csv", 23), tmp_path / "out.csv")
     tab.goto(nodes.address("/audit"))
-    tab.locator("#log tr").first.wait_for()
+    tab.locator("#log .group").first.wait_for()
     tab.get_by_label("Kind").select_option("consult")
     tab.get_by_label("Search").fill("analyst")
-    until(tab, "[...document.querySelectorAll('#log .kind')].every(each => each.textContent === 'consult')")
-    tab.locator("#log tr", has_text="analyst").filter(has_text="23").first.wait_for()
+    until(tab, "[...document.querySelectorAll('#log .group .kind')].every(each => each.textContent === 'consult')")
+    tab.locator("#log .group", has_text="analyst").filter(has_text="23").first.wait_for()
     assert "q=analyst" in tab.url
     tab.reload()
-    until(tab, "[...document.querySelectorAll('#log .peer')].every(each => each.textContent === 'analyst')")
+    until(tab, "[...document.querySelectorAll('#log .asker')].every(each => each.textContent === 'analyst')")
     assert tab.get_by_label("Kind").input_value() == "consult"
     tab.get_by_label("Search").fill("%")
     tab.get_by_text("No exchange is like that.").wait_for()
     tab.get_by_role("button", name="clear the search").click()
-    tab.get_by_label("Kind").select_option("all")  # describe among them, and so more than a page
+    for k in range(60):  # more questions than a page
+        nodes.ask(tmp_path / "points.csv", tmp_path / f"out{k}.csv")
+    tab.reload()
     tab.get_by_role("button", name="Earlier").click()
-    tab.get_by_text("51–100 of").wait_for()
+    tab.get_by_text("Page 2").wait_for()
+    tab.get_by_role("button", name="Later").click()
+    tab.get_by_text("Page 1").wait_for()
+
+
+def test_a_purpose_that_cannot_be_recorded_is_one_clear_line(browser, nodes):
+    with Watched(browser) as watched:
+        page = watched.page
+        page.goto(nodes.address("/ask"))
+        type_row(page)
+        page.get_by_label("Purpose (optional)").fill("=1+1")
+        ask(page)
+        assert "A purpose must be a line of at most 200 printable characters" in complaints(page)
+        watched.check(nodes.host(), refusals=True)
+
+
+def test_a_question_with_its_purpose_opens_to_its_records(tab, nodes):
+    tab.goto(nodes.address("/ask"))
+    type_row(tab)
+    tab.get_by_label("Purpose (optional)").fill("triage, ward 7")
+    ask(tab)
+    tab.get_by_text("Purpose: triage, ward 7").wait_for()
+    assert "kept until" in tab.locator(".about").inner_text()
+    tab.get_by_role("link", name="in the audit").click()
+    line = tab.locator("#log .group", has_text="triage, ward 7")
+    line.wait_for()
+    assert tab.locator("#log .group").count() == 1
+    line.get_by_role("button").click()
+    tab.locator("#log .records tbody tr", has_text="prediction").first.wait_for()
+    assert line.get_by_role("button").get_attribute("aria-expanded") == "true"
+    until(tab, "/^1 question; /.test(document.querySelector('#totals').textContent)")
+    for size, scheme in looks():
+        look(tab, "audit-open", size, scheme)
+
+
+def test_the_ledger_is_verified_and_saved_on_the_page(tab, nodes, tmp_path):
+    tab.goto(nodes.address("/audit"))
+    tab.get_by_role("button", name="Verify now").click()
+    tab.get_by_text("Nothing was changed, and nothing is missing").wait_for()
+    assert "are confirmed by peers" in tab.locator("#verified-how").inner_text()
+    tab.locator("#peer option[value=node1]").wait_for(state="attached")
+    tab.get_by_label("Peer").select_option("node1")
+    tab.get_by_text("Export exchanges with node1:").wait_for()
+    with tab.expect_download() as waiting:
+        tab.get_by_role("link", name="JSON lines").click()
+    waiting.value.save_as(tmp_path / "ledger.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
+    assert {line["peer"] for line in lines if line["what"] == "record"} == {"node1"}
+    tab.get_by_role("radio", name="Without a question, by day").check()
+    tab.locator("#log .group", has_text="receipt").first.wait_for()
+    for size, scheme in looks():
+        look(tab, "audit-days", size, scheme)
 
 
 def test_trust_is_shown_by_region(tab, nodes, tmp_path):
@@ -736,7 +789,7 @@ def arrive(page, nodes, view, folder):
         (folder / "bad.csv").write_text("x0,x1\n1,2\n")
         send_file(page, folder / "bad.csv")
         complaints(page)
-    places = {"overview": "#peers tr", "gains": "#members tr", "trust": "#agents tr", "audit": "#log tr"}
+    places = {"overview": "#peers tr", "gains": "#members tr", "trust": "#agents tr", "audit": "#log .group"}
     for name, place in places.items():
         if view == name:
             page.locator(place).first.wait_for()

@@ -111,7 +111,7 @@ function heading(about) {
       {},
       h("h2", {}, about.source === "form" ? "Answer to a typed row" : `${about.source}: ${plural(about.rows, "row")}`),
       h("p", { class: "muted" }, facts.join(" · ")),
-      h("p", { class: "muted" }, about.purpose ? `Purpose: ${about.purpose} · ` : null, keeping(about), recorded(about)),
+      h("p", { class: "muted" }, purpose(about), keeping(about), recorded(about)),
     ),
     h(
       "div",
@@ -132,6 +132,8 @@ function heading(about) {
     ),
   );
 }
+
+const purpose = ({ purpose: why }) => (why ? `Purpose: ${why} · ` : null);
 
 function keeping({ kept, until }) {
   return kept ? `kept until ${moment(until)}` : `not kept: it can be seen until ${moment(until)} at most`;

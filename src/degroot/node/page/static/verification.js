@@ -73,8 +73,9 @@ function verdict(working, at, error, result) {
 
 function how({ records, receipts, confirmed, unconfirmed, signed }, checked) {
   const by = signed ? "signed by this node" : "not signed, for want of a certificate";
-  const made = `Of the exchanges that this node made, ${count(confirmed)} are confirmed by peers`;
-  const told = `${plural(records, "record")}, ${by}; ${plural(receipts, "receipt")}. ${made}, ${count(unconfirmed)} not yet.`;
+  const sure = `${count(confirmed)} are confirmed by peers, ${count(unconfirmed)} not yet`;
+  const all = `${plural(records, "record")}, ${by}; ${plural(receipts, "receipt")}`;
+  const told = `${all}. Of the exchanges that this node made, ${sure}.`;
   return checked ? told : `${told} Signatures were not checked: this node has no certificates.`;
 }
 
