@@ -36,10 +36,10 @@ POINTS = pd.DataFrame(np.random.default_rng(3).normal(size=(1200, 3)), columns=F
 CSV = POINTS.to_csv(index=False)
 
 
-def with_page(consortium, name, **settings):
-    """Give a node a page; its port."""
+def with_page(consortium, name, page="", **settings):
+    """Give a node a page; its port. `page`: what else its file says of it."""
     port = next(each for each in free_ports(4) if each not in consortium.ports.values())
-    consortium.write(name, limits=f"[page]\nport = {port}\n", **settings)
+    consortium.write(name, limits=f"[page]\nport = {port}\n{page}\n", **settings)
     return port
 
 
@@ -747,6 +747,29 @@ def test_an_answer_is_opened_again_after_a_restart_and_an_open_page_holds_no_nod
         with Browser(three, "node0", three.port) as again:
             assert again.headers["authorization"] == browser.headers["authorization"]
             assert (again.told(id_), again.told(id_, "/rows/7")) == (before, row)
+
+
+@pytest.mark.slow
+def test_where_answers_are_not_kept_they_are_seen_and_nothing_is_written(tmp_path):
+    with Consortium(tmp_path, 2) as two:
+        port, folder = with_page(two, "node0"), tmp_path / "node0" / "state" / "answers"
+        two.fork().ready()
+        with Browser(two, "node0", port) as page:
+            before = page.ask(json={"rows": [[0, 0, 0]]})
+        assert [path.stem for path in folder.iterdir()] == [before]
+        assert two.kill("node0", signal.SIGTERM) == 0
+        port = with_page(two, "node0", page="answer_days = 0")
+        two.fork("node0").ready("node0")
+        with Browser(two, "node0", port) as page:
+            assert wait_for(lambda: not list(folder.iterdir()))
+            reply = page.get(f"/api/answers/{before}")
+            assert (reply.status_code, "answers are not kept" in reply.json()["error"]) == (404, True)
+            id_ = page.ask(json={"rows": [[0, 0, 0]]})
+            assert (page.told(id_)["status"], page.told(id_)["kept"]) == ("done", False)
+            assert page.told(id_, "/rows/0")["i"] == 0
+            assert [each["id"] for each in page.get("/api/answers").json()["answers"]] == [id_]
+            assert "Answers are not kept" in page.get("/ask").text
+            assert list(folder.iterdir()) == []
 
 
 @pytest.mark.slow
