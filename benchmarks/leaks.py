@@ -17,13 +17,14 @@ from typing import Any
 import grpc
 import numpy as np
 from bench import as_markdown
+from maps import solve_labels
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import KFold, cross_val_predict
 from threadpoolctl import threadpool_limits
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from support.consortium import CLIENT, Consortium
+from support.consortium import CLIENT, Consortium, made_rows
 from support.crafted import make_linear
 from support.leak_attacks import (
     FIVE,
@@ -51,6 +52,7 @@ from support.recorder import (
 
 from degroot import Agent
 from degroot.compute.compiled import Array
+from degroot.maps import EvidenceMap
 from degroot.models.formats import VERSION_DIGITS
 from degroot.node.config import GRANTS, IdentityFiles
 from degroot.node.copies.bundle import make_bundle
@@ -67,13 +69,20 @@ added, so that no two are alike. The attackers: a member with a valid certificat
 Both know the software. *Chance level*: no better than the models that the attacker may query, paired by rows, two
 standard errors. The attacks were developed on another random split of the same data, and not changed for this one.
 *own, copies*: `evidence = "own"`, all peers give copies of their models, and nothing is queried. *own, queries*:
-`evidence = "own"`, models are queried. *pooled*: `evidence = "pooled"`."""
+`evidence = "own"`, models are queried. *pooled*: `evidence = "pooled"`. *maps*: `evidence = "maps"`, of more rows."""
 POOLED = """\
 The linear attack. The member holds the victim's features, which were sent to score its model, asks one `Opinion` at
 those rows, and solves for the labels: differences of two models' mean squared errors are linear in them. The client
 was granted all fields; it asks for `trust` at {points} points, under the guard, and leaves out what the guard changed.
 *First label*: how many points give one label exactly. Raising `neighbours` or `disclosure.least_rows` does not help:
 with pooled evidence members recover the labels."""
+MAPS = """\
+The same linear attack on a map (`evidence = "maps"`) that the victim, one of {K} nodes, has published: the member has
+the victim's features, knows all models and the public noise level, and solves for the labels; the declared residual
+bound is so large that no row is clipped, as is best for the attacker. *Baseline*: the best of the models. *Kept aside*:
+the attack is run as if rows of the same organisation that are in no data were in the map. What it finds of these as
+well is what labels are like where they are, as any consensus tells, and not the label of a row that is in the data. How
+near that can be known is bounded by ε (docs/maps.md; audited in MAPS.md); an exact label is never found."""
 CALLS = """\
 What each call of the protocol gives to a member with a valid certificate and default rights. With own evidence the
 victim tells who it is and what its model predicts, or gives the model's file.
@@ -137,6 +146,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 NEIGHBOURS, LEAST_ROWS = (2, 4, 6, 45), (1, 10)
 ROWS, STEP, FAR_AWAY = 91, 3e-5, 5.0
+OF_VICTIM, ASIDE = "the victim's", "kept aside"
+MAP_MEMBERS, MAP_ROWS, CLOSE = 4, {8.0: 1200, 1.0: 3200}, 0.1
 ALERT_SECONDS = 30.0  # to wait for an alert at most
 INFER, PREDICT = "/inference.GRPCInferenceService/ModelInfer", "/degroot.v2.Collective/Predict"
 PLANS = ((150, 1), (300, 4), (400, 10), (450, 20))  # points for the sizes of errors, and directions for their signs
@@ -266,6 +277,57 @@ def take_opinion(consortium: Consortium, points: Array) -> Array:
     return np.asarray(errors)[:, order]
 
 
+# ---- labels, evidence maps ------------------------------------------------------------------------------------------
+
+
+def attack_maps(report: Report, epsilons: Sequence[float]) -> None:
+    """The linear attack on a map that the victim has published; the member has the features and knows all models."""
+    rows = []
+    for epsilon in epsilons:
+        n = MAP_ROWS[epsilon]
+        (X, y, slopes), *others = made_rows(1, MAP_MEMBERS, n=2 * n)
+        dealt = [(X[:n], y[:n], slopes), *others]  # the rest of the victim's rows is kept aside
+        ranges = ", ".join(f"x{j} = [-8.0, 8.0]" for j in range(dealt[0][0].shape[1]))
+        terms = f"ranges = {{ {ranges} }}\nresidual_bound = 8.0\nrows = {n}\nepsilon = {epsilon}\n"
+        terms += f"lifetime_epsilon = {epsilon}\ndepth = 6"
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Consortium(folder, MAP_MEMBERS, rows=dealt, evidence="maps", maps=terms) as consortium,
+        ):
+            consortium.fork().ready()
+            while not describe_to(consortium, ATTACKER).map:
+                time.sleep(0.1)
+            with call_as(consortium, ATTACKER, VICTIM) as (collective, _):
+                chunks = collective.FetchMap(iter([wire.FetchCopyRequest(protocol=PROTOCOL)]))
+                found = EvidenceMap.from_bytes(b"".join(chunk.content for chunk in chunks))
+            agents = {agent.name: agent for agent in consortium.agents}
+            models = [agents[name] for name, _ in found.models]
+        found_of: dict[tuple[str, str], int] = {}
+        for whose, part in ((OF_VICTIM, slice(n)), (ASIDE, slice(n, 2 * n))):
+            said = np.stack([model.predict(X[part]) for model in models], axis=1)
+            best = int(np.argmin(((said - y[part, None]) ** 2).mean(axis=0)))
+            baseline = said[:, best]
+            solved = solve_labels(np.asarray(found.table, float), X[part], said, found.settings, epsilon, best)
+            for how, labels in solved.items():
+                close, known = (int((np.abs(each - y[part]) < CLOSE).sum()) for each in (labels, baseline))
+                row = {"ε": f"{epsilon:g}", "rows": f"{n:,}, {whose}", "by": how, f"within {CLOSE:g}": str(close)}
+                row |= {f"baseline within {CLOSE:g}": str(known), **judge_labels(labels, baseline, y[part])}
+                rows.append(row)
+                found_of[how, whose] = close
+                report.promise(
+                    not (np.abs(labels - y[part]) < 1e-6).any(), f"maps: no label must be found exactly; {row}."
+                )
+        for how in solved:
+            own, aside = (found_of[how, whose] for whose in (OF_VICTIM, ASIDE))
+            report.promise(
+                own <= aside + 3.0 * np.sqrt(own + aside),
+                f"maps: {how} at ε {epsilon:g} must find no more labels of the victim's rows than of others; {own}, {aside}.",
+            )
+    report.say("## Labels, with evidence maps, by a member")
+    report.say(MAPS.format(K=MAP_MEMBERS, close=CLOSE))
+    report.say(as_markdown(rows))
+
+
 # ---- labels, own evidence -------------------------------------------------------------------------------------------
 
 
@@ -286,6 +348,8 @@ def try_calls(consortium: Consortium, dealt: Dealt) -> tuple[dict[str, str], dic
             "ModelInfer": lambda: model.ModelInfer(model_service.request(VICTIM, "", dealt.victim.X)),
             "FetchCopy": lambda: list(collective.FetchCopy(iter([wire.FetchCopyRequest(protocol=PROTOCOL)]))),
             "PushCopy": lambda: collective.PushCopy(iter(crafted)),
+            "FetchMap": lambda: list(collective.FetchMap(iter([wire.FetchCopyRequest(protocol=PROTOCOL)]))),
+            "Confirm": lambda: collective.Confirm(wire.Signed(protocol=PROTOCOL, content=b"nothing")),
             "Opinion": lambda: next(collective.Opinion(iter([wire.Question(protocol=PROTOCOL, id=1, points=points)]))),
             "Pool": lambda: next(collective.Pool(iter([wire.PoolMessage(begin=begin)]))),
             "Ask": lambda: collective.Ask(asked),
@@ -704,6 +768,7 @@ def main(quick: bool) -> int:
         settings = {"evidence": "pooled", "may": ["query", "opinion"], "least_rows": 10}
         with running(dealt, recorded=True, **settings) as consortium:
             tables.attack(dealt, consortium, "pooled", has_copy=False)
+    attack_maps(report, (8.0,) if quick else tuple(MAP_ROWS))
     calls: dict[str, dict[str, str]] = {}
     judged, differing = [], []
     report.say("## Bytes that leave")

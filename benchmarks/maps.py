@@ -306,8 +306,13 @@ def measure_labels(quick: bool, broken_promises: list[str]) -> list[str]:
     return ["## Labels by least squares", LABELS.format(n=n, m=m), as_markdown(rows)]
 
 
-def solve_labels(table: Array, X: Array, said: Array, settings: MapSettings, epsilon: float | None) -> dict[str, Array]:
-    """Labels (n,) from differences of two models' sums of squares, linear in the labels where no row is clipped."""
+def solve_labels(
+    table: Array, X: Array, said: Array, settings: MapSettings, epsilon: float | None, best: int = 0
+) -> dict[str, Array]:
+    """Labels (n,) from differences of two models' sums of squares, linear in the labels where no row is clipped.
+
+    `best`: the place of the model that the attacker takes for the best.
+    """
     m, cells = said.shape[1], draw_trees(settings).find_cells(X)
     unit = settings.residual_bound**2 * math.sqrt(m * (m + 1) / 2) / UNIT
     at = np.cumsum(np.arange(1, m + 1))  # places of the diagonal, after the count
@@ -315,20 +320,20 @@ def solve_labels(table: Array, X: Array, said: Array, settings: MapSettings, eps
     for tree, cell in zip(table, cells, strict=True):
         for each in np.unique(cell):
             inside = cell == each
-            for j in range(1, m):
-                gap = said[:, j] - said[:, 0]
+            for j in set(range(m)) - {best}:
+                gap = said[:, j] - said[:, best]
                 A.append(np.where(inside, -2.0 * gap, 0.0))
-                square = (said[:, j] ** 2 - said[:, 0] ** 2)[inside].sum()
-                b.append((tree[each, at[j]] - tree[each, at[0]]) * unit - square)
-    A, b = np.array(A), np.array(b)
-    normal, right = A.T @ A, A.T @ (b - A @ said[:, 0])
+                square = (said[:, j] ** 2 - said[:, best] ** 2)[inside].sum()
+                b.append((tree[each, at[j]] - tree[each, at[best]]) * unit - square)
+    A, b, start = np.array(A), np.array(b), said[:, best]
+    normal, right = A.T @ A, A.T @ (b - A @ start)
     if not epsilon:
-        return {"least squares": said[:, 0] + np.linalg.lstsq(normal, right, rcond=1e-13)[0]}
+        return {"least squares": start + np.linalg.lstsq(normal, right, rcond=1e-13)[0]}
     scale = find_noise_scale(find_sensitivity(settings), epsilon, DELTA)
     ridge = 2.0 * (scale * unit) ** 2  # variance of the noise over that of the labels around the baseline, which is 1
     return {
-        "least squares": said[:, 0] + np.linalg.lstsq(normal, right, rcond=1e-13)[0],
-        "ridge, noise level known": said[:, 0] + np.linalg.solve(normal + ridge * np.eye(len(X)), right),
+        "least squares": start + np.linalg.lstsq(normal, right, rcond=1e-13)[0],
+        "ridge, noise level known": start + np.linalg.solve(normal + ridge * np.eye(len(X)), right),
     }
 
 

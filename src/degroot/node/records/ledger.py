@@ -113,6 +113,7 @@ CREATE TABLE receipts (
 COLUMNS = 'number, at, peer, kind, direction, exchanges, "rows", sent, received, question, asker, purpose'
 SELECT_RECORDS = f"SELECT {COLUMNS}, lower(hex(digest)), lower(hex(hash)) FROM records"
 INSERT = f"INSERT INTO records ({COLUMNS}, digest, hash) VALUES ({', '.join('?' * 14)})"
+HAS_QUESTION = "SELECT 1 FROM records WHERE question = ? AND question != '' LIMIT 1"  # as the index has it
 SELECT_LAST = "SELECT number, hash FROM records ORDER BY number DESC LIMIT 1"
 SELECT_EXPIRED = "SELECT number, hash FROM checkpoint"
 WITH_JOURNAL = (  # in what is read, `records` has those in the journal too
@@ -510,7 +511,7 @@ class Ledger:
         taking.unlink()
 
     def _has_question(self, question: str) -> bool:
-        found = self._connection.execute("SELECT 1 FROM records WHERE question = ? LIMIT 1", (question,))
+        found = self._connection.execute(HAS_QUESTION, (question,))
         return found.fetchone() is not None
 
     def _keep_damaged(self, lines: Sequence[bytes]) -> None:
@@ -649,7 +650,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             number = waiting[-1].number if waiting else max(last, expired)
             known = {record.question for record in waiting}
             for record in beside:
-                found = connection.execute("SELECT 1 FROM records WHERE question = ?", (record.question,)).fetchone()
+                found = connection.execute(HAS_QUESTION, (record.question,)).fetchone()
                 if found is None and record.question not in known:
                     number += 1
                     waiting.append(record._replace(number=number))

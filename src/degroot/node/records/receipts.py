@@ -28,6 +28,7 @@ MOST = 10_000  # exchanges in one statement
 KEPT = 100_000  # answers to one peer that wait for its statement; the oldest are given up
 PATIENCE = 60.0  # seconds after which an answer that nobody has stated is told to who asked for it
 GONE_BACK, NOT_THERE, NOT_HERE = "ledger went back", "exchange not in peer's ledger", "exchange not in this ledger"
+HAS_ASKED = "SELECT 1 FROM records WHERE question = ? AND question != '' AND peer = ? AND direction = 'out' LIMIT 1"
 WITH_DIGESTS = "WHERE length(digest) > 0 AND kind != ? AND peer != '' ORDER BY number"
 LATE = 30 * DAY  # seconds, beyond which a statement's time is not believed
 
@@ -189,8 +190,7 @@ class Receipts:
         return [place for place in places if digests[place] not in recorded]
 
     def _has_asked(self, peer: str, question: str) -> bool:
-        statement = "SELECT 1 FROM records WHERE question = ? AND peer = ? AND direction = 'out' LIMIT 1"
-        return bool(self.ledger.execute(statement, (question, peer)))
+        return bool(self.ledger.execute(HAS_ASKED, (question, peer)))
 
     def _keep(self, peer: str, direction: str, statement: wire.Signed, reply: wire.Signed, exchanges: int) -> None:
         """Keep a receipt, with a record of it in the chain; certificates are kept once."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import degroot
 from degroot.exceptions import InvalidInput
+from degroot.maps import LifetimeBudget
 from degroot.node.config import ASK, QUERY, Client, Configuration, Peer
 from degroot.node.copies.store import list_held, read_held
 from degroot.node.peers.link import COPIED, PUSHED
@@ -346,6 +347,11 @@ def _list_budgets(configuration: Configuration, recorded: Recorded) -> Iterator[
     for caller in _list_callers(configuration):
         used = recorded.asked_today.get(caller.name, 0)
         yield Budget(caller.name, "rows that it may send here in a day", caller.rows_per_day, used)
+    terms = configuration.maps
+    if terms is not None:
+        budget = LifetimeBudget(configuration.maps_folder, terms.lifetime_epsilon, terms.lifetime_delta)
+        told = "privacy that evidence maps may cost for life (epsilon)"
+        yield Budget("everybody together", told, terms.lifetime_epsilon, budget.spent()[0])
 
 
 # -- the state folder --------------------------------------------------------------------------------------------------

@@ -6,14 +6,12 @@ A new mode is an entry of `MODES`; a new kind of exchange one of `FLOWS` for eac
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from degroot.node.config import ASK, COPY, OPINION, OWN, POOLED, QUERY, Peer
-from degroot.node.peers.link import COPIED, DESCRIBE, POOL, PREDICTION, PUSHED
+from degroot.node.config import ASK, COPY, MAPS, OPINION, OWN, POOLED, QUERY, Peer
+from degroot.node.peers.link import COPIED, DESCRIBE, MAP, POOL, PREDICTION, PUSHED
 from degroot.node.records.chain import IN, OUT
 from degroot.node.records.departures import CONSULT, REHEARSAL
 from degroot.node.records.receipts import RECEIPT
 from degroot.node.server.model_service import ABOUT, MODEL_QUERY
-
-MAPS = "maps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +136,10 @@ FLOWS = {
     (REHEARSAL, IN): FlowWords(EVIDENCE, "the caller calibrated its intervals", SENT_ROWS),
     (POOL, IN): FlowWords(ROUNDS, "to pool evidence in rounds", "rows that were asked about, and rounds"),
     (POOL, OUT): FlowWords(ROUNDS_SENT, "to pool evidence in rounds", "predictions, and how the pooling ended"),
+    (MAP, IN): FlowWords(
+        "our evidence map: sums of errors with noise, private", "for the consensus", "a request for it"
+    ),
+    (MAP, OUT): FlowWords("a request for a member's evidence map", "for the consensus", "its evidence map"),
     (CONSULT, IN): FlowWords("answers of this node", "the receiver asked this node", SENT_ROWS),
     (COPIED, IN): FlowWords("our model, as a signed file", "the receiver may hold a copy", "a request for it"),
     (PUSHED, OUT): FlowWords("our model, as a signed file", "the receiver may hold a copy", "a confirmation"),
