@@ -321,7 +321,7 @@ def attack_maps(report: Report, epsilons: Sequence[float]) -> None:
             own, aside = (found_of[how, whose] for whose in (OF_VICTIM, ASIDE))
             report.promise(
                 own <= aside + 3.0 * np.sqrt(own + aside),
-                f"maps: {how} at ε {epsilon:g} must find no more labels of the victim's rows than of others; {own}, {aside}.",
+                f"maps: {how} at ε {epsilon:g} must find no more of the victim's labels than of others; {own}, {aside}.",
             )
     report.say("## Labels, with evidence maps, by a member")
     report.say(MAPS.format(K=MAP_MEMBERS, close=CLOSE))

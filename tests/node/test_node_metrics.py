@@ -65,7 +65,7 @@ def test_questions_are_timed_and_their_rounds_counted(monkeypatch):
 
     monkeypatch.setattr(Answering, "_answer_with_quorum", answer)
     monkeypatch.setattr(answering_module, "consult_own_view", own_view)
-    circle = SimpleNamespace(configuration=SimpleNamespace(pooled=True))
+    circle = SimpleNamespace(configuration=SimpleNamespace(has_consensus=True))
     answering, points = Answering(circle, metrics, None), np.zeros((1, 2))
     for view in ("consensus", "own", "consensus"):
         asyncio.run(answering.part(NodeQuestion(points, ["value"], guard=True, view=view), None))

@@ -353,6 +353,8 @@ def test_without_a_ledger_nothing_has_been_exchanged(report, site):
 def test_records_without_their_ledger_are_one_clear_line(report, site):
     path = read(site).ledger
     record_beside(path, "south", "pushed copy", OUT, 0, 100, 0)
+    assert "Our model was given to south" in report().out  # before the node has ever run
+    path.unlink()
     assert "holds records, which the node takes in" in complaint(report())
     fill(path)
     kept = path.read_bytes()
