@@ -319,10 +319,10 @@ def attack_maps(report: Report, epsilons: Sequence[float]) -> None:
                 )
         for how in solved:
             own, aside = (found_of[how, whose] for whose in (OF_VICTIM, ASIDE))
-            report.promise(
-                own <= aside + 3.0 * np.sqrt(own + aside),
-                f"maps: {how} at ε {epsilon:g} must find no more of the victim's labels than of others; {own}, {aside}.",
+            told = (
+                f"maps: {how} at ε {epsilon:g} must find no more of the victim's labels than of others; {own}, {aside}."
             )
+            report.promise(own <= aside + 3.0 * np.sqrt(own + aside), told)
     report.say("## Labels, with evidence maps, by a member")
     report.say(MAPS.format(K=MAP_MEMBERS, close=CLOSE))
     report.say(as_markdown(rows))

@@ -1063,7 +1063,8 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
             self._news.notify_all()
 
     def _member(self, begin, messages, context):
-        points, terms = array(begin.points, (None, 3), "points"), PoolingTerms.told(begin, self.name, self.nodes.names)
+        points = array(begin.points, (None, 3), "points")
+        terms = PoolingTerms.told(begin, self.name, self.nodes.names, "")
         said = self.seat.give_opinion(points, guard=terms.guard)
         opinion = said.select(terms.members)
         ready = wire.Ready(model_version=said.version, beliefs=tensor(opinion.beliefs))

@@ -404,7 +404,7 @@ def test_with_own_evidence_an_answer_is_that_in_one_process_and_says_what_a_cons
     row, about = home.told(id_, "/rows/0"), home.told(id_)
     assert_allclose([row["value"], row["lower"]], [expected.value[0], expected.lower[0]], rtol=1e-9)
     assert row["views"]["consensus"] is row["trust"] is row["rounds"] is None
-    assert "evidence = 'pooled' in the file of every node" in about["lacking"]
+    assert "evidence = 'pooled', which lets members recover" in about["lacking"]
     assert (about["status"], about["asker"], about["missing"]) == ("done", "node0", [])
     for sent in ({"view": "consensus"}, {"way": "rounds"}):
         reply = home.post("/api/ask", json={"rows": point, **sent})

@@ -661,7 +661,8 @@ def circle_of(*links, state="ready", copies=(), hindrance=None, evidence="pooled
     seat = SimpleNamespace(agent=agent, version="1", feature_names=(), guarded=True, scored=(), copies=held)
     configuration = SimpleNamespace(
         name="a", listen="127.0.0.1:2", collective=SimpleNamespace(rule="degroot", neighbours=None), evidence=evidence,
-        pooled=evidence == "pooled", needed=2, rights={link.name: frozenset(may) for link in links},
+        pooled=evidence == "pooled", has_consensus=evidence != "own", needed=2,
+        rights={link.name: frozenset(may) for link in links},
     )  # fmt: skip
 
     def standing(link):
@@ -718,7 +719,7 @@ def test_how_it_stands_with_a_peer_and_whether_there_is_a_consensus(circle, stat
 def test_with_own_evidence_a_node_answers_whoever_is_there_and_says_what_a_consensus_would_need():
     told = overview_of(circle_of(link_of("b", GONE), evidence="own")).state()["node"]
     assert (told["answering"], told["consensus"], told["able"], told["needed"]) == (True, False, None, None)
-    assert "evidence = 'pooled' in the file of every node" in told["no_consensus"]
+    assert "evidence = 'pooled', which lets members recover" in told["no_consensus"]
     assert told["mode"].startswith("Labels and errors stay here")
     without = overview_of(circle_of(link_of("b"), evidence="own", no_view="scored by its peers")).state()["node"]
     assert without["answering"] is False

@@ -397,7 +397,7 @@ def test_with_own_evidence_it_is_told_who_will_see_a_row_and_there_is_no_consens
         for size, scheme in looks():
             look(page, "home-ask", size, scheme)
         ask(page)
-        page.locator("[data-side=consensus]").get_by_text("The consensus needs pooled evidence").wait_for()
+        page.locator("[data-side=consensus]").get_by_text("The consensus needs everybody's evidence").wait_for()
         right = at_home.collective().consult([POINT], asker="node0")
         assert float(page.locator("#value").get_attribute("value")) == pytest.approx(right.value[0], rel=1e-9)
         assert page.locator("table.heat").count() == 0

@@ -5,6 +5,7 @@ own ledger, and signs what it has found. Each side keeps both: neither can chang
 proof of it.
 """
 
+import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Container, Sequence
@@ -51,7 +52,7 @@ class Counterpart:
     received: deque[str] = field(default_factory=deque)  # digests of what it has replied
     answered: OrderedDict[str, Answered] = field(default_factory=OrderedDict)  # by digest
     known: Head | None = None  # the newest link of the peer's chain that it has stated
-    stated: float = 0.0  # when this node last stated something, as `time.monotonic` counts
+    stated: float = -math.inf  # when this node last stated something, as `time.monotonic` counts
     is_met: bool = False  # whether it has, since it started
 
 
@@ -94,8 +95,7 @@ class Receipts:
     def is_due(self, peer: str, seconds: float) -> bool:
         """Whether something is to be stated to a peer: something is new, and the last statement is a while ago."""
         known = self._counterpart(peer)
-        waited = time.monotonic() - known.stated
-        return not known.is_met or (bool(known.received) and (waited >= seconds or len(known.received) >= MOST))
+        return time.monotonic() - known.stated >= seconds and (not known.is_met or bool(known.received))
 
     def make_statement(self, peer: str) -> wire.Signed:
         """What is recorded here of a peer's answers since the last statement; the ledger is on the disk by then."""
