@@ -58,6 +58,7 @@ bench: $(STAMP) browser ## measure speed, accuracy, settings, intervals, attacks
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/intervals.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/nodes.py
+	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/leaks.py
 	$(BIN)/python benchmarks/maps.py
 	$(BIN)/python benchmarks/page.py

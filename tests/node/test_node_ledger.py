@@ -178,7 +178,7 @@ def test_the_file_stops_growing_while_the_node_runs(tmp_path):
                 ledger.record("south", "opinion", "in", 3, 20, 100)
             ledger.make_durable()
             wait_for(lambda: single(path) <= 2000 * (1.0 + SPARE))
-        sizes.append(sum(file.stat().st_size for file in tmp_path.iterdir()))
+        sizes.append(path.stat().st_size)  # SQLite's log beside it has a limit of its own
     assert sizes[2] <= sizes[0] * 1.1
     assert [(line.exchanges, line.rows, line.sent, line.received) for line in summary(path)] == [
         (30_000, 90_000, 600_000, 3_000_000)

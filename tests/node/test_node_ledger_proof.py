@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from degroot.exceptions import InvalidInput
 from degroot.node.config import IdentityFiles
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records import ledger as ledgers
 from degroot.node.records.chain import GENESIS, IN, OUT, Origin, Record, digest_exchange, link, parse_line, write_line
 from degroot.node.records.export import read_export, read_ledger, write_csv, write_json
@@ -170,8 +171,7 @@ def test_one_changed_byte_of_the_journal_is_found(tmp_path_factory, keys, data):
     written[place] = byte
     (north.path.parent / "ledger.journal").write_bytes(written)
     north.open(clock=lambda: 1e9).close()
-    same = bytes([byte]).lower() == bytes([("".join(lines)).encode()[place]]).lower()  # of a hash: A for a
-    assert north.findings() or same
+    assert north.findings()
 
 
 def test_one_changed_byte_of_the_database_is_found_or_changes_nothing(pair):
@@ -334,11 +334,12 @@ def test_what_a_loss_of_power_took_is_named_by_the_peer(pair, monkeypatch):
     monkeypatch.setattr("degroot.node.records.receipts.PATIENCE", 0.0)
     theirs, mine = north.confirm(south)
     assert theirs == []
-    assert [each.split(",")[1].strip() for each in mine] == [f"question '{'1' * 16}'", f"question '{'2' * 16}'"]
+    assert [("1" * 16 in each, "2" * 16 in each) for each in mine] == [(True, True)]
     north.close()
     south.close()
     for each in (north.findings(), north.findings(south)):
-        assert sum("question" in finding and ("1" * 16 in finding or "2" * 16 in finding) for finding in each) >= 2
+        assert any("1" * 16 in finding for finding in each)
+        assert any("2" * 16 in finding for finding in each)
 
 
 def test_records_that_a_peer_lost_are_named(pair):
@@ -349,6 +350,37 @@ def test_records_that_a_peer_lost_are_named(pair):
     theirs, mine = north.confirm(south)
     assert theirs == ["north states 1 exchanges that are not in this ledger"]
     assert mine == ["south has no record of 1 of 5 exchanges that it answered"]
+    north.close()
+    south.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff" * 40, wire.Statement(caller="north", digests=b"x").SerializeToString()]
+)
+def test_signed_nonsense_is_refused_in_one_line(pair, content):
+    north, south = pair
+    north.open()
+    south.open()
+    nonsense = north.receipts._signed(content)
+    with pytest.raises(InvalidInput):
+        south.receipts.countersign("north", nonsense)
+    with pytest.raises(InvalidInput):
+        south.receipts.accept("north", south.receipts.make_statement("north"), nonsense)
+    north.close()
+    south.close()
+    assert north.findings(south) == []
+
+
+def test_exchanges_that_never_were_cannot_fill_the_ledger(pair):
+    north, south = pair
+    north.open()
+    south.open()
+    record = Record(1, 0.0, "south", "prediction", OUT, 0, 0, 0, 0, "", "", "", "cd" * 32)
+    north.receipts.note_received("south", record)
+    assert north.confirm(south)[0] == ["north states 1 exchanges that are not in this ledger"]
+    north.receipts.note_received("south", record)
+    with pytest.raises(InvalidInput, match="must not follow another in 600 s"):
+        north.confirm(south)
     north.close()
     south.close()
 

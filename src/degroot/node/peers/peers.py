@@ -286,12 +286,15 @@ class Peers:
         try:
             for found in await link.confirm(receipts):
                 self._log.warning("ledgers differ", peer=link.name, found=found)
+            reason = ""
         except DeGrootError as error:
-            if str(error) != link.unconfirmed:
-                self._log.warning("no receipts", peer=link.name, reason=str(error))
-            link.unconfirmed = str(error)
-        else:
-            link.unconfirmed = ""
+            reason = str(error)
+        except Exception as error:  # a mistake of ours: the peer is looked after all the same
+            self._log.exception("receipts could not be exchanged", peer=link.name)
+            reason = f"{type(error).__name__}: {error}"
+        if reason and reason != link.unconfirmed:
+            self._log.warning("no receipts", peer=link.name, reason=reason)
+        link.unconfirmed = reason
 
     async def _trouble(self, link: Link) -> str | None:
         """Look after a peer; what kept it from being ready, if anything did."""

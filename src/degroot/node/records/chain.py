@@ -73,8 +73,9 @@ def parse_line(line: bytes) -> Record | None:
         question, asker, purpose, digest, hashed = texts
         fields = (int(number), float(at), peer, kind, direction, *counts, question, asker, purpose, digest, hashed)
         record = Record._make(fields)
-        bytes.fromhex(digest)
-        known = len(bytes.fromhex(hashed)) == DIGEST_BYTES
+        is_written_so = f"{write_line(record)}\t{hashed}".encode() == line  # "1.0 " is a number as well
+        known = is_written_so and all(bytes.fromhex(each).hex() == each for each in (digest, hashed))
+        known = known and len(hashed) == 2 * DIGEST_BYTES
     except ValueError:
         return None
     in_range = all(0 <= count <= LARGEST_COUNT for count in (record.number, *counts)) and 0.0 <= record.at <= LATEST

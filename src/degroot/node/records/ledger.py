@@ -325,7 +325,7 @@ class Ledger:
         self._closing.set()
         self._written.set()
         self._worker.join()
-        with suppress(sqlite3.Error, OSError), self._moving:  # what is in the journal stays there
+        with suppress(sqlite3.Error, OSError, LedgerError), self._moving:  # what is in the journal stays there
             self._move()
         with self._lock:
             self._journal.close()
@@ -381,7 +381,7 @@ class Ledger:
             self._written.wait(MOVE_SECONDS if waiting else None)
             self._closing.wait(FLUSH_SECONDS)
             self._written.clear()
-            with suppress(sqlite3.Error, OSError):  # if it cannot be done now, it can wait
+            with suppress(sqlite3.Error, OSError, LedgerError):  # if it cannot be done now, it can wait
                 with self._moving:
                     self._journal.flush()
                 if len(self._pending) >= STEP or time.monotonic() - moved >= MOVE_SECONDS:
@@ -475,7 +475,10 @@ class Ledger:
         """Signature, and fingerprint of the certificate; empty where there is no key."""
         if self._sign is None:
             return b"", b""
-        signature, certificate = self._sign(LEDGER_CONTEXT, message)
+        try:
+            signature, certificate = self._sign(LEDGER_CONTEXT, message)
+        except InvalidInput as error:  # what is recorded stays in the journal until it can be signed
+            raise LedgerError(self.path, str(error).rstrip(".")) from error
         return signature, self.keep_certificate(certificate)
 
     def keep_certificate(self, certificate: bytes) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -26,7 +26,9 @@ from degroot.node.tls.signing import RECEIPT_CONTEXT
 
 RECEIPT = "receipt"  # what the exchange of receipts itself is called in ledgers
 MOST = 10_000  # exchanges in one statement
-KEPT = 100_000  # answers to one peer that wait for its statement; the oldest are given up
+KEPT = 100_000  # exchanges with one peer that wait for receipts; the oldest are given up
+UNKNOWN_SECONDS = 600.0  # between statements of a peer with exchanges that are not here: they take room, and time
+SHOWN = 3  # of what a peer claims at a time that is noted
 PATIENCE = 60.0  # seconds after which an answer that nobody has stated is told to who asked for it
 GONE_BACK, NOT_THERE, NOT_HERE = "ledger went back", "exchange not in peer's ledger", "exchange not in this ledger"
 HAS_ASKED = "SELECT 1 FROM records WHERE question = ? AND question != '' AND peer = ? AND direction = 'out' LIMIT 1"
@@ -54,6 +56,7 @@ class Counterpart:
     known: Head | None = None  # the newest link of the peer's chain that it has stated
     stated: float = -math.inf  # when this node last stated something, as `time.monotonic` counts
     is_met: bool = False  # whether it has, since it started
+    looked_up: float = -math.inf  # when exchanges that the peer stated were last looked for in the ledger
 
 
 class Receipts:
@@ -81,7 +84,10 @@ class Receipts:
     def note_received(self, peer: str, record: Record) -> None:
         """A peer's reply was recorded."""
         with self._lock:
-            self._counterpart(peer).received.append(record.digest)
+            waiting = self._counterpart(peer).received
+            waiting.append(record.digest)
+            if len(waiting) > KEPT:
+                waiting.popleft()
 
     def note_answered(self, peer: str, record: Record) -> None:
         """An answer to a peer was recorded."""
@@ -112,8 +118,8 @@ class Receipts:
 
     def accept(self, peer: str, statement: wire.Signed, reply: wire.Signed) -> list[str]:
         """Keep a peer's receipt for a statement; what it shows to be wrong with either ledger, in sentences."""
-        content = self._open(reply, peer)
-        receipt, stated = wire.Receipt.FromString(content), wire.Statement.FromString(statement.content)
+        receipt = parse_signed(wire.Receipt, self._open(reply, peer))
+        stated = wire.Statement.FromString(statement.content)
         if receipt.statement != sha256(statement.content).digest():
             raise Malformed("a receipt must be for the statement that was made; it is for another")
         digests, known = split_digests(stated.digests), self._counterpart(peer)
@@ -136,7 +142,7 @@ class Receipts:
     def countersign(self, peer: str, statement: wire.Signed) -> tuple[wire.Signed, list[str]]:
         """The receipt for a peer's statement; and what that shows to be wrong with its ledger, in sentences."""
         content = self._open(statement, peer)
-        stated = wire.Statement.FromString(content)
+        stated = parse_signed(wire.Statement, content)
         if (stated.caller, stated.callee) != (peer, self.name) or not abs(stated.at - time.time()) < LATE:
             raise Malformed(f"A statement must be by {peer!r} to {self.name!r}, made now; it is another.")
         digests, known, found = split_digests(stated.digests), self._counterpart(peer), []
@@ -144,7 +150,7 @@ class Receipts:
         with self._lock:
             unknown = [place for place, digest in enumerate(digests) if known.answered.pop(digest, None) is None]
             unclaimed = _take_unclaimed(known)
-        unknown = self._look_up(peer, digests, unknown)
+        unknown = self._look_up(peer, digests, unknown) if unknown else []
         receipt = wire.Receipt(
             statement=sha256(content).digest(), at=time.time(), unknown=unknown, unclaimed=unclaimed,
             head=wire.ChainHead(number=own.number, hash=own.hash),
@@ -174,17 +180,23 @@ class Receipts:
                 told = f"{peer} holds our signature of record {number}, which is not here: it was cut or changed"
                 self.ledger.note(GONE_BACK, told, hashed.hex())
                 found.append(told)
-        for each in receipt.unclaimed:
-            if not self._has_asked(peer, each.question):
-                told = f"{peer} answered {each.kind} about {each.rows} rows, question {each.question[:32]!r}"
-                self.ledger.note(NOT_HERE, told)
-                found.append(f"{told}, which is not in this ledger")
+        lost = [each for each in receipt.unclaimed if not self._has_asked(peer, each.question)]
+        if lost:
+            first = ", ".join(f"{each.kind[:32]!r} of question {each.question[:32]!r}" for each in lost[:SHOWN])
+            told = f"{peer} answered {len(lost)} requests that are not in this ledger: {first}"
+            told += ", and others" if len(lost) > SHOWN else ""
+            self.ledger.note(NOT_HERE, told)
+            found.append(told)
         return found
 
     def _look_up(self, peer: str, digests: Sequence[str], places: Sequence[int]) -> list[int]:
         """Those of the places whose exchanges are not in the ledger either: they may have been stated before."""
-        if not places:
-            return []
+        known = self._counterpart(peer)
+        if time.monotonic() - known.looked_up < UNKNOWN_SECONDS:
+            raise Malformed(
+                f"A statement of exchanges that are not here must not follow another in {UNKNOWN_SECONDS:g} s."
+            )
+        known.looked_up = time.monotonic()
         statement = "SELECT lower(hex(digest)) FROM records WHERE peer = ? AND direction = 'in' AND length(digest) > 0"
         recorded = {digest for (digest,) in self.ledger.execute(statement, (peer,))}
         return [place for place in places if digests[place] not in recorded]
@@ -235,6 +247,18 @@ class Receipts:
                 known.received.append(record.digest)
             elif record.at >= time.time() - DAY:
                 known.answered[record.digest] = Answered(record.at, record.question, record.kind, record.rows)
+
+
+Message = TypeVar("Message", wire.Statement, wire.Receipt)
+
+
+def parse_signed(kind: type[Message], content: bytes) -> Message:
+    """What a peer has signed, if it is that."""
+    try:
+        message: Message = kind.FromString(content)
+    except DecodeError as error:
+        raise Malformed("What is signed must be a statement or a receipt; it is neither.") from error
+    return message
 
 
 def _take_unclaimed(known: Counterpart) -> list[wire.Unclaimed]:
