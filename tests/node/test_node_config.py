@@ -211,7 +211,10 @@ def test_the_template_is_a_configuration_and_says_the_defaults(tmp_path):
 
 def test_the_template_is_still_a_configuration_with_every_remark_that_holds_a_setting_switched_on(tmp_path):
     lines = re.sub(r"^# (?=\[|[a-z_]+ = )", "", template("north"), flags=re.MULTILINE).splitlines()
-    text = "\n".join(line for line in lines if "model.onnx" not in line)
+    whole = "\n".join(line for line in lines if "model.onnx" not in line)
+    start = whole.index("[maps]")
+    maps, end = whole[start:].partition("\n\n")[0], start + whole[start:].index("\n\n")
+    text = whole[:start] + whole[end:]  # [maps] is of another mode than [disclosure]
     for said, other in (
         ('own_predictions = "oof"', 'own_predictions = ["p", "q"]'),
         ('evidence = "own"', 'evidence = "pooled"'),  # without which there is no quorum, and no [disclosure]
@@ -225,6 +228,10 @@ def test_the_template_is_still_a_configuration_with_every_remark_that_holds_a_se
     assert node.peers[0] == Peer("peer", "peer.example.org:7443", frozenset({"query", "ask"}))
     assert node.clients[0] == Client("dashboard")
     assert node.model.address == "127.0.0.1:8081"
+    peer = '[[peers]]\nname = "other"\naddress = "other.example.org:7443"\n'
+    mapped = re.sub(r"\[disclosure\]\n.*\n", "", text).replace('evidence = "pooled"', 'evidence = "maps"')
+    node = read(written(tmp_path, f"{mapped}\n{maps}\n{peer}"))
+    assert (node.maps.epsilon, node.maps.lifetime_epsilon, node.maps.rows) == (2.0, 8.0, 5000)
 
 
 def test_a_missing_file_and_one_that_is_no_toml(tmp_path):

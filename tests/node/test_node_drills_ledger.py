@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import sys
 from contextlib import closing
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -187,6 +188,9 @@ def test_a_ledger_that_is_no_database_is_moved_aside_and_its_hash_recorded(stopp
     ledger = ledgers.Ledger(path, "node1")
     ledger.close()
     assert [each.name for each in path.parent.glob("ledger-damaged-*.sqlite")] == [ledger.set_aside.name]
+    with ledgers.opened(path) as connection:
+        kind, digest = connection.execute("SELECT kind, digest FROM records WHERE number = 1").fetchone()
+    assert (kind, digest) == (ledgers.SET_ASIDE, sha256(b"not a database" * 1000).digest())
 
 
 def lose_writes(folder):

@@ -122,7 +122,7 @@ DECODERS = {
     "typed query": (typed_query, lambda message: model_service.points_in(message, D)),
     "predictions": (predictions, lambda message: model_service.predictions_in(message, M, Q)),
     "bounds": (bounds, lambda message: GuardBounds.decode(message, M, K)),
-    "begin": (begin, lambda message: PoolingTerms.told(message, "a", NAMES)),
+    "begin": (begin, lambda message: PoolingTerms.told(message, "a", NAMES, "b")),
     "answer": (answer, merged),
 }
 

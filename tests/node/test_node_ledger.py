@@ -415,6 +415,8 @@ def test_a_damaged_ledger_is_moved_aside_and_the_new_one_holds_its_hash(tmp_path
     start = 0 if damage == "text" else 4096 * 20
     content[start : start + 5000] = b"x" * 5000
     path.write_bytes(content)
+    left = journal(path).with_name("ledger.journal.moving")  # of a move that was interrupted
+    left.write_bytes(b"5001\t1.0\twest\topinion\tin\t1\t3\t20\t100\t\t\t\t\t" + b"ab" * 32 + b"\n")
     ledger = Ledger(path)
     assert ledger.set_aside is not None
     assert ledger.set_aside.read_bytes() == bytes(content)

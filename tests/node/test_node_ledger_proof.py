@@ -100,6 +100,12 @@ class Member:
         return list(self.verify(*others)[0].findings)
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Let statements follow each other at once."""
+    monkeypatch.setattr("degroot.node.records.receipts.LEAST_SECONDS", 0.0)
+
+
 @pytest.fixture
 def pair(tmp_path, keys):
     """Two members with 30 exchanges, confirmed, and 5 more that are not; both ledgers are closed."""
@@ -371,6 +377,66 @@ def test_signed_nonsense_is_refused_in_one_line(pair, content):
     assert north.findings(south) == []
 
 
+def rewrite(member: Member, *statements: str) -> None:
+    """Change records, and compute the whole chain anew, as somebody with the disk can; the key signs nothing."""
+    member.change(*statements)
+    with closing(sqlite3.connect(member.path)) as connection:
+        before, number = GENESIS, 0
+        for record in map(Record._make, connection.execute(f"{ledgers.SELECT_RECORDS} ORDER BY number").fetchall()):
+            number, before = record.number, link(before, write_line(record))
+            connection.execute("UPDATE records SET hash = ? WHERE number = ?", (before, number))
+        connection.execute("UPDATE head SET number = ?, hash = ?, signature = x'', certificate = x''", (number, before))
+        connection.commit()
+
+
+def test_a_chain_that_is_computed_anew_without_the_key_is_found(pair):
+    north, _ = pair
+    rewrite(
+        north, "DELETE FROM receipts", "DELETE FROM records WHERE kind = 'receipt' OR number > 50",
+        'UPDATE records SET "rows" = 1 WHERE number = 3',
+    )  # fmt: skip
+    assert north.findings() == ["the signed head is not signed"]
+
+
+@pytest.mark.parametrize("about", [{"exported": 0}, {"exported": 0, "peer": "north"}, {"exported": 1e18}])
+def test_an_export_that_hides_exchanges_by_its_time_is_told(pair, tmp_path, about):
+    north, south = pair
+    lines = export(south, tmp_path / "south.jsonl").read_text().splitlines()
+    first = json.loads(lines[0]) | about
+    kept = [line for line in lines[1:] if json.loads(line)["what"] == "certificate"]
+    (tmp_path / "hiding.jsonl").write_text("\n".join([json.dumps(first), *kept]) + "\n")
+    with read_export(tmp_path / "hiding.jsonl") as content, north.content() as mine:
+        verified, _ = verify_together([mine, content], north.check)
+    assert verified.uncompared + len(verified.findings) > 0
+
+
+def test_a_peer_writes_no_lines_into_the_journal(pair):
+    north, _ = pair
+    north.open()
+    forged = "x\n99\t1.0\twest\topinion\tin\t1\t3\t20\t100\t\t\t\t\t" + "ab" * 32
+    claims = [wire.Unclaimed(question="\t", kind=forged)] * 1000
+    (told,) = north.receipts._compare("south", wire.Receipt(unclaimed=claims))
+    assert told.isprintable()
+    assert "claims to have answered 1000 requests" in told
+    north.close()
+    assert {each.peer for each in ledgers.summary(north.path)} == {"south"}
+    assert len(north.findings()) == 1
+
+
+def test_a_claim_about_our_ledger_needs_our_signature(pair):
+    north, south = pair
+    north.open()
+    south.open()
+    statement = wire.Statement(caller="north", callee="south", head=wire.ChainHead(number=2**63, hash=b"x"))
+    claimed = south.receipts._signed(statement.SerializeToString())  # by its own key
+    assert north.receipts._compare("south", wire.Receipt(known=claimed)) == []
+    proved = north.receipts._signed(statement.SerializeToString())
+    (told,) = north.receipts._compare("south", wire.Receipt(known=proved))
+    assert "holds our signature of record 9223372036854775808" in told
+    north.close()
+    south.close()
+
+
 def test_exchanges_that_never_were_cannot_fill_the_ledger(pair):
     north, south = pair
     north.open()
@@ -486,6 +552,9 @@ def test_a_table_has_all_records(pair, tmp_path):
     assert len(lines) == 1 + 71
 
 
+ABOUT = '{"format":"degroot ledger 1","node":"n","exported":1}\n'
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -493,9 +562,15 @@ def test_a_table_has_all_records(pair, tmp_path):
         ("{}", "must be an export of a ledger"),
         ("name = 'north'", "line 1 of .* is not"),
         ("[1]", "must be an object"),
-        ('{"format":"degroot ledger 1","node":"n"}\n{"what":"x"}', "must be a part of an export"),
-        ('{"format":"degroot ledger 1","node":"n"}\n{"what":"head","number":"1"}', "must have a right 'number'"),
-        ('{"format":"degroot ledger 1","node":"n"}\n{"what":"record","number":true}', "must have a right 'number'"),
+        (ABOUT + '{"what":"x"}', "must be a part of an export"),
+        (
+            '{"format":"degroot ledger 1","node":"n","exported":1}\n{"what":"head","number":"1"}',
+            "must have a right 'number'",
+        ),
+        (
+            '{"format":"degroot ledger 1","node":"n","exported":1}\n{"what":"record","number":true}',
+            "must have a right 'number'",
+        ),
     ],
 )
 def test_what_is_no_export_is_one_clear_line(tmp_path, text, told):

@@ -44,7 +44,7 @@ from degroot.node.records import ledger
 from degroot.node.records.chain import NO_ORIGIN, Origin, Record
 from degroot.node.records.export import read_ledger, write_csv, write_json
 from degroot.node.records.ledger import DAY
-from degroot.node.records.ledger_search import Place, Wanted, add_up, find_days, find_questions, find_records
+from degroot.node.records.ledger_search import GroupPlace, Wanted, add_up, find_days, find_questions, find_records
 from degroot.node.records.own_rows import Alert
 from degroot.node.records.recent import KEPT, OF_ONE, AnswerSample, QuestionRecord, Recent, SampledAnswers
 
@@ -405,7 +405,7 @@ def turned(find, path, wanted, limit):
 def opened_groups(path, wanted, limit):
     """All groups with all their records."""
     for group in [*turned(find_questions, path, wanted, limit), *turned(find_days, path, wanted, limit)]:
-        place = Place(group.question, group.day, group.kinds[0], group.is_expired)
+        place = GroupPlace(group.question, group.day, group.kinds[0], group.is_expired)
         total, *_ = find_records(path, wanted, place, 0, 1)
         found = [each for k in range(0, total, 3) for each in find_records(path, wanted, place, k, 3)[1]]
         assert len(found) == total == group.records
@@ -478,7 +478,7 @@ def test_a_question_is_one_line_and_days_that_have_expired_keep_their_totals(tmp
     folded = written_ledger(tmp_path / "folded", exchanges, folded=True)
     assert {each.day for each in find_days(folded, Wanted(), None, 10)[0] if each.is_expired} == {0, 1}
     with pytest.raises(InvalidInput, match="the number of a question, or with a day and a kind"):
-        find_records(path, Wanted(), Place(), 0, 1)
+        find_records(path, Wanted(), GroupPlace(), 0, 1)
 
 
 def test_an_exchange_is_confirmed_when_a_receipt_has_it_and_the_peer_knows_it(tmp_path):
@@ -504,7 +504,7 @@ def test_an_exchange_is_confirmed_when_a_receipt_has_it_and_the_peer_knows_it(tm
     book.close()
     (group,), _ = find_questions(path, Wanted(), None, 10)
     assert (group.replies, group.confirmed) == (5, 2)
-    _, found, confirmed = find_records(path, Wanted(), Place(NUMBERS[0]), 0, 10)
+    _, found, confirmed = find_records(path, Wanted(), GroupPlace(NUMBERS[0]), 0, 10)
     assert [each.digest in confirmed for each in found] == [True, False, True, False, False]
 
 

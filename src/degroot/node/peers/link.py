@@ -344,14 +344,15 @@ class Link:
         seconds = self._wiring.deadline * (1 + len(encoded) // CHUNK_BYTES)
         origin = Origin(draw_question(), self._wiring.me)
         self._record(PUSHED, 0, len(encoded), origin)
-        chunks = cut_bundle(encoded, encode_origin(origin))
+        about = encode_origin(origin)
+        chunks = cut_bundle(encoded, about)
         try:
             receipt = await self._collective.PushCopy(chunks, timeout=seconds, metadata=self._metadata())
         except grpc.RpcError as error:
             raise from_rpc(self.name, error, seconds) from error
         except asyncio.CancelledError as error:
             raise left(self.name, error) from error
-        self._record_reply(PUSHED, 0, encoded, receipt.SerializeToString(), origin)
+        self._record_reply(PUSHED, 0, about.salt + encoded, receipt.SerializeToString(), origin)
         return str(receipt.version)
 
     async def confirm(self, receipts: Receipts) -> list[str]:

@@ -107,8 +107,13 @@ def encode_origin(origin: Origin) -> wire.Origin:
 def decode_origin(message: wire.Origin, caller: str) -> Origin:
     """Where a request comes from; who does not say so asks for itself."""
     asker = message.asker or caller
-    if len(asker) > LONGEST_NAME or not asker.isprintable():
-        raise Malformed(f"An asker must have a name of at most {LONGEST_NAME} printable characters; got another.")
+    if len(asker) > LONGEST_NAME or not asker.isprintable() or not asker[:1].isalnum():
+        raise Malformed(
+            f"An asker must have a name of at most {LONGEST_NAME} printable characters that begins with a letter or a "
+            "digit; got another."
+        )
+    if message.question and len(message.salt) != SALT_BYTES:
+        raise Malformed(f"What is asked must have a salt of {SALT_BYTES} bytes; got {len(message.salt)}.")
     return Origin(check_question(message.question), asker, check_purpose(message.purpose))
 
 

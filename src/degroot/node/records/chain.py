@@ -44,9 +44,6 @@ class Record(NamedTuple):
     hash: str = ""  # of the record and of the hash before it, in hexadecimal digits
 
 
-FIELDS = len(Record._fields)
-
-
 def write_line(record: Record) -> str:
     """What is hashed of a record: all but its hash."""
     return "\t".join([str(each) for each in record[:-1]])

@@ -1,21 +1,24 @@
 """Exports: all that a ledger holds, for others to read and check; a line of JSON for each thing, or a table of records.
 
-The lines are, in this order: what the export is of, certificates, checkpoints, totals, receipts, the signed head, and
-records.
+The lines are, in this order: what the export is of, certificates, the checkpoint, totals, the signed head, receipts,
+and records.
 """
 
 import csv
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from google.protobuf.message import DecodeError
+
 from degroot.exceptions import InvalidInput
-from degroot.node.records.chain import IN, Record
+from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.records.chain import IN, LARGEST_COUNT, Record
 from degroot.node.records.ledger import SELECT_RECORDS, SELECT_TOTALS, opened
 
 FORMAT = "degroot ledger 1"
@@ -110,7 +113,8 @@ def write_json(content: LedgerContent, out: TextIO, peer: str | None = None) -> 
     """Write an export; how many records it has. `peer`: only exchanges with that peer, which show nothing of others."""
     about = {"format": FORMAT, "node": content.name, "exported": content.exported, "peer": peer}
     _write(out, ABOUT, about)
-    for fingerprint, pem in content.certificates.items():
+    certificates = content.certificates if peer is None else _select_certificates(content, peer)
+    for fingerprint, pem in certificates.items():
         _write(out, CERTIFICATE, {"fingerprint": fingerprint, "content": pem.decode("ascii", errors="replace")})
     if peer is None:
         if content.checkpoint is not None:
@@ -128,6 +132,17 @@ def write_json(content: LedgerContent, out: TextIO, peer: str | None = None) -> 
             _write(out, RECORD, record._asdict())
             count += 1
     return count
+
+
+def _select_certificates(content: LedgerContent, peer: str) -> dict[str, bytes]:
+    """Those that receipts with one peer are signed with."""
+    used = set()
+    for receipt in content.receipts:
+        if receipt.peer == peer:
+            with suppress(ValueError, DecodeError):
+                messages = (receipt.statement, receipt.reply)
+                used |= {wire.Signed.FromString(bytes.fromhex(each)).certificate.hex() for each in messages}
+    return {fingerprint: pem for fingerprint, pem in content.certificates.items() if fingerprint in used}
 
 
 def _write(out: TextIO, what: str, told: dict[str, Any]) -> None:
@@ -177,7 +192,7 @@ def _parse_lines(path: Path, file: TextIO) -> Iterator[tuple[int, dict[str, Any]
     for number, line in enumerate(file, 1):
         try:
             told = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ExportError(f"Every line of an export must be JSON; line {number} of {path} is not.") from error
         if not isinstance(told, dict):
             raise ExportError(f"Every line of an export must be an object; line {number} of {path} is not.")
@@ -197,7 +212,7 @@ def _assemble(path: Path, about: dict[str, Any], lines: Iterator[tuple[int, dict
             first = [(number, told)]
             break
         if what == CERTIFICATE:
-            certificates[str(told.get("fingerprint"))] = str(told.get("content")).encode()
+            certificates[str(told.get("fingerprint"))] = str(told.get("content")).encode(errors="replace")
         elif what == CHECKPOINT:
             checkpoint = Checkpoint._make(_values(path, number, told, Checkpoint._fields))
         elif what == TOTAL:
@@ -214,8 +229,7 @@ def _assemble(path: Path, about: dict[str, Any], lines: Iterator[tuple[int, dict
             for number, told in part:
                 yield Record._make(_values(path, number, told, Record._fields))
 
-    exported = about.get("exported")
-    at = float(exported) if isinstance(exported, int | float) else 0.0
+    at = _values(path, 1, {"at": about.get("exported")}, ("at",))[0]
     peer = None if about.get("peer") is None else str(about["peer"])
     return LedgerContent(about["node"], at, read_records(), certificates, checkpoint, totals, receipts, head, peer)
 
@@ -226,10 +240,15 @@ def _values(path: Path, line: int, told: dict[str, Any], names: Sequence[str]) -
     for name in names:
         kind = int if name in WHOLE else float | int if name == "at" else list if name == "values" else str
         value = told.get(name)
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(value, kind) or isinstance(value, bool) or not _is_sane(value):
             raise ExportError(f"Line {line} of {path} must have a right {name!r}; it has {str(value)[:40]!r}.")
         found.append(float(value) if isinstance(value, int) and name == "at" else value)
     return found
+
+
+def _is_sane(value: Any) -> bool:
+    """Whether a number is one that a ledger can hold."""
+    return not isinstance(value, int | float) or -LARGEST_COUNT < value < LARGEST_COUNT
 
 
 def is_stated_here(receipt: StoredReceipt) -> bool:

@@ -38,7 +38,7 @@ class Journal:
     def rotate(self) -> None:
         """Set the lines aside, and go on with an empty file. What was set aside before has to be gone."""
         if self._is_in_place():
-            self.path.rename(_moving(self.path))
+            self.path.rename(rotated_path(self.path))
         new = _open(self.path)
         os.close(self._file)
         self._file, self._size = new, 0
@@ -46,7 +46,7 @@ class Journal:
 
     def forget_rotated(self) -> None:
         """Remove what was set aside: it is in the database."""
-        _moving(self.path).unlink(missing_ok=True)
+        rotated_path(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the file; nothing can be written any more."""
@@ -61,7 +61,8 @@ class Journal:
             return False
 
 
-def _moving(path: Path) -> Path:
+def rotated_path(path: Path) -> Path:
+    """Where the lines of a journal are while they are moved into the database."""
     return path.with_name(path.name + MOVING)
 
 
@@ -79,7 +80,7 @@ class JournalContent(NamedTuple):
 def read_journal(path: Path) -> JournalContent:
     """What a journal holds, with what is being moved; a file that is not there holds nothing."""
     found = []
-    for each in (path, _moving(path)):  # in this order: what is set aside meanwhile is then read twice, not never
+    for each in (path, rotated_path(path)):  # in this order: what is set aside meanwhile is then read twice, not never
         with suppress(FileNotFoundError):
             found.append(parse_lines(each.read_bytes()))
     records = {record.number: record for content in found for record in content.records}

@@ -11,12 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fcntl import LOCK_EX, flock
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Event, Lock, RLock, Thread
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records.chain import (
     GENESIS,
     IN,
@@ -29,7 +33,7 @@ from degroot.node.records.chain import (
     parse_line,
     write_line,
 )
-from degroot.node.records.journal import Journal, read_journal
+from degroot.node.records.journal import Journal, read_journal, rotated_path
 from degroot.node.tls.signing import LEDGER_CONTEXT
 
 VERSION = 3  # versions 1 and 2 have no chain
@@ -185,6 +189,8 @@ class Head:
 class Ledger:
     """The record of all exchanges, in an SQLite file; what is recorded outlives the process, however it ends.
 
+    Only heartbeats are counted in memory first.
+
     Records are written to a journal beside that file, flushed many at a time, and moved into it. `totals` are those
     since the node started, for its metrics: by peer, kind and direction, the number of exchanges, rows, bytes sent and
     bytes received.
@@ -287,9 +293,11 @@ class Ledger:
         """Write down that a receipt is kept, which has that digest."""
         return self._write([(peer, kind, direction, 0, 0, 0, 0, "", "", told, digest)])[0]
 
-    def note(self, kind: str, told: str, digest: str = "") -> None:
-        """Write down something about the ledger itself."""
-        self._write([("", kind, IN, 0, 0, 0, 0, "", "", told, digest)])
+    def note(self, kind: str, told: str, digest: str = "") -> str:
+        """Write down something about the ledger itself; what is written, in one line."""
+        line = "".join(each if each.isprintable() else "?" for each in told)
+        self._write([("", kind, IN, 0, 0, 0, 0, "", "", line, digest)])
+        return line
 
     def count_rows_asked(self, day: int) -> dict[str, int]:
         """How many rows each peer and client has asked about on a day, counted from 1970 in UTC."""
@@ -498,10 +506,11 @@ class Ledger:
         beside = beside_path(self.path)
         taking = beside.with_name(f"{beside.name}.taking")
         if not taking.exists():
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError), beside.open("rb") as file:
+                flock(file, LOCK_EX)  # whoever is writing is done by then, and others write to another file
                 beside.rename(taking)
         try:
-            lines = taking.read_text().splitlines()
+            lines = taking.read_text(errors="replace").splitlines()
         except FileNotFoundError:
             return
         pending = {record.question for record in self._pending}
@@ -545,7 +554,18 @@ class Ledger:
                 "DELETE FROM receipts WHERE number <= ? AND number NOT IN (SELECT max(number) FROM receipts "
                 "GROUP BY peer, direction)", (last.number,),
             )  # fmt: skip
+            self._forget_certificates()
             self._sign_checkpoint(last)
+
+    def _forget_certificates(self) -> None:
+        """Forget certificates that nothing is signed with any more."""
+        used = set(self._connection.execute("SELECT certificate FROM head"))
+        for statement, reply in self._connection.execute("SELECT statement, reply FROM receipts"):
+            for content in (statement, reply):
+                with suppress(DecodeError):
+                    used.add((wire.Signed.FromString(content).certificate,))
+        held = set(self._connection.execute("SELECT fingerprint FROM certificates"))
+        self._connection.executemany("DELETE FROM certificates WHERE fingerprint = ?", sorted(held - used))
 
     def _sign_checkpoint(self, last: Head) -> None:
         """Let a signature stand for the records up to the `last` that has expired, and for their totals."""
@@ -586,14 +606,24 @@ def record_beside(
     try:
         if not path.exists():
             _connect(path).close()
-        file = os.open(beside_path(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(file, f"{line}\n".encode())
-            os.fsync(file)
-        finally:
-            os.close(file)
+        while not _append_beside(beside_path(path), f"{line}\n".encode()):
+            pass  # the node has just taken the file in: there is another now
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(path, _describe(error)) from error
+
+
+def _append_beside(path: Path, line: bytes) -> bool:
+    """Append a line to a file, unless that has been renamed meanwhile; whether it was appended."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        flock(file, LOCK_EX)
+        if not path.exists() or not os.path.samestat(os.fstat(file), path.stat()):
+            return False
+        os.write(file, line)
+        os.fsync(file)
+        return True
+    finally:
+        os.close(file)
 
 
 def journal_path(path: Path) -> Path:
@@ -671,7 +701,7 @@ def _read_beside(path: Path) -> list[Record]:
     beside, lines = beside_path(path), list[str]()
     for each in (beside, beside.with_name(f"{beside.name}.taking")):
         with suppress(FileNotFoundError):
-            lines += each.read_text().splitlines()
+            lines += each.read_text(errors="replace").splitlines()
     return [record for record in map(_parse_beside, dict.fromkeys(lines)) if record is not None]
 
 
@@ -718,8 +748,9 @@ def _set_aside(path: Path) -> Path:
     for suffix in ("-wal", "-shm"):
         with suppress(FileNotFoundError):
             path.with_name(path.name + suffix).rename(moved.with_name(moved.name + suffix))
-    with suppress(FileNotFoundError):
-        journal_path(path).rename(journal_path(moved))
+    for journal in (journal_path(path), rotated_path(journal_path(path))):
+        with suppress(FileNotFoundError):
+            journal.rename(moved.with_name(journal.name.replace(path.stem, moved.stem, 1)))
     path.rename(moved)
     return moved
 

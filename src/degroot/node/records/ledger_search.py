@@ -200,7 +200,7 @@ def find_days(path: Path, wanted: Wanted, before: int | None, limit: int) -> tup
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GroupPlace:
     """A group whose records are looked for: a question, or a day and a kind."""
 
     question: str = ""
@@ -221,7 +221,7 @@ class Place:
 
 
 def find_records(
-    path: Path, wanted: Wanted, place: Place, offset: int, limit: int
+    path: Path, wanted: Wanted, place: GroupPlace, offset: int, limit: int
 ) -> tuple[int, list[FoundRecord], set[str]]:
     """How many records of a group are wanted, so many of them from a place on, and the digests that are confirmed."""
     table, within, keys = place.condition()

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from degroot.exceptions import InvalidInput
 from degroot.node.protocol.codec import PROTOCOL, Malformed
 from degroot.node.protocol.v2 import collective_pb2 as wire
-from degroot.node.records.chain import DIGEST_BYTES, IN, OUT, Record
+from degroot.node.records.chain import DIGEST_BYTES, IN, LARGEST_COUNT, OUT, Record
 from degroot.node.records.ledger import DAY, SELECT_RECORDS, Head, Ledger, Signer
 from degroot.node.tls.signing import RECEIPT_CONTEXT
 
@@ -28,6 +28,8 @@ RECEIPT = "receipt"  # what the exchange of receipts itself is called in ledgers
 MOST = 10_000  # exchanges in one statement
 KEPT = 100_000  # exchanges with one peer that wait for receipts; the oldest are given up
 UNKNOWN_SECONDS = 600.0  # between statements of a peer with exchanges that are not here: they take room, and time
+LEAST_SECONDS = 0.05  # between two statements of a peer
+MAX_CERTIFICATE_BYTES = 16_384  # with its chain
 SHOWN = 3  # of what a peer claims at a time that is noted
 PATIENCE = 60.0  # seconds after which an answer that nobody has stated is told to who asked for it
 GONE_BACK, NOT_THERE, NOT_HERE = "ledger went back", "exchange not in peer's ledger", "exchange not in this ledger"
@@ -53,7 +55,10 @@ class Counterpart:
 
     received: deque[str] = field(default_factory=deque)  # digests of what it has replied
     answered: OrderedDict[str, Answered] = field(default_factory=OrderedDict)  # by digest
-    known: Head | None = None  # the newest link of the peer's chain that it has stated
+    last: wire.Signed | None = None  # the newest statement of the peer
+    head: Head | None = None  # the newest link of its chain, as it says there
+    last_at: float = -math.inf  # when it made that, by its own clock, and
+    countersigned: float = -math.inf  # when it came, as `time.monotonic` counts
     stated: float = -math.inf  # when this node last stated something, as `time.monotonic` counts
     is_met: bool = False  # whether it has, since it started
     looked_up: float = -math.inf  # when exchanges that the peer stated were last looked for in the ledger
@@ -79,6 +84,7 @@ class Receipts:
         self._sign, self._check, self._peers = sign, check, peers
         self._counterparts: dict[str, Counterpart] = {}
         self._lock = Lock()  # answers are noted while statements are made, on another thread
+        self._countersigning = Lock()
         self._load()
 
     def note_received(self, peer: str, record: Record) -> None:
@@ -126,68 +132,77 @@ class Receipts:
         unknown = set(receipt.unknown)
         if any(place >= len(digests) for place in unknown):
             raise Malformed("a receipt must be for exchanges that were stated; it is for others")
-        with self._lock:
-            for _ in digests:
-                known.received.popleft()
-        known.is_met = True
         found = self._compare(peer, receipt)
         if unknown:
             told = f"{peer} has no record of {len(unknown)} of {len(digests)} exchanges that it answered"
-            self.ledger.note(NOT_THERE, told)
-            found.append(told)
+            found.append(self.ledger.note(NOT_THERE, told))
         if digests or found:
             self._keep(peer, OUT, statement, reply, len(digests))
+        known.is_met, confirmed = True, set(digests)
+        with self._lock:
+            while known.received and known.received[0] in confirmed:
+                known.received.popleft()
         return found
 
     def countersign(self, peer: str, statement: wire.Signed) -> tuple[wire.Signed, list[str]]:
         """The receipt for a peer's statement; and what that shows to be wrong with its ledger, in sentences."""
-        content = self._open(statement, peer)
+        with self._countersigning:
+            return self._countersign(peer, statement)
+
+    def _countersign(self, peer: str, statement: wire.Signed) -> tuple[wire.Signed, list[str]]:
+        content, known = self._open(statement, peer), self._counterpart(peer)
         stated = parse_signed(wire.Statement, content)
         if (stated.caller, stated.callee) != (peer, self.name) or not abs(stated.at - time.time()) < LATE:
             raise Malformed(f"A statement must be by {peer!r} to {self.name!r}, made now; it is another.")
-        digests, known, found = split_digests(stated.digests), self._counterpart(peer), []
-        head, own = Head(stated.head.number, stated.head.hash), self.ledger.make_durable()
+        if time.monotonic() - known.countersigned < LEAST_SECONDS:
+            raise Malformed(f"Statements must not follow each other in less than {LEAST_SECONDS:g} s; this one does.")
+        known.countersigned, found = time.monotonic(), list[str]()
+        digests, head = split_digests(stated.digests), Head(stated.head.number, stated.head.hash)
+        own = self.ledger.make_durable()
         with self._lock:
             unknown = [place for place, digest in enumerate(digests) if known.answered.pop(digest, None) is None]
             unclaimed = _take_unclaimed(known)
         unknown = self._look_up(peer, digests, unknown) if unknown else []
         receipt = wire.Receipt(
             statement=sha256(content).digest(), at=time.time(), unknown=unknown, unclaimed=unclaimed,
-            head=wire.ChainHead(number=own.number, hash=own.hash),
+            head=wire.ChainHead(number=own.number, hash=own.hash), known=known.last,
         )  # fmt: skip
-        if known.known is not None:
-            receipt.known.CopyFrom(wire.ChainHead(number=known.known.number, hash=known.known.hash))
-            if head.number < known.known.number or (head.number == known.known.number and head != known.known):
-                told = f"{peer} had record {known.known.number} before, and now ends with {head.number}"
-                self.ledger.note(GONE_BACK, told, known.known.hash.hex())
-                found.append(told)
         signed = self._signed(receipt.SerializeToString())
+        is_newer = stated.at >= known.last_at  # one that was late on its way says nothing new
+        if known.head is not None and is_newer and _has_gone_back(known.head, head):
+            told = f"{peer} had record {known.head.number} before, and now ends with {head.number}"
+            found.append(self.ledger.note(GONE_BACK, told, known.head.hash.hex()))
         if unknown:
             told = f"{peer} states {len(unknown)} exchanges that are not in this ledger"
-            self.ledger.note(NOT_HERE, told)
-            found.append(told)
+            found.append(self.ledger.note(NOT_HERE, told))
         if digests or found:
             self._keep(peer, IN, statement, signed, len(digests))
-        known.known = head
+        if is_newer:
+            known.last, known.head, known.last_at = statement, head, stated.at
         return signed, found
 
     def _compare(self, peer: str, receipt: wire.Receipt) -> list[str]:
-        """What a peer knows of this ledger that is not in it."""
+        """What a peer knows of this ledger that is not in it: by our own signature, or as the peer claims."""
         found = []
-        if receipt.HasField("known"):
-            number, hashed = receipt.known.number, receipt.known.hash
-            if not is_in_chain(self.ledger, Head(number, hashed)):
-                told = f"{peer} holds our signature of record {number}, which is not here: it was cut or changed"
-                self.ledger.note(GONE_BACK, told, hashed.hex())
-                found.append(told)
+        signed = self._find_signed(receipt.known) if receipt.HasField("known") else None
+        if signed is not None and not is_in_chain(self.ledger, signed):
+            told = f"{peer} holds our signature of record {signed.number}, which is not here: it was cut or changed"
+            found.append(self.ledger.note(GONE_BACK, told, signed.hash.hex()))
         lost = [each for each in receipt.unclaimed if not self._has_asked(peer, each.question)]
         if lost:
             first = ", ".join(f"{each.kind[:32]!r} of question {each.question[:32]!r}" for each in lost[:SHOWN])
-            told = f"{peer} answered {len(lost)} requests that are not in this ledger: {first}"
+            told = f"{peer} claims to have answered {len(lost)} requests that are not in this ledger: {first}"
             told += ", and others" if len(lost) > SHOWN else ""
-            self.ledger.note(NOT_HERE, told)
-            found.append(told)
+            found.append(self.ledger.note(NOT_HERE, told))
         return found
+
+    def _find_signed(self, statement: wire.Signed) -> Head | None:
+        """The link of our own chain in a statement that a peer says is ours; None: it is not."""
+        try:
+            stated = parse_signed(wire.Statement, self._open(statement, self.name))
+        except InvalidInput:
+            return None
+        return Head(stated.head.number, stated.head.hash) if stated.caller == self.name else None
 
     def _look_up(self, peer: str, digests: Sequence[str], places: Sequence[int]) -> list[int]:
         """Those of the places whose exchanges are not in the ledger either: they may have been stated before."""
@@ -217,12 +232,21 @@ class Receipts:
         fingerprint = self.ledger.keep_certificate(message.certificate)
         return wire.Signed(content=message.content, signature=message.signature, certificate=fingerprint)
 
+    def _with_certificate(self, stored: wire.Signed) -> wire.Signed:
+        found = self.ledger.execute("SELECT content FROM certificates WHERE fingerprint = ?", (stored.certificate,))
+        certificate = found[0][0] if found else b""
+        return wire.Signed(content=stored.content, signature=stored.signature, certificate=certificate)
+
     def _signed(self, content: bytes) -> wire.Signed:
         signature, certificate = self._sign(RECEIPT_CONTEXT, content)
         return wire.Signed(protocol=PROTOCOL, content=content, signature=signature, certificate=certificate)
 
     def _open(self, message: wire.Signed, peer: str) -> bytes:
         """What a peer has signed."""
+        if len(message.certificate) > MAX_CERTIFICATE_BYTES:
+            raise Malformed(
+                f"A certificate with its chain must have at most {MAX_CERTIFICATE_BYTES} bytes; it has more."
+            )
         self._check(RECEIPT_CONTEXT, message.content, message.signature, message.certificate, peer)
         return message.content
 
@@ -235,17 +259,25 @@ class Receipts:
         for peer, direction, content in self.ledger.execute(
             "SELECT peer, direction, statement FROM receipts ORDER BY number"
         ):
-            told = wire.Statement.FromString(wire.Signed.FromString(content).content)
-            stated[direction].update(split_digests(told.digests))
+            try:
+                signed = wire.Signed.FromString(content)
+                told = parse_signed(wire.Statement, signed.content)
+                stated[direction].update(split_digests(told.digests))
+            except (DecodeError, InvalidInput):
+                continue  # which is a finding where the ledger is verified
             if direction == IN:
-                self._counterpart(peer).known = Head(told.head.number, told.head.hash)
+                known = self._counterpart(peer)
+                known.last, known.last_at = self._with_certificate(signed), told.at
+                known.head = Head(told.head.number, told.head.hash)
         for record in map(Record._make, self.ledger.execute(f"{SELECT_RECORDS} {WITH_DIGESTS}", (RECEIPT,))):
             known = self._counterpart(record.peer)
             if record.digest in stated[record.direction]:
                 continue
             if record.direction == OUT:
                 known.received.append(record.digest)
-            elif record.at >= time.time() - DAY:
+                if len(known.received) > KEPT:
+                    known.received.popleft()
+            elif record.at >= time.time() - DAY and len(known.answered) < KEPT:
                 known.answered[record.digest] = Answered(record.at, record.question, record.kind, record.rows)
 
 
@@ -273,9 +305,14 @@ def _take_unclaimed(known: Counterpart) -> list[wire.Unclaimed]:
     return found
 
 
+def _has_gone_back(before: Head, now: Head) -> bool:
+    """Whether a chain ends earlier than it did, or otherwise at the same place."""
+    return now.number < before.number or (now.number == before.number and now != before)
+
+
 def is_in_chain(ledger: Ledger, head: Head) -> bool:
     """Whether a ledger has a record with that number and hash; one that has expired is taken to be right."""
-    found = ledger.execute("SELECT hash FROM records WHERE number = ?", (head.number,))
+    found = ledger.execute("SELECT hash FROM records WHERE number = ?", (min(head.number, LARGEST_COUNT),))
     expired = ledger.execute("SELECT coalesce(max(number), 0) FROM checkpoint")[0][0]
     return head.number <= expired or bool(found and found[0][0] == head.hash)
 

@@ -5,6 +5,7 @@ what was signed is there. What two ledgers are checked for: every exchange that 
 other, with the same digest, and neither ends before, or goes otherwise than, what it has signed for the other.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -39,6 +40,7 @@ from degroot.node.tls.signing import LEDGER_CONTEXT, RECEIPT_CONTEXT
 
 ALARMS = (SET_ASIDE, DAMAGED_LINES, GONE_BACK, NOT_HERE, NOT_THERE)  # notes that are findings by themselves
 PROVED = ("at", "peer", "direction", "digest")  # of a receipt, by its record
+CLOCK_SECONDS = 60.0  # by which a clock may be set back
 SHOWN = 20  # findings of a kind that are told one by one
 
 Checker = Callable[[bytes, bytes, bytes, bytes, str], None]  # context, message, signature, certificate, name: or raises
@@ -57,6 +59,7 @@ class Verification:
     confirmed: int = 0  # exchanges that this node made, and a peer has signed for
     unconfirmed: int = 0  # for which there is no receipt yet
     is_signed: bool = False
+    uncompared: int = 0  # exchanges with the others that were too early or too late for their exports
 
     @property
     def is_whole(self) -> bool:
@@ -66,7 +69,7 @@ class Verification:
     def __str__(self) -> str:
         if self.first is None or self.last is None:
             return f"The ledger of {self.name} has no records."
-        signed = "signed by its node" if self.is_signed else "not signed, for want of a certificate"
+        signed = "signed by its node" if self.is_signed else "not signed"
         return (
             f"{self.records:,} records of {self.name}, {format_time(self.first)} to {format_time(self.last)}, {signed};"
             " "
@@ -201,6 +204,10 @@ class LedgerVerifier:
             self._check_states()
         replies = {digest for found in self.walk.replies.values() for digest in found}
         first, last = self.walk.first, self.walk.last
+        newest = max([*(each.at for each in (last, head) if each is not None), 0.0])
+        if not newest - CLOCK_SECONDS <= content.exported < math.inf:
+            told = f"the export says that it was made at {format_time(content.exported)}, before its newest record"
+            self.findings.append(told)
         return Verification(
             content.name, _shorten(self.findings), self.walk.count, first and first.at, last and last.at,
             len(content.receipts), len(replies & confirmed), len(replies - confirmed),
@@ -242,7 +249,9 @@ class LedgerVerifier:
         self._check_own_signature("the checkpoint of expired records", message, last.signature, last.certificate)
 
     def _check_own_signature(self, what: str, message: bytes, signature: str, certificate: str) -> None:
-        if signature:  # a node without certificates signs nothing
+        if not signature and self._check is not None:  # where there is a CA, nodes sign
+            self.findings.append(f"{what} is not signed")
+        elif signature:
             self._check_signature(what, LEDGER_CONTEXT, message, _bytes(signature), certificate, self.content.name)
 
     def _check_signature(
@@ -281,12 +290,7 @@ class LedgerVerifier:
                 self.findings.append(f"{what} was changed: {str(error).rstrip('.')}")
                 continue
             stored_as = receipt.at, receipt.peer, receipt.direction, digest
-            if record_of is not None and stored_as != (
-                record_of.at,
-                record_of.peer,
-                record_of.direction,
-                record_of.digest,
-            ):
+            if record_of is not None and stored_as != tuple(getattr(record_of, name) for name in PROVED):
                 self.findings.append(f"{what} was changed: it is not the one that was recorded")
         return confirmed
 
@@ -345,14 +349,18 @@ def find_signed_states(content: LedgerContent, name: str, check: Checker | None 
         yield SignedState(Head(told.head.number, told.head.hash), told.at, holder)
 
 
-def compare_ledgers(one: LedgerVerifier, other: LedgerVerifier) -> tuple[str, ...]:
-    """What two ledgers, which were verified, say of the same exchanges that does not agree, in sentences."""
+def compare_ledgers(one: LedgerVerifier, other: LedgerVerifier) -> tuple[tuple[str, ...], int]:
+    """What two ledgers, which were verified, say of the same exchanges that does not agree, in sentences.
+
+    Also how many exchanges could not be compared, since the other ledger does not go back, or forth, so far.
+    """
     found = [*_compare_calls(one, other), *_compare_calls(other, one)]
-    return _shorten(found)
+    disputes = [each for each in found if each]
+    return _shorten(disputes), len(found) - len(disputes)
 
 
 def _compare_calls(caller: LedgerVerifier, callee: LedgerVerifier) -> Iterator[str]:
-    """The calls of one node at another."""
+    """The calls of one node at another; an empty line for each that could not be compared."""
     me, they = caller.content.name, callee.content.name
     replies, requests = caller.walk.replies.get(they, {}), caller.walk.requests.get(they, set())
     answers = callee.walk.answered.get(me, {})
@@ -360,17 +368,21 @@ def _compare_calls(caller: LedgerVerifier, callee: LedgerVerifier) -> Iterator[s
     answered = {each.question for each in answers.values()}
     since = max((each.walk.first.at for each in (caller, callee) if _is_cut(each) and each.walk.first), default=0.0)
     for digest, seen in replies.items():
-        if digest in answers or seen.at > callee.content.exported or seen.at < since:
+        if digest in answers:
             continue
-        if seen.question and seen.question in answered:
+        if seen.at > callee.content.exported or seen.at < since:
+            yield ""
+        elif seen.question and seen.question in answered:
             yield f"{me} and {they} disagree about what they exchanged at {format_time(seen.at)}: {seen} of {me}"
         else:
             yield f"{they} has no record of what {me} got from it at {format_time(seen.at)}: {seen} of {me}"
     for digest, seen in answers.items():
-        known = seen.question in requests or seen.question in replied
-        if digest in replies or known or seen.at > caller.content.exported or seen.at < since:
+        if digest in replies or seen.question in requests or seen.question in replied:
             continue  # of a request whose reply did not come, or not in time, the caller has no digest
-        yield f"{me} has no record of what {they} answered it at {format_time(seen.at)}: {seen} of {they}"
+        if seen.at > caller.content.exported or seen.at < since:
+            yield ""
+        else:
+            yield f"{me} has no record of what {they} answered it at {format_time(seen.at)}: {seen} of {they}"
 
 
 def _is_cut(verifier: LedgerVerifier) -> bool:
@@ -389,8 +401,9 @@ def verify_together(contents: Sequence[LedgerContent], check: Checker | None) ->
     found = [verifier.verify() for verifier in verifiers]
     for place, verifier in enumerate(verifiers):
         for other in verifiers[place + 1 :]:
-            disputes = compare_ledgers(verifier, other)
-            found[place] = replace(found[place], findings=found[place].findings + disputes)
+            disputes, uncompared = compare_ledgers(verifier, other)
+            known = found[place]
+            found[place] = replace(known, findings=known.findings + disputes, uncompared=known.uncompared + uncompared)
     return found
 
 

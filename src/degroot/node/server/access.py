@@ -371,9 +371,14 @@ class Visit:
         self._came_kind, self._came_rows, self._came_bytes = "", 0, 0
 
     def exchanged(self, kind: str, rows: int, request: bytes, reply: Any, origin: Origin) -> None:
-        """Record a reply as `answered` does, with the digest of it and of the request."""
+        """Record a reply as `answered` does, with the digest of it and of the request.
+
+        A request without a question has no salt: a digest would let others test guesses of its contents.
+        """
         body = reply if isinstance(reply, bytes) else reply.SerializeToString()
-        digest = digest_exchange(self.name, self._access.name, kind, rows, origin.question, request, body)
+        digest = ""
+        if origin.question:
+            digest = digest_exchange(self.name, self._access.name, kind, rows, origin.question, request, body)
         self.answered(kind, rows, len(body), origin, digest)
 
     def count(self, kind: str, sent_bytes: int) -> None:

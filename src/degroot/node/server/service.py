@@ -174,24 +174,24 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 await visit.refuse("copies", StatusCode.RESOURCE_EXHAUSTED, told)
             self._pushing.add(visit.name)
             try:
-                encoded, origin = await self._read_bundle(visit)
+                encoded, origin, salt = await self._read_bundle(visit)
                 bundle = await self._circle.copies.take(encoded, visit.name)
             except InvalidInput as error:
                 await visit.refuse("copy", StatusCode.INVALID_ARGUMENT, str(error))
             finally:
                 self._pushing.discard(visit.name)
             receipt = wire.CopyReceipt(version=bundle.version)
-            visit.exchanged(PUSHED, 0, encoded, receipt, origin)
+            visit.exchanged(PUSHED, 0, salt + encoded, receipt, origin)
             return receipt
 
-    async def _read_bundle(self, visit: Visit) -> tuple[bytes, Origin]:
-        """All chunks of a bundle, unless that is more than a copy may have, and where it comes from."""
+    async def _read_bundle(self, visit: Visit) -> tuple[bytes, Origin, bytes]:
+        """All chunks of a bundle, unless that is more than a copy may have, where it comes from, and a salt."""
         most, encoded = self._circle.configuration.limits.copy_bytes + OVERHEAD_BYTES, bytearray()
-        origin = NO_ORIGIN
+        origin, salt = NO_ORIGIN, b""
         while (chunk := await visit.next_message()) is not None:
             if not encoded:
                 await visit.refusing(check_protocol, chunk.protocol)
-                origin = await visit.refusing(decode_origin, chunk.origin, visit.name)
+                origin, salt = await visit.refusing(decode_origin, chunk.origin, visit.name), chunk.origin.salt
             await visit.message(PUSHED, 0, chunk.ByteSize())
             if not chunk.content:
                 told = "A part of a copied model must have bytes; this one has none."
@@ -200,7 +200,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             if len(encoded) > most:
                 told = f"A copied model must have at most {most - OVERHEAD_BYTES} bytes (limits.copy_bytes); more came."
                 await visit.refuse("copy_bytes", StatusCode.RESOURCE_EXHAUSTED, told)
-        return bytes(encoded), origin
+        return bytes(encoded), origin, salt
 
     async def Opinion(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """What this node measured of all models near points, question by question, if its evidence is pooled."""
@@ -279,8 +279,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
     async def _answer(self, request: wire.ConsultRequest, visit: Visit) -> wire.Answer:
         question = await visit.refusing(self._asked, request, visit.name)
         await self._check_fields(request, visit)
-        body = request.SerializeToString()
-        await visit.points("consult", question.points, len(body))
+        await visit.points("consult", question.points, request.ByteSize())
         try:
             until = None if request.way in ("", SOLVE) else Until(request.tolerance, request.rounds)
             answered = await self._answering.answer(visit.name, question, until)
@@ -297,7 +296,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         if question.view == OWN and visit.name != self._name:
             answered = self._redact(answered, visit.name)
         answer = encode_answer(answered, self._circle.scores.seat.agent.outputs)
-        visit.exchanged("consult", len(question.points), body, answer, question.origin)
+        visit.answered("consult", len(question.points), answer.ByteSize(), question.origin)  # which has no salt
         return answer
 
     def _redact(self, answered: NodeAnswer, name: str) -> NodeAnswer:

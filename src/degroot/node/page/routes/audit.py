@@ -16,7 +16,7 @@ from degroot.node.page.ledger_state import LedgerState
 from degroot.node.records.ledger import ASKED_BY, DAY
 from degroot.node.records.ledger_search import (
     FoundRecord,
-    Place,
+    GroupPlace,
     RecordGroup,
     Wanted,
     add_up,
@@ -65,7 +65,7 @@ def audit_routes(ledger: Path, live: Live, state: LedgerState, files: LedgerFile
         offset: Annotated[int, Query(ge=0, le=1 << 62)] = 0,
         limit: Annotated[int, Query(ge=1, le=RECORDS)] = 100,
     ) -> Response:
-        place = Place(question, day, of_kind, expired)
+        place = GroupPlace(question, day, of_kind, expired)
         total, found, confirmed = await run_in_thread(find_records, ledger, wanted, place, offset, limit)
         return reply({"total": total, "rows": [_describe_record(each, confirmed) for each in found]})
 

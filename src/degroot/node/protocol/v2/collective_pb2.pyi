@@ -488,9 +488,9 @@ class Receipt(_message.Message):
     at: float
     unknown: _containers.RepeatedScalarFieldContainer[int]
     head: ChainHead
-    known: ChainHead
+    known: Signed
     unclaimed: _containers.RepeatedCompositeFieldContainer[Unclaimed]
-    def __init__(self, statement: _Optional[bytes] = ..., at: _Optional[float] = ..., unknown: _Optional[_Iterable[int]] = ..., head: _Optional[_Union[ChainHead, _Mapping]] = ..., known: _Optional[_Union[ChainHead, _Mapping]] = ..., unclaimed: _Optional[_Iterable[_Union[Unclaimed, _Mapping]]] = ...) -> None: ...
+    def __init__(self, statement: _Optional[bytes] = ..., at: _Optional[float] = ..., unknown: _Optional[_Iterable[int]] = ..., head: _Optional[_Union[ChainHead, _Mapping]] = ..., known: _Optional[_Union[Signed, _Mapping]] = ..., unclaimed: _Optional[_Iterable[_Union[Unclaimed, _Mapping]]] = ...) -> None: ...
 
 class Unclaimed(_message.Message):
     __slots__ = ("question", "kind", "rows", "at")
