@@ -229,7 +229,7 @@ def test_the_template_is_still_a_configuration_with_every_remark_that_holds_a_se
     assert node.clients[0] == Client("dashboard")
     assert node.model.address == "127.0.0.1:8081"
     peer = '[[peers]]\nname = "other"\naddress = "other.example.org:7443"\n'
-    mapped = re.sub(r"\[disclosure\]\n.*\n", "", text).replace('evidence = "pooled"', 'evidence = "maps"')
+    mapped = re.sub(r"\[disclosure\].*\n.*\n", "", text).replace('evidence = "pooled"', 'evidence = "maps"')
     node = read(written(tmp_path, f"{mapped}\n{maps}\n{peer}"))
     assert (node.maps.epsilon, node.maps.lifetime_epsilon, node.maps.rows) == (2.0, 8.0, 5000)
 

@@ -263,7 +263,9 @@ def test_a_cut_ledger_is_noticed_when_the_node_runs_again(pair, tmp_path):
     north.close()
     south.close()
     assert any("ledger went back" in each for each in north.findings())
-    assert any("ledger went back" in each for each in south.findings())
+    (verified,) = south.verify()
+    assert verified.findings == ()  # it is the other's that went back
+    assert any("peer's ledger went back" in each for each in verified.disputes)
 
 
 def test_a_rewritten_ledger_disagrees_with_its_peer(pair):
@@ -343,7 +345,8 @@ def test_what_a_loss_of_power_took_is_named_by_the_peer(pair, monkeypatch):
     assert [("1" * 16 in each, "2" * 16 in each) for each in mine] == [(True, True)]
     north.close()
     south.close()
-    for each in (north.findings(), north.findings(south)):
+    (alone,), (against, _) = north.verify(), north.verify(south)
+    for each in (alone.disputes, against.findings):
         assert any("1" * 16 in finding for finding in each)
         assert any("2" * 16 in finding for finding in each)
 
@@ -420,7 +423,8 @@ def test_a_peer_writes_no_lines_into_the_journal(pair):
     assert "claims to have answered 1000 requests" in told
     north.close()
     assert {each.peer for each in ledgers.summary(north.path)} == {"south"}
-    assert len(north.findings()) == 1
+    (verified,) = north.verify()
+    assert (len(verified.findings), len(verified.disputes)) == (0, 1)  # a lie harms nobody's record
 
 
 def test_a_claim_about_our_ledger_needs_our_signature(pair):

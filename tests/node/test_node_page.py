@@ -411,7 +411,7 @@ def test_with_own_evidence_an_answer_is_that_in_one_process_and_says_what_a_cons
         assert (reply.status_code, reply.json()["error"]) == (400, about["lacking"])
     page = home.get("/ask").text
     assert ("consensus of all" in page, "guard" in page) == (False, False)
-    assert re.search("evidence = &#39;pooled&#39; in the file", page)
+    assert re.search("evidence = &#39;pooled&#39;, which lets members", page)
 
 
 def test_with_own_evidence_trust_is_how_much_weight_this_nodes_answers_give(at_home, home):

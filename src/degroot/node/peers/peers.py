@@ -25,7 +25,7 @@ from degroot.rules.evidence import MOMENTS
 
 NO_COPY = "it grants no copy of its model, and `use` allows nothing else"
 NOT_READY = "the copy of its model is not ready yet"
-NO_MAP = "no other member's evidence map has its model"
+NO_MAP = "the evidence maps that are here do not have its model together with the others'"
 KEEPS_EVIDENCE = f"it keeps its evidence to itself: `evidence` in its file is not {POOLED!r}"
 
 READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"

@@ -132,6 +132,8 @@ def check_purpose(purpose: str) -> str:
     >>> check_purpose("triage, ward 7")
     'triage, ward 7'
     """
+    if not isinstance(purpose, str):
+        raise InvalidInput(f"A purpose must be text; got {type(purpose).__name__}.")
     if purpose and (len(purpose) > LONGEST_PURPOSE or not purpose.isprintable() or not purpose[0].isalnum()):
         raise InvalidInput(
             f"A purpose must be a line of at most {LONGEST_PURPOSE} printable characters that begins with a letter or "

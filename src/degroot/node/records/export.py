@@ -19,7 +19,8 @@ from google.protobuf.message import DecodeError
 from degroot.exceptions import InvalidInput
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records.chain import IN, LARGEST_COUNT, Record
-from degroot.node.records.ledger import SELECT_RECORDS, SELECT_TOTALS, opened
+from degroot.node.records.journal import read_journal
+from degroot.node.records.ledger import SELECT_RECORDS, SELECT_TOTALS, journal_path, opened
 
 FORMAT = "degroot ledger 1"
 SUFFIXES = (".json", ".jsonl")
@@ -73,6 +74,7 @@ class LedgerContent:
     receipts: list[StoredReceipt] = field(default_factory=list)
     head: SignedHead | None = None
     peer: str | None = None  # whose exchanges it has only, so that the chain cannot be checked; None: everybody's
+    damaged_lines: int = 0  # of the journal
 
 
 @contextmanager
@@ -87,7 +89,10 @@ def read_ledger(path: Path, name: str) -> Iterator[LedgerContent]:
             name,
             time.time(),
             (Record._make(_typed(row, Record._fields)) for row in connection.execute(chained)),
-            {each.hex(): pem for each, pem in connection.execute("SELECT fingerprint, content FROM certificates")},
+            {
+                _as_bytes(each).hex(): _as_bytes(pem)
+                for each, pem in connection.execute("SELECT fingerprint, content FROM certificates")
+            },
             None if checkpoint is None else Checkpoint._make(_typed(checkpoint, Checkpoint._fields)),
             list(connection.execute(SELECT_TOTALS)),
             [
@@ -95,10 +100,15 @@ def read_ledger(path: Path, name: str) -> Iterator[LedgerContent]:
                 for row in connection.execute("SELECT * FROM receipts ORDER BY number")
             ],
             None if head is None else SignedHead._make(_typed(head, SignedHead._fields)),
+            damaged_lines=len(read_journal(journal_path(path)).damaged),
         )
 
 
 WHOLE = ("number", "exchanges", "rows", "sent", "received")  # fields that are whole numbers
+
+
+def _as_bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else b""
 
 
 def _typed(row: Sequence[Any], names: Sequence[str]) -> Iterator[Any]:

@@ -655,15 +655,29 @@ def summary(path: Path) -> list[LedgerEntry]:
     if not path.is_file():
         raise InvalidInput(f"The ledger must be a file that a node has written; {path} is not there.")
     with opened(path) as connection:
-        return [make_entry(*row) for row in connection.execute(SUMMARY)]
+        try:
+            entries = [_check_entry(make_entry(*row)) for row in connection.execute(SUMMARY)]
+        except (TypeError, ValueError, OverflowError, OSError) as error:
+            told = "one is damaged: `degroot node audit --verify` names it"
+            raise InvalidInput(f"Records of {path} must be as they were written; {told}.") from error
+        return entries
+
+
+def _check_entry(entry: LedgerEntry) -> LedgerEntry:
+    """An entry whose texts are texts; SQLite lets a damaged record have anything."""
+    if not all(isinstance(each, str) for each in (entry.peer, entry.kind)) or entry.direction not in ASKED_BY:
+        raise ValueError(entry)
+    return entry
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """The ledger for reading, as it is at one moment, with its journal; the node may be running meanwhile."""
     try:
-        newest = read_journal(journal_path(path))  # first: what is moved meanwhile is then in both, not in neither
-        beside = _read_beside(path)
+        beside = _read_beside(
+            path
+        )  # in the order in which records move: what moves meanwhile is in both, not in neither
+        newest = read_journal(journal_path(path))
     except OSError as error:
         raise _not_a_ledger(path, error) from error
     try:

@@ -32,7 +32,9 @@ LEAST_SECONDS = 0.05  # between two statements of a peer
 MAX_CERTIFICATE_BYTES = 16_384  # with its chain
 SHOWN = 3  # of what a peer claims at a time that is noted
 PATIENCE = 60.0  # seconds after which an answer that nobody has stated is told to who asked for it
-GONE_BACK, NOT_THERE, NOT_HERE = "ledger went back", "exchange not in peer's ledger", "exchange not in this ledger"
+GONE_BACK = "ledger went back"  # this node's own, by its own signature
+# what a peer's ledger, or what it says, shows: it may be the peer that is wrong
+PEER_GONE_BACK, NOT_THERE, NOT_HERE = "peer's ledger went back", "not in a peer's ledger", "not in this ledger"
 HAS_ASKED = "SELECT 1 FROM records WHERE question = ? AND question != '' AND peer = ? AND direction = 'out' LIMIT 1"
 WITH_DIGESTS = "WHERE length(digest) > 0 AND kind != ? AND peer != '' ORDER BY number"
 LATE = 30 * DAY  # seconds, beyond which a statement's time is not believed
@@ -154,6 +156,8 @@ class Receipts:
         stated = parse_signed(wire.Statement, content)
         if (stated.caller, stated.callee) != (peer, self.name) or not abs(stated.at - time.time()) < LATE:
             raise Malformed(f"A statement must be by {peer!r} to {self.name!r}, made now; it is another.")
+        if len(stated.head.hash) != DIGEST_BYTES or stated.head.number > LARGEST_COUNT:
+            raise Malformed("A statement must have the number and the hash of a record; it has not.")
         if time.monotonic() - known.countersigned < LEAST_SECONDS:
             raise Malformed(f"Statements must not follow each other in less than {LEAST_SECONDS:g} s; this one does.")
         known.countersigned, found = time.monotonic(), list[str]()
@@ -171,7 +175,7 @@ class Receipts:
         is_newer = stated.at >= known.last_at  # one that was late on its way says nothing new
         if known.head is not None and is_newer and _has_gone_back(known.head, head):
             told = f"{peer} had record {known.head.number} before, and now ends with {head.number}"
-            found.append(self.ledger.note(GONE_BACK, told, known.head.hash.hex()))
+            found.append(self.ledger.note(PEER_GONE_BACK, told, known.head.hash.hex()))
         if unknown:
             told = f"{peer} states {len(unknown)} exchanges that are not in this ledger"
             found.append(self.ledger.note(NOT_HERE, told))

@@ -31,6 +31,7 @@ from degroot.node.records.receipts import (
     GONE_BACK,
     NOT_HERE,
     NOT_THERE,
+    PEER_GONE_BACK,
     RECEIPT,
     decode_receipt,
     digest_receipt,
@@ -38,7 +39,8 @@ from degroot.node.records.receipts import (
 )
 from degroot.node.tls.signing import LEDGER_CONTEXT, RECEIPT_CONTEXT
 
-ALARMS = (SET_ASIDE, DAMAGED_LINES, GONE_BACK, NOT_HERE, NOT_THERE)  # notes that are findings by themselves
+ALARMS = (SET_ASIDE, DAMAGED_LINES, GONE_BACK)  # notes that are findings by themselves
+DISPUTES = (PEER_GONE_BACK, NOT_HERE, NOT_THERE)  # notes of what peers say, who may be wrong
 PROVED = ("at", "peer", "direction", "digest")  # of a receipt, by its record
 CLOCK_SECONDS = 60.0  # by which a clock may be set back
 SHOWN = 20  # findings of a kind that are told one by one
@@ -58,7 +60,10 @@ class Verification:
     receipts: int = 0
     confirmed: int = 0  # exchanges that this node made, and a peer has signed for
     unconfirmed: int = 0  # for which there is no receipt yet
+    unsigned: int = 0  # records after the newest that is signed
     is_signed: bool = False
+    peer: str | None = None  # whose exchanges it has only
+    disputes: tuple[str, ...] = ()  # what peers say of this ledger, or theirs show, in sentences
     uncompared: int = 0  # exchanges with the others that were too early or too late for their exports
 
     @property
@@ -70,6 +75,9 @@ class Verification:
         if self.first is None or self.last is None:
             return f"The ledger of {self.name} has no records."
         signed = "signed by its node" if self.is_signed else "not signed"
+        signed += f" but for the newest {self.unsigned:,}" if self.is_signed and self.unsigned else ""
+        if self.peer is not None:
+            signed = f"exchanges with {self.peer} only, whose chain cannot be checked"
         return (
             f"{self.records:,} records of {self.name}, {format_time(self.first)} to {format_time(self.last)}, {signed};"
             " "
@@ -87,6 +95,8 @@ class ExchangeSeen:
     kind: str
     rows: int
     question: str
+    asker: str
+    purpose: str
 
     def __str__(self) -> str:
         about = f" about {self.rows} rows" if self.rows else ""
@@ -98,6 +108,7 @@ class Walk:
     """What is found in one pass over the records of a ledger."""
 
     findings: list[str] = field(default_factory=list)
+    disputes: list[str] = field(default_factory=list)
     count: int = 0
     first: Record | None = None
     last: Record | None = None
@@ -105,7 +116,7 @@ class Walk:
     receipts: dict[int, Record] = field(default_factory=dict)  # records of receipts, by number
     answered: dict[str, dict[str, ExchangeSeen]] = field(default_factory=dict)  # to each peer, by digest
     replies: dict[str, dict[str, ExchangeSeen]] = field(default_factory=dict)  # of each peer, by digest
-    requests: dict[str, set[str]] = field(default_factory=dict)  # questions that were sent to each peer
+    requests: dict[str, dict[str, int]] = field(default_factory=dict)  # to each peer: rows by question
 
 
 def walk_records(records: Iterable[Record], start: Head | None, wanted: Iterable[int] = ()) -> Walk:
@@ -148,20 +159,23 @@ def _describe(record: Record) -> str:
 def _sort(walk: Walk, record: Record) -> None:
     """Put a record where it is looked for later."""
     if not record.peer:
-        if record.kind in ALARMS:
-            walk.findings.append(f"on {format_time(record.at)} the node noted: {record.kind}: {record.purpose}")
+        told = f"on {format_time(record.at)} the node noted: {record.kind}: {record.purpose}"
+        walk.findings.extend([told] if record.kind in ALARMS else [])
+        walk.disputes.extend([told] if record.kind in DISPUTES else [])
         return
     if record.kind == RECEIPT:
         if record.digest:
             walk.receipts[record.number] = record
         return
-    seen = ExchangeSeen(record.number, record.at, record.kind, record.rows, record.question)
+    seen = ExchangeSeen(
+        record.number, record.at, record.kind, record.rows, record.question, record.asker, record.purpose
+    )
     if record.direction == IN and record.digest:
         walk.answered.setdefault(record.peer, {})[record.digest] = seen
     elif record.direction == OUT and record.digest:
         walk.replies.setdefault(record.peer, {})[record.digest] = seen
     elif record.direction == OUT:
-        walk.requests.setdefault(record.peer, set()).add(record.question)
+        walk.requests.setdefault(record.peer, {})[record.question] = record.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +211,8 @@ class LedgerVerifier:
         wanted = {state.head.number for state in self._states} | ({head.number} if head is not None else set())
         self.walk = walk_records(content.records, self.start if content.peer is None else None, wanted)
         self.findings += self.walk.findings
+        if content.damaged_lines:
+            self.findings.append(f"{content.damaged_lines} lines of the journal are damaged")
         confirmed = self._check_receipts()
         if content.peer is None:
             self._check_head()
@@ -211,7 +227,8 @@ class LedgerVerifier:
         return Verification(
             content.name, _shorten(self.findings), self.walk.count, first and first.at, last and last.at,
             len(content.receipts), len(replies & confirmed), len(replies - confirmed),
-            head is not None and bool(head.signature),
+            0 if head is None else max(0, self._last - head.number), head is not None and bool(head.signature),
+            content.peer, _shorten(self.walk.disputes),
         )  # fmt: skip
 
     @property
@@ -362,13 +379,17 @@ def compare_ledgers(one: LedgerVerifier, other: LedgerVerifier) -> tuple[tuple[s
 def _compare_calls(caller: LedgerVerifier, callee: LedgerVerifier) -> Iterator[str]:
     """The calls of one node at another; an empty line for each that could not be compared."""
     me, they = caller.content.name, callee.content.name
-    replies, requests = caller.walk.replies.get(they, {}), caller.walk.requests.get(they, set())
+    replies, requests = caller.walk.replies.get(they, {}), caller.walk.requests.get(they, {})
     answers = callee.walk.answered.get(me, {})
     replied = {each.question for each in replies.values()}
     answered = {each.question for each in answers.values()}
     since = max((each.walk.first.at for each in (caller, callee) if _is_cut(each) and each.walk.first), default=0.0)
     for digest, seen in replies.items():
         if digest in answers:
+            other = answers[digest]
+            told = (seen.kind, requests.get(seen.question, other.rows), seen.asker, seen.purpose)
+            if told != (other.kind, other.rows, other.asker, other.purpose):
+                yield f"{me} and {they} disagree about rows, asker or purpose of {other} of {they}"
             continue
         if seen.at > callee.content.exported or seen.at < since:
             yield ""

@@ -25,6 +25,7 @@ from degroot.node.records.receipts import Receipts
 from degroot.node.time_limit import TimeLimit
 
 NAME = "degroot-name"  # in the metadata, where there are no certificates
+UNANSWERED = "unanswered"  # in ledgers: rows that came with a request that was refused, or could not be answered
 LINES = 2.0  # refusals that are logged, a second, beside each caller's first
 LINGER = 0.5  # seconds in which the next message has to come when the node is closing
 NAMES = 1024  # how many peers and clients have an allowance at the same time
@@ -402,7 +403,7 @@ class Visit:
         self._access.time_limits.discard(self._limit)
         if self._came_kind:
             with suppress(LedgerError):
-                self.answered(self._came_kind, self._came_rows, 0)
+                self.answered(UNANSWERED if self._came_rows else self._came_kind, self._came_rows, 0)
 
     async def refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
         """Abort the call, and count that."""
