@@ -2,8 +2,6 @@
 
 import sys
 from contextlib import ExitStack
-from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from rich.table import Table
 
 from degroot.cli.errors import complain
 from degroot.exceptions import InvalidInput
-from degroot.files.atomic import save
+from degroot.files.atomic import write_whole
 
 WRONG = 1  # exit code
 WIDE = 120  # columns for a table that nobody watches: in a file it is told whole
@@ -67,18 +65,19 @@ def export(file: Path, *, as_json: bool, peer: str | None, out: Path | None) -> 
     with read_ledger(told.ledger, told.name) as content:
         if out is None:
             write(content, sys.stdout, peer)
+            sys.stdout.flush()  # here: at the end of the process a reader that has gone would be a traceback
             return
-        text = StringIO(newline="")
-        count = write(content, text, peer)
-        save(out, text.getvalue().encode())
+        with write_whole(out) as text:
+            count = write(content, text, peer)
     typer.echo(f"{out}: {count:,} records of {told.name}" + (f" with {peer}" if peer else ""))
 
 
 def verify(file: Path, against: list[Path], ca: Path | None) -> None:
     """Check a node's record, or an export, by itself and against peers' exports; the exit code is 1 if it is wrong."""
     from degroot.node import config
-    from degroot.node.records.export import SUFFIXES, read_export, read_ledger
+    from degroot.node.records.export import SUFFIXES, clean_text, read_export, read_ledger
     from degroot.node.records.verification import verify_together
+    from degroot.node.tls.signing import make_checker
 
     with ExitStack() as stack:
         if file.suffix.lower() in SUFFIXES:
@@ -92,21 +91,15 @@ def verify(file: Path, against: list[Path], ca: Path | None) -> None:
         for name in names:
             if names.count(name) > 1:
                 raise InvalidInput(f"Ledgers of different nodes must be compared; two are of {name!r}.")
-        found = verify_together(contents, None if ca is None else partial(_check, ca))
+        found = verify_together(contents, None if ca is None else make_checker(ca))
     for each in found:
-        typer.echo(str(each))
+        typer.echo(clean_text(each))  # an export is by others, who may have put marks for terminals into it
         for finding in each.findings:
-            typer.echo(f"  {finding}.")
+            typer.echo(f"  {clean_text(finding)}.")
     if ca is None:
         typer.echo("Signatures were not checked: --ca names the file of the CA that they go back to.")
-    wrong = [each.name for each in found if not each.is_whole]
+    wrong = [clean_text(each.name) for each in found if not each.is_whole]
     if wrong:
         message = f"A ledger must be as it was written, and as peers' receipts say; not so: {', '.join(wrong)}."
         raise typer.Exit(complain(message, WRONG))
     typer.echo("Nothing was changed, and nothing is missing.")
-
-
-def _check(ca: Path, context: bytes, message: bytes, signature: bytes, certificate: bytes, name: str) -> None:
-    from degroot.node.tls.signing import check_signature
-
-    check_signature(context, message, signature, certificate, ca, name, allow_expired=True)

@@ -1,9 +1,12 @@
 """Folders for what is written: made and tried out first, and filled with whole files only."""
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import TextIO
 
 from degroot.exceptions import InvalidInput
 
@@ -45,6 +48,21 @@ def save(path: Path, content: bytes) -> None:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise _refusal(path, error) from error
+
+
+@contextmanager
+def write_whole(path: Path) -> Iterator[TextIO]:
+    """A text file of any length to write to, which gets its name once it is whole; if that fails, nothing is left."""
+    unfinished = path.parent / f"{path.name}.{os.getpid()}"
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        publish(unfinished, path)
+    except OSError as error:
+        raise _refusal(path, error) from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
 
 
 def publish(unfinished: Path, place: Path) -> None:

@@ -6,16 +6,15 @@ A ledger can hold a million records, which takes many seconds: one verification 
 import asyncio
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from degroot.exceptions import DeGrootError
 from degroot.node.page.encoding import moment
 from degroot.node.records.export import read_ledger
-from degroot.node.records.verification import Checker, Verification, verify_together
+from degroot.node.records.verification import Verification, verify_together
 from degroot.node.server.threads import run_in_thread
-from degroot.node.tls.signing import check_signature
+from degroot.node.tls.signing import make_checker
 
 
 class LedgerState:
@@ -71,11 +70,4 @@ class LedgerState:
 
     def _verify(self) -> Verification:
         with read_ledger(self._ledger, self._name) as content:
-            return verify_together([content], self._checker())[0]
-
-    def _checker(self) -> Checker | None:
-        return None if self._ca is None else partial(_check, self._ca)
-
-
-def _check(ca: Path, context: bytes, message: bytes, signature: bytes, certificate: bytes, name: str) -> None:
-    check_signature(context, message, signature, certificate, ca, name, allow_expired=True)
+            return verify_together([content], None if self._ca is None else make_checker(self._ca))[0]

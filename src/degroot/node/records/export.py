@@ -179,6 +179,15 @@ def format_time(at: float) -> str:
         return f"time {at:g}"
 
 
+def clean_text(text: object) -> str:
+    r"""A line of text that others have written, without what could not be printed; bytes, in a damaged ledger, as text.
+
+    >>> clean_text("triage\nward 7")
+    'triage ward 7'
+    """
+    return "".join(sign if sign.isprintable() else " " for sign in str(text))
+
+
 class ExportError(InvalidInput):
     """A file is no export of a ledger."""
 

@@ -22,7 +22,7 @@ from degroot.node.protocol.codec import PROTOCOL, Malformed
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records.chain import DIGEST_BYTES, IN, LARGEST_COUNT, OUT, Record
 from degroot.node.records.ledger import DAY, SELECT_RECORDS, Head, Ledger, Signer
-from degroot.node.tls.signing import RECEIPT_CONTEXT
+from degroot.node.tls.signing import RECEIPT_CONTEXT, Checker
 
 RECEIPT = "receipt"  # what the exchange of receipts itself is called in ledgers
 MOST = 10_000  # exchanges in one statement
@@ -38,8 +38,6 @@ PEER_GONE_BACK, NOT_THERE, NOT_HERE = "peer's ledger went back", "not in a peer'
 HAS_ASKED = "SELECT 1 FROM records WHERE question = ? AND question != '' AND peer = ? AND direction = 'out' LIMIT 1"
 WITH_DIGESTS = "WHERE length(digest) > 0 AND kind != ? AND peer != '' ORDER BY number"
 LATE = 30 * DAY  # seconds, beyond which a statement's time is not believed
-
-Checker = Callable[[bytes, bytes, bytes, bytes, str], None]  # context, message, signature, certificate, name: or raises
 
 
 class Answered(NamedTuple):

@@ -6,7 +6,7 @@ other, with the same digest, and neither ends before, or goes otherwise than, wh
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -37,15 +37,13 @@ from degroot.node.records.receipts import (
     digest_receipt,
     split_digests,
 )
-from degroot.node.tls.signing import LEDGER_CONTEXT, RECEIPT_CONTEXT
+from degroot.node.tls.signing import LEDGER_CONTEXT, RECEIPT_CONTEXT, Checker
 
 ALARMS = (SET_ASIDE, DAMAGED_LINES, GONE_BACK)  # notes that are findings by themselves
 DISPUTES = (PEER_GONE_BACK, NOT_HERE, NOT_THERE)  # notes of what peers say, who may be wrong
 PROVED = ("at", "peer", "direction", "digest")  # of a receipt, by its record
 CLOCK_SECONDS = 60.0  # by which a clock may be set back
 SHOWN = 20  # findings of a kind that are told one by one
-
-Checker = Callable[[bytes, bytes, bytes, bytes, str], None]  # context, message, signature, certificate, name: or raises
 
 
 @dataclass(frozen=True, slots=True)

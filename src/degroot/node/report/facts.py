@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from functools import partial
 from pathlib import Path
 
 import degroot
@@ -19,7 +18,7 @@ from degroot.node.copies.store import list_held, read_held
 from degroot.node.peers.link import COPIED, PUSHED
 from degroot.node.records.chain import IN, OUT
 from degroot.node.records.departures import describe_departures
-from degroot.node.records.export import read_ledger
+from degroot.node.records.export import clean_text, read_ledger
 from degroot.node.records.journal import read_journal
 from degroot.node.records.ledger import (
     ASKED_ROWS,
@@ -47,7 +46,7 @@ from degroot.node.report.words import (
 )
 from degroot.node.tls.files import read_certificates
 from degroot.node.tls.identity import CA
-from degroot.node.tls.signing import check_signature
+from degroot.node.tls.signing import make_checker
 
 SHOWN_QUESTIONS = 100  # lines of the table; the others are added up in one
 
@@ -300,15 +299,6 @@ def _clean(entry: LedgerEntry) -> LedgerEntry:
     return replace(entry, peer=clean_text(entry.peer), kind=clean_text(entry.kind))
 
 
-def clean_text(text: object) -> str:
-    r"""A line of text that others have written, without what could not be printed; bytes, in a damaged ledger, as text.
-
-    >>> clean_text("triage\nward 7")
-    'triage ward 7'
-    """
-    return "".join(sign if sign.isprintable() else " " for sign in str(text))
-
-
 def _verify(configuration: Configuration) -> tuple[Verification, str]:
     """How the verification of the ledger comes out, and why signatures were not checked."""
     checker, unchecked = None, "the node has no certificates"
@@ -316,16 +306,12 @@ def _verify(configuration: Configuration) -> tuple[Verification, str]:
         ca = configuration.identity.ca
         try:
             read_certificates(ca, CA)
-            checker, unchecked = partial(_check_signature, ca), ""
+            checker, unchecked = make_checker(ca), ""
         except InvalidInput as error:
             unchecked = str(error).rstrip(".")
     with read_ledger(configuration.ledger, configuration.name) as content:
         (found,) = verify_together([content], checker)
     return replace(found, findings=tuple(map(clean_text, found.findings))), unchecked
-
-
-def _check_signature(ca: Path, context: bytes, message: bytes, signature: bytes, certificate: bytes, name: str) -> None:
-    check_signature(context, message, signature, certificate, ca, name, allow_expired=True)
 
 
 # -- the configuration -------------------------------------------------------------------------------------------------

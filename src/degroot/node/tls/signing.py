@@ -1,5 +1,6 @@
 """Signatures: a node signs with the key of its certificate, and others check that against the consortium's CA."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from cryptography import x509
@@ -15,6 +16,7 @@ from degroot.node.tls.identity import CA, CERTIFICATE, KEY, check_authorities, i
 # before what is signed: a signature of one thing is none of another
 COPY_CONTEXT, LEDGER_CONTEXT, RECEIPT_CONTEXT = b"degroot model copy\0", b"degroot ledger\0", b"degroot receipt\0"
 MAX_CHAIN = 8  # certificates
+Checker = Callable[[bytes, bytes, bytes, bytes, str], None]  # context, message, signature, certificate, name: or raises
 PSS = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)
 
 
@@ -50,6 +52,15 @@ def check_signature(
         raise InvalidInput("A signature must come with its signer's certificate; it does not.") from error
     if not valid:
         raise InvalidInput(f"The signature must be that of {name!r}; it does not hold.")
+
+
+def make_checker(ca: Path) -> Checker:
+    """Checks signatures in records against the CA: what was signed once holds, though its certificate may have ended."""
+
+    def check(context: bytes, message: bytes, signature: bytes, certificate: bytes, name: str) -> None:
+        check_signature(context, message, signature, certificate, ca, name, allow_expired=True)
+
+    return check
 
 
 def _check_signer(chain: list[x509.Certificate], authorities: list[x509.Certificate], name: str) -> None:
