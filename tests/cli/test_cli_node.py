@@ -1,6 +1,7 @@
 """`degroot keys` and `degroot node` as an operations engineer uses them: from nothing to a node that is ready, and
 every mistake as one line and exit code 2."""
 
+import os
 import re
 import socket
 import subprocess
@@ -436,6 +437,56 @@ def test_audit_prints_what_was_exchanged_by_peer_and_kind(degroot, site, monkeyp
     south, west = (line.split("│")[1:-1] for line in table if "south" in line or "west" in line)
     assert [cell.strip() for cell in south[:7]] == ["south", "query", "we", "2", "1,500", "60,000", "12,000"]
     assert [cell.strip() for cell in west[:7]] == ["west", "opinion", "they", "1", "1", "99", "77"]
+
+
+@pytest.fixture
+def recorded(site):
+    """A site with a ledger."""
+    (site.folder / "state").mkdir()
+    ledger = Ledger(read(site.path).ledger, "north")
+    ledger.record("south", "prediction", "out", 10, 400, 80)
+    ledger.close()
+    return site
+
+
+def test_an_export_is_whole_or_not_there(degroot, recorded, monkeypatch):
+    out = recorded.folder / "out" / "north.jsonl"
+    out.parent.mkdir()
+    assert degroot("node", "audit", recorded.path, "--json", "--out", out).code == 0
+    whole = out.read_bytes()
+    assert whole.count(b"\n") > 1
+    for place in (out.parent, out / "below", recorded.folder / "nowhere" / "x"):
+        assert "can be written" in degroot("node", "audit", recorded.path, "--json", "--out", place).complaint
+
+    def write_half(_content, file, _peer):
+        file.write("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("degroot.node.records.export.write_json", write_half)
+    assert "No space left" in degroot("node", "audit", recorded.path, "--json", "--out", out).complaint
+    assert [*out.parent.iterdir()] == [out]
+    assert out.read_bytes() == whole
+
+
+def test_marks_for_terminals_in_an_export_are_not_printed(degroot, recorded):
+    out = recorded.folder / "north.jsonl"
+    degroot("node", "audit", recorded.path, "--json", "--out", out)
+    mark = r"\u001b]0;x\u0007\u202e"
+    out.write_text(out.read_text().replace('"north"', f'"no{mark}rth"').replace('"south"', f'"so{mark}uth"'))
+    found = degroot("node", "audit", out, "--verify")
+    assert found.code == 1
+    assert not [sign for sign in found.out + found.complaint if not sign.isprintable() and sign != "\n"]
+
+
+@pytest.mark.parametrize("kind", ["--json", "--csv"])
+def test_a_reader_that_goes_is_no_traceback(recorded, kind):
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [*DEGROOT, "node", "audit", recorded.path, kind], stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert ended.stderr == b""
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,16 @@ fields = ["value"]
 """
 NOW = time.time()
 MINUTE = 60.0
+TERMS = """
+[maps]
+ranges = { x = [0.0, 1.0] }
+residual_bound = 1.5
+rows = 1500
+epsilon = 2.0
+delta = 1e-6
+lifetime_epsilon = 8.0
+lifetime_delta = 1e-5
+"""
 
 
 @pytest.fixture
@@ -225,6 +235,31 @@ def test_every_mode_is_told_in_every_format(tmp_path, evidence):
         assert MODES[evidence].risk in text
 
 
+def test_with_maps_the_report_is_of_maps_not_of_pooled_evidence(tmp_path):
+    path = write(tmp_path, 'evidence = "maps"')
+    path.write_text(path.read_text() + TERMS)
+    told = read(path)
+    (told.maps_folder / "peers").mkdir(parents=True)
+    for name in ("published", "peers/south", "peers/east"):
+        (told.maps_folder / f"{name}.map").write_bytes(b"12345")
+    record_beside(told.ledger, "south", "pushed copy", OUT, 0, 100, 0)
+    ledger = Ledger(told.ledger, "north")
+    ledger.record("south", "evidence map", IN, 0, 1393, 47, Origin("e" * 16, "south"))
+    ledger.record("south", "evidence map", OUT, 0, 47, 0, Origin("f" * 16, "north"))
+    ledger.close()
+    facts = gather(path)
+    assert facts.recorded.questions == []  # a request for a map is none
+    assert facts.left_behind == ["east"]
+    stored = {each.place: (each.files, each.size) for each in facts.stored}
+    assert (stored["maps"], stored["maps/peers"]) == ((1, 5), (2, 10))
+    assert [(each.limit, each.used) for each in facts.budgets if "privacy" in each.what] == [(8.0, 0.0), (1e-5, 0.0)]
+    for text in (render_markdown(facts), Tags(render_html(facts)).text):
+        assert "have this node's evidence map: sums of errors with noise" in text
+        assert "pooled" not in text
+        assert "Delta is the probability" in text
+    assert "life (delta) | 1e-05, of which 0 is spent" in render_assessment(facts)
+
+
 def test_modes_and_kinds_that_come_later_have_words_or_say_that_there_are_none(site):
     assert set(MODES) >= {OWN, POOLED, MAPS}
     assert "sealed" in find_mode("sealed").meaning
@@ -386,7 +421,7 @@ def test_damaged_ledgers_are_a_report_with_findings_or_one_clear_line(report, si
     fill(path)
     whole, source = path.read_bytes(), np.random.default_rng(0)
     damages = [b"", b"no database, but text", whole[: len(whole) // 2], whole[:5000]]
-    for _ in range(25):
+    for _ in range(15):
         content = bytearray(whole)
         place = int(source.integers(100, len(whole) - 64))
         content[place : place + 64] = source.bytes(64)
@@ -431,6 +466,7 @@ def test_a_record_that_was_changed_is_told(report, site):
 # -- a consortium that runs --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_running_consortium_is_reported_as_its_ledgers_have_it(tmp_path_factory, degroot):
     folder = tmp_path_factory.mktemp("consortium")
     with Consortium(folder, 2, evidence="own", may=["query", "copy"], use=["query"]) as made:

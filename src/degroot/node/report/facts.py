@@ -15,7 +15,7 @@ from degroot.exceptions import InvalidInput
 from degroot.maps import LifetimeBudget
 from degroot.node.config import ASK, QUERY, Client, Configuration, Peer
 from degroot.node.copies.store import list_held, read_held
-from degroot.node.peers.link import COPIED, PUSHED
+from degroot.node.peers.link import COPIED, MAP, PUSHED
 from degroot.node.records.chain import IN, OUT
 from degroot.node.records.departures import describe_departures
 from degroot.node.records.export import clean_text, read_ledger
@@ -64,7 +64,8 @@ WITH parts AS (
     SELECT CASE question WHEN '' THEN 'record ' || number ELSE question END AS question, asker, purpose, direction,
         kind, sum("rows") AS part, min(at) AS first, max(at) AS last
     FROM records
-    WHERE peer != '' AND asker != '' AND kind NOT IN ('{COPIED}', '{PUSHED}', '{RECEIPT}') AND at >= :day * 86400.0
+    WHERE peer != '' AND asker != '' AND kind NOT IN ('{COPIED}', '{PUSHED}', '{RECEIPT}', '{MAP}')
+        AND at >= :day * 86400.0
     GROUP BY 1, 2, 3, 4, 5, peer
 ), questions AS (
     SELECT asker, purpose, coalesce(max(CASE direction WHEN 'in' THEN part END), max(part)) AS part,
@@ -185,9 +186,7 @@ class Facts:
     budgets: Sequence[Budget]
     stored: Sequence[StoredPart]
     held: Sequence[HeldCopy]
-    left_behind: Sequence[
-        str
-    ]  # members of which something is in the state folder, though they are in the roster no more
+    left_behind: Sequence[str]  # members that are in the roster no more, and something of them is in the state folder
 
     @property
     def name(self) -> str:
@@ -241,12 +240,12 @@ def gather_facts(configuration: Configuration, since: date | None = None) -> Fac
         words = find_flow(entry.kind, entry.direction)
         flows[INSIDE if entry.peer == me else words.group].append(DataFlow(entry, words))
     members = {peer.name for peer in configuration.peers}
-    scored = _find_scored(configuration.state)
+    kept = _find_scored(configuration.state) | _find_mapped(configuration.maps_folder)
     held = [_describe_held(configuration, owner, members) for owner in list_held(configuration)]
-    gone = sorted((scored | {copy.owner for copy in held}) - members)
+    gone = sorted((kept | {copy.owner for copy in held}) - members)
     return Facts(
         configuration, now, degroot.__version__, since, find_mode(configuration.evidence), recorded,
-        describe_departures(recorded.entries, me), flows, [*map(_describe_caller, _list_callers(configuration))],
+        describe_departures(recorded.entries, me), flows, _describe_callers(configuration),
         [*_list_budgets(configuration, recorded)], [*_list_stored(configuration)], held, gone,
     )  # fmt: skip
 
@@ -322,10 +321,14 @@ def _list_callers(configuration: Configuration) -> Iterator[Peer | Client]:
     yield from configuration.clients
 
 
-def _describe_caller(caller: Peer | Client) -> Caller:
+def _describe_callers(configuration: Configuration) -> list[Caller]:
+    return [_describe_caller(caller, configuration.evidence) for caller in _list_callers(configuration)]
+
+
+def _describe_caller(caller: Peer | Client, evidence: str) -> Caller:
     fields = describe_fields(caller.fields) if ASK in caller.may else []
     address, use = (caller.address, describe_use(caller)) if isinstance(caller, Peer) else ("", "")
-    return Caller(caller.name, address, describe_rights(caller.may), fields, use)
+    return Caller(caller.name, address, describe_rights(caller.may, evidence), fields, use)
 
 
 def _list_budgets(configuration: Configuration, recorded: Recorded) -> Iterator[Budget]:
@@ -336,8 +339,11 @@ def _list_budgets(configuration: Configuration, recorded: Recorded) -> Iterator[
     terms = configuration.maps
     if terms is not None:
         budget = LifetimeBudget(configuration.maps_folder, terms.lifetime_epsilon, terms.lifetime_delta)
-        told = "privacy that evidence maps may cost for life (epsilon)"
-        yield Budget("everybody together", told, terms.lifetime_epsilon, budget.spent()[0])
+        for name, limit, spent in zip(
+            ("epsilon", "delta"), (budget.epsilon, budget.delta), budget.spent(), strict=True
+        ):
+            told = f"privacy that evidence maps may cost for life ({name})"
+            yield Budget("everybody together", told, limit, spent)
 
 
 # -- the state folder --------------------------------------------------------------------------------------------------
@@ -349,12 +355,15 @@ def _list_stored(configuration: Configuration) -> Iterator[StoredPart]:
     page = configuration.page
     places = (
         (
-            ledger.name,
+            f"{ledger.name}, .journal, .beside",
             "the record of exchanges: names of organisations and askers, purposes, counts, times, hashes; no rows, no "
             "outcomes",
             f"single records for {records.days:g} days, at most {records.records:,}; after that totals of each day, "
             "without an end",
-            [ledger, *ledger.parent.glob(f"{ledger.name}-*"), *ledger.parent.glob(f"{ledger.stem}.journal*")],
+            [
+                ledger, beside_path(ledger), *ledger.parent.glob(f"{ledger.name}-*"),
+                *ledger.parent.glob(f"{ledger.stem}.journal*"),
+            ],
         ),
         (
             f"{ledger.stem}-damaged-*",
@@ -370,6 +379,18 @@ def _list_stored(configuration: Configuration) -> Iterator[StoredPart]:
         ),
         ("copies", "models of other members, as signed files", "until a newer version comes, or somebody deletes them",
          configuration.copies.glob("*")),
+        (
+            "maps",
+            "this node's evidence maps, sums of errors with noise, and the record of the privacy that they have cost",
+            "without an end: without the record nobody knows what is spent",
+            configuration.maps_folder.glob("*"),
+        ),
+        (
+            "maps/peers",
+            "evidence maps of other members",
+            "until a newer version comes, or the member is taken out of the roster while this node runs",
+            _list_peer_maps(configuration.maps_folder),
+        ),
         (
             "answers",
             "answers of the page, with the rows that were asked about",
@@ -396,6 +417,15 @@ def _find_scored(state: Path) -> set[str]:
         with suppress(OSError, ValueError, TypeError, KeyError):
             found.add(clean_text(str(json.loads(path.read_bytes())["name"])))
     return found
+
+
+def _list_peer_maps(folder: Path) -> Iterator[Path]:
+    return (folder / "peers").glob("*.map")
+
+
+def _find_mapped(folder: Path) -> set[str]:
+    """Members whose evidence maps are here."""
+    return {clean_text(path.stem) for path in _list_peer_maps(folder)}
 
 
 def _describe_held(configuration: Configuration, owner: str, members: set[str]) -> HeldCopy:

@@ -25,14 +25,17 @@ class Mode:
     risk: str  # what was measured, as benchmarks/LEAKS.md has it
 
 
+QUERIED = (
+    "Where a member's model is queried, the features of this node's rows, without outcomes, go to that member once for "
+    "each version of its model, and so does every row that is asked about. Where a copy of the model is held here, "
+    "neither does."
+)
 MODES = {
     OWN: Mode(
         OWN,
         "Outcomes (labels) and errors stay in this organisation. The node answers from its own view: it weighs the "
         "models of all members by how they do on its own rows.",
-        "Where a member's model is queried, the features of this node's rows, without outcomes, go to that member "
-        "once for each version of its model, and so does every row that is asked about. Where a copy of the model is "
-        "held here, neither does.",
+        QUERIED,
         "yes: outcomes and errors are in no message between nodes",
         "In the measured attacks a member recovered 0 of 91 outcomes exactly, and no estimate was better than the "
         "models that it may query anyway. Whoever may ask learns more: from 10,000 questions with value and interval, "
@@ -51,9 +54,11 @@ MODES = {
         MAPS,
         "This organisation publishes a table of how well all models do in parts of the feature space, with random "
         "noise that hides single rows. Outcomes (labels) and errors of single rows stay here.",
-        "The noisy table, whenever it is published; and what leaves where models are queried.",
+        "The noisy table, an evidence map, goes to peers with the right to it, once for each version of models and "
+        f"rows. {QUERIED}",
         "yes, but for what a noisy table tells of them",
-        "How much the table can tell of a single row is bounded by its privacy budget (epsilon, delta).",
+        "How much all published tables together can tell of a single row is bounded by the node's privacy budget for "
+        "life (epsilon, delta).",
     ),
 }  # fmt: skip
 
@@ -70,9 +75,10 @@ def find_mode(evidence: str) -> Mode:
 RIGHT_WORDS = {
     QUERY: "have predictions of this node's model for rows that it sends",
     COPY: "hold a copy of this node's model",
-    OPINION: "have this node's pooled evidence, from which outcomes can be recovered",
+    OPINION: "have this node's pooled evidence, from which outcomes can be recovered",  # or what `EVIDENCE_WORDS` has
     ASK: "ask this node for answers, which are made with its outcomes",
 }
+EVIDENCE_WORDS = {MAPS: "have this node's evidence map: sums of errors with noise"}  # for the right to it, by mode
 FIELD_WORDS = {
     "value": "the answer",
     "interval": "its prediction interval",
@@ -89,10 +95,11 @@ COPY_OR_QUERIES = (
 )
 
 
-def describe_rights(may: Iterable[str]) -> list[str]:
-    """What a peer or client may do, in words."""
+def describe_rights(may: Iterable[str], evidence: str) -> list[str]:
+    """What a peer or client may do at a node with this mode of evidence, in words."""
     granted = set(may)
-    return [words for right, words in RIGHT_WORDS.items() if right in granted] + sorted(granted - set(RIGHT_WORDS))
+    known = RIGHT_WORDS | {OPINION: EVIDENCE_WORDS.get(evidence, RIGHT_WORDS[OPINION])}
+    return [words for right, words in known.items() if right in granted] + sorted(granted - set(known))
 
 
 def describe_fields(fields: Iterable[str]) -> list[str]:
@@ -137,11 +144,11 @@ FLOWS = {
     (POOL, IN): FlowWords(ROUNDS, "to pool evidence in rounds", "rows that were asked about, and rounds"),
     (POOL, OUT): FlowWords(ROUNDS_SENT, "to pool evidence in rounds", "predictions, and how the pooling ended"),
     (MAP, IN): FlowWords(
-        "our evidence map: sums of errors with noise, private", "for the consensus", "a request for it"
+        "our evidence map: sums of errors with noise", "for the consensus", "a request for our evidence map"
     ),
-    (MAP, OUT): FlowWords("a request for a member's evidence map", "for the consensus", "its evidence map"),
+    (MAP, OUT): FlowWords("a request for its evidence map", "for the consensus", "its evidence map", SERVICE),
     (CONSULT, IN): FlowWords("answers of this node", "the receiver asked this node", SENT_ROWS),
-    (COPIED, IN): FlowWords("our model, as a signed file", "the receiver may hold a copy", "a request for it"),
+    (COPIED, IN): FlowWords("our model, as a signed file", "the receiver may hold a copy", "a request for our model"),
     (PUSHED, OUT): FlowWords("our model, as a signed file", "the receiver may hold a copy", "a confirmation"),
     (MODEL_QUERY, OUT): FlowWords(
         "features of our rows, without outcomes", "to score the receiver's model on them", "predictions of its model"
@@ -184,6 +191,8 @@ RECEIVERS_KEEP = (
     "memory: at most 64 of one question and 5,000 in all, until newer ones come or its node is stopped.",
     "A member that was given a copy of this node's model keeps it as a file, until a newer version comes or somebody "
     "deletes it there. A right that is withdrawn stops further versions; it does not take the copy back.",
+    "A member that was given this node's evidence map keeps it as a file, until a newer version comes or this node is "
+    "taken out of its roster while it runs. What a map has told cannot be taken back: its cost stays spent.",
     "Whoever asks gets answers, and keeps them as they please.",
     "This is what the software does. No technical means keeps a member from running other software that stores what "
     "it is sent; that takes an agreement between the organisations.",
@@ -194,8 +203,8 @@ NOT_SHOWN = (
     "What a person has copied out of this organisation by other means, such as files of answers or backups.",
     "What receivers have done with what they were sent, and whether their software is the one described here.",
     "What was refused: refusals are in the node's log and metrics.",
-    "The newest heartbeats: messages in which nodes only ask each other who they are, and for receipts, are counted in "
-    "memory and recorded every 15 minutes and when the node is stopped.",
+    "The newest heartbeats: messages in which nodes only ask each other who they are, what their models are called, "
+    "and for receipts, are counted in memory and recorded every 15 minutes and when the node is stopped.",
     "Whether a purpose is true: it is what the asker has typed. The asker of a question that was put to another "
     "member is as that member tells it; the names of those who call this node are those of their certificates.",
     "Rights that were granted before and have been withdrawn since: the rights are those of the configuration as the "

@@ -55,7 +55,7 @@ def check_signature(
 
 
 def make_checker(ca: Path) -> Checker:
-    """Checks signatures in records against the CA: what was signed once holds, though its certificate may have ended."""
+    """A check of signatures in records against the CA: they hold, though their certificates may have ended since."""
 
     def check(context: bytes, message: bytes, signature: bytes, certificate: bytes, name: str) -> None:
         check_signature(context, message, signature, certificate, ca, name, allow_expired=True)
