@@ -6,6 +6,7 @@
     ├── InvalidInput             data or settings do not meet a requirement (also a ValueError)
     │   ├── AgentError           one agent's rows, labels or model are at fault
     │   ├── DataMissing          a data set of the paper is not at hand (in `degroot.paper.data.datasets`)
+    │   ├── TooFewRows           the noisy table of an evidence map counts too few (in `degroot.maps.settings`)
     │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.codec`)
     │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.codec`)
     ├── SandboxError             a model's own process failed (in `degroot.models.sandbox`)

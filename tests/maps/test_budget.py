@@ -1,27 +1,50 @@
 """The lifetime budget: what is refused, what is given out again, and drills with damaged files."""
 
 import json
-from dataclasses import replace
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.lock import try_lock
-from degroot.maps import EvidenceMap, LifetimeBudget, MapSettings, name_version
+from degroot.maps import EvidenceMap, LifetimeBudget, MapSettings, TooFewRows, name_version, prepare_map
 from degroot.maps.budget import BudgetSpent
+from degroot.maps.noise import find_noise_scale
 
 CHOSEN = MapSettings(((0.0, 1.0),), 1.0, 4000, 1.0, 1e-6, trees=1, depth=1)
 
 
-def make(chosen=CHOSEN):
+def draw(chosen=CHOSEN):
     """A map with other noise each time."""
     noise = np.random.default_rng().integers(-(10**9), 10**9, size=(1, 2, 4))
     return EvidenceMap("north", (("south", "1"), ("west", "1")), "0" * 32, chosen, 1e9, noise)
 
 
+@dataclass
+class Prepared:
+    """As much of a prepared map as the budget looks at."""
+
+    settings: MapSettings = CHOSEN
+    drawing: Callable[[], EvidenceMap] = draw
+    n_bytes: int = 10_000
+
+    def draw(self):
+        return self.drawing()
+
+
+def make(chosen=CHOSEN):
+    return Prepared(chosen, lambda: draw(chosen))
+
+
 def fail():
     raise InvalidInput("Nothing may be made here.")
+
+
+def count_too_few():
+    raise TooFewRows("There are too few rows.")
 
 
 @pytest.fixture
@@ -36,7 +59,7 @@ def test_a_spent_budget_refuses_a_new_version_and_says_so(budget):
         budget.publish("c", replace(CHOSEN, epsilon=0.5), fail)
     assert str(refusal.value) == (
         "All versions of a map together must cost at most epsilon 2 and delta 1e-05; spent are 2 and 2e-06, left are 0 "
-        "and 8e-06, and version c asks for 0.5 and 1e-06."
+        "and 8e-06, and this version asks for 0.5 and 1e-06."
     )
     assert isinstance(refusal.value, DeGrootError)
     assert budget.spent() == (2.0, 2e-6)
@@ -65,7 +88,7 @@ def test_the_same_version_costs_nothing_and_is_the_same_table(budget):
     assert budget.spent() == (1.0, 1e-6)
 
 
-def test_what_is_made_is_paid_for_first_and_a_failure_costs_too(budget):
+def test_noise_is_paid_for_before_it_is_drawn_and_a_failure_costs_too(budget):
     seen = []
 
     def look():
@@ -73,10 +96,78 @@ def test_what_is_made_is_paid_for_first_and_a_failure_costs_too(budget):
         return fail()
 
     with pytest.raises(InvalidInput, match="Nothing may be made"):
-        budget.publish("a", CHOSEN, look)
+        budget.publish("a", CHOSEN, lambda: Prepared(drawing=look))
     assert seen == [(1.0, 1e-6)]
     budget.publish("a", CHOSEN, make)  # was never stored, so never left: paid for again
     assert budget.spent() == (2.0, 2e-6)
+
+
+def test_what_is_refused_without_noise_costs_nothing(budget, monkeypatch):
+    X, residuals, models = np.zeros((4, 1)), np.zeros((4, 2)), [("south", "1"), ("west", "1")]
+    wrong = [
+        {"models": models[:1]}, {"owner": "south"}, {"units": np.zeros(3)}, {"residuals": residuals[:3]},
+        {"settings": replace(CHOSEN, rows=10)}, {"settings": replace(CHOSEN, epsilon=2.0)},
+    ]  # fmt: skip
+    for changed in wrong:
+        given = {"X": X, "residuals": residuals, "settings": CHOSEN, "owner": "north", "models": models} | changed
+        with pytest.raises(InvalidInput):
+            budget.publish("a", CHOSEN, lambda given=given: prepare_map(**given))
+    find_noise_scale.cache_clear()
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    with pytest.raises(InvalidInput, match="extra packages"):
+        budget.publish("a", CHOSEN, lambda: prepare_map(X, residuals, CHOSEN, owner="north", models=models))
+    assert budget.spent() == (0.0, 0.0)
+
+
+def test_a_disk_without_room_for_the_table_costs_nothing(budget):
+    budget.folder.mkdir(parents=True)
+    budget._unfinished("a").mkdir()  # which no file can be written to
+    with pytest.raises(IsADirectoryError):
+        budget.publish("a", CHOSEN, make)
+    assert budget.spent() == (0.0, 0.0)
+
+
+def test_too_few_rows_by_the_noisy_count_cost_once(budget):
+    with pytest.raises(TooFewRows, match="There are too few"):
+        budget.publish("a", CHOSEN, lambda: Prepared(drawing=count_too_few))
+    for again in (budget, LifetimeBudget(budget.folder, 2.0, 1e-5)):  # as after a restart
+        with pytest.raises(
+            TooFewRows, match=r"at least 3,000 rows or units; the noisy table of this version, which is"
+        ):
+            again.publish("a", CHOSEN, fail)
+    assert budget.spent() == (1.0, 1e-6)
+    budget.publish("b", CHOSEN, make)
+    assert budget.spent() == (2.0, 2e-6)
+
+
+def test_no_message_has_a_version_or_a_path(budget):
+    """The version is a digest of private rows, and messages are shown."""
+    version, said = "0123456789abcdef" * 4, []
+
+    def hear(version=version):
+        with pytest.raises(DeGrootError) as refusal:
+            budget.publish(version, CHOSEN, fail)
+        said.append(str(refusal.value))
+
+    with pytest.raises(TooFewRows):
+        budget.publish(version, CHOSEN, lambda: Prepared(drawing=count_too_few))
+    hear()
+    budget.publish(version[::-1], CHOSEN, make)
+    hear("f" * 64)  # over the budget
+    (table,) = budget.folder.glob("*.map")
+    table.write_bytes(b"")
+    hear(version[::-1])
+    table.unlink()
+    hear(version[::-1])
+    with open(budget.folder / "lock", "ab") as other:
+        assert try_lock(other)
+        hear()
+    (budget.folder / "spent.jsonl").write_text("{}\n")
+    hear()
+    assert len(set(said)) == 6
+    for each in said:
+        assert not {version[:8], version[::-1][:8], "f" * 8} & {each[i : i + 8] for i in range(len(each))}
+        assert str(budget.folder) not in each
 
 
 @pytest.mark.parametrize("limits", [(np.inf, 1e-5), (1.0, np.nan)])
@@ -88,6 +179,7 @@ def test_a_budget_without_a_limit_is_refused(tmp_path, limits):
 def test_a_map_of_other_settings_than_paid_for_is_refused(budget):
     with pytest.raises(InvalidInput, match="settings that are paid for"):
         budget.publish("a", CHOSEN, lambda: make(replace(CHOSEN, epsilon=8.0)))
+    assert budget.spent() == (0.0, 0.0)
 
 
 def drop_first(lines):

@@ -162,6 +162,19 @@ def test_many_points_are_as_few():
         assert len(told.at(X[:0], uses).errors) == 0
 
 
+@pytest.mark.parametrize("uses", [ERRORS, MOMENTS])
+def test_tables_are_read_once_however_many_questions_there_are(monkeypatch, uses):
+    told, read = CollectedMaps.collect(draw_maps(noise=1.0), NAMES), []
+    for name in ("counts", "sums"):
+        method = getattr(EvidenceMap, name)
+        monkeypatch.setattr(EvidenceMap, name, lambda each, method=method: read.append(each) or method(each))
+    told.at(POINTS[:0], uses)
+    after_none = len(read)
+    first, again = told.at(POINTS, uses), told.at(POINTS, uses)
+    assert len(read) == after_none > 0
+    np.testing.assert_array_equal(first.errors, again.errors)
+
+
 def test_whoever_published_nothing_is_judged_by_the_others():
     told = CollectedMaps.collect(draw_maps()[:3], NAMES)
     errors = told.at(POINTS, ERRORS).errors

@@ -1,6 +1,7 @@
 """Tables: an oracle that goes row by row, sensitivity by brute force, refusals, and bytes."""
 
 import math
+import re
 import struct
 import sys
 from contextlib import suppress
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.map_audit import find_epsilon
 
 from degroot.exceptions import InvalidInput
-from degroot.maps import EvidenceMap, MapSettings, least_rows, make_map
-from degroot.maps.noise import add_noise, find_epsilon, find_noise_scale
+from degroot.maps import EvidenceMap, MapSettings, TooFewRows, least_rows, make_map, prepare_map
+from degroot.maps.noise import add_noise, find_noise_scale
 from degroot.maps.table import COUNT_PART, LARGEST_RESIDUAL, MAGIC, UNIT, find_sensitivity, sum_rows, weigh_rows
 from degroot.maps.trees import draw_trees
 
@@ -121,15 +123,22 @@ def test_without_opendp_tables_can_be_read_but_not_made(monkeypatch):
     assert EvidenceMap.from_bytes(content).owner == "north"
     with pytest.raises(InvalidInput, match=r"^Evidence maps need extra packages: pip install 'degroot\[maps\]'\.$"):
         add_noise(np.zeros(2, np.int64), 1.0)
+    find_noise_scale.cache_clear()
+    with pytest.raises(InvalidInput, match="extra packages"):
+        prepare()
 
 
 # -- maps --------------------------------------------------------------------------------------------------------------
 
 
-def publish(n=6000, declared=4000, **changed):
+def publish(n=6000, declared=4000, make=make_map, **changed):
     X, residuals = np.random.default_rng(0).uniform(size=(n, 2)), 0.3 * np.random.default_rng(1).normal(size=(n, 2))
     given_ = {"owner": "north", "models": MODELS} | changed
-    return make_map(X, residuals, replace(SMALL, rows=declared), **given_)
+    return make(X, residuals, replace(SMALL, rows=declared), **given_)
+
+
+def prepare(**changed):
+    return publish(make=prepare_map, **changed)
 
 
 def test_a_map_tells_about_how_many_rows_and_which_moments():
@@ -151,12 +160,12 @@ def test_two_draws_of_noise_differ_and_serials_tell_nothing_of_rows():
 def test_too_few_declared_rows_are_refused():
     least = least_rows(SMALL)
     with pytest.raises(InvalidInput, match=r"at least 3,000 rows or units; 2,999 are declared\.$"):
-        publish(declared=least - 1)
+        prepare(declared=least - 1)
 
 
 def test_too_few_rows_are_refused_by_the_noisy_count():
     """A hundred rows are counted as three thousand with probability below 1e-30."""
-    with pytest.raises(InvalidInput, match=r"at least 3,000 rows or units; .* are in the table by its own noisy count"):
+    with pytest.raises(TooFewRows, match=r"at least 3,000 rows or units; .* are in the table by its own noisy count"):
         publish(n=100)
 
 
@@ -172,7 +181,7 @@ def test_too_few_rows_are_refused_by_the_noisy_count():
 )  # fmt: skip
 def test_what_is_no_map_is_refused(changed, why):
     with pytest.raises(InvalidInput, match=why):
-        publish(**changed)
+        prepare(**changed)
 
 
 def test_a_map_survives_its_bytes():
@@ -188,6 +197,9 @@ def test_a_map_survives_its_bytes():
 @pytest.fixture(scope="module")
 def content():
     return publish().to_bytes()
+
+
+HUGE = 400 * b"0"  # a whole number with so many digits is more than a float holds
 
 
 def edit(content, old, new):
@@ -207,12 +219,43 @@ def edit(content, old, new):
         (b'"trees": 3', b'"trees": 1000000000', "`trees`"), (b'"noise_scale": ', b'"noise_scale": -', "`noise_scale`"),
         (b'"ranges": [[', b'"ranges": [["x", ', "pairs of numbers"), (b"{", b"[", "JSON"),
         (b'"seed"', b'"sead"', "seed"), (b'"serial": "', b'"serial": "0', "serial"),
+        (b'"epsilon": 1.0', b'"epsilon": 1' + HUGE, "`epsilon`"), (b'"rows": 4000', b'"rows": 1' + HUGE, "`rows`"),
+        (b'"residual_bound": 1.0', b'"residual_bound": 1' + HUGE, "`residual_bound`"),
+        (b'"delta": 1e-06', b'"delta": 1' + HUGE, "`delta`"), (b'"seed": 0', b'"seed": 1' + HUGE, "`seed`"),
+        (b'"ranges": [[0.0', b'"ranges": [[-1' + HUGE, "pairs of numbers"),
+        (b'"depth": 2', b'"depth": 1' + HUGE, "`depth`"),
+        (b'"north"', b'"' + 201 * b"n" + b'"', "at most 200 printable"), (b'"north"', b'"no\\nrth"', "printable"),
+        (b'["west"', b'["' + 10_000 * b"w" + b'"', "at most 200 printable"),
+        (b'"west", "2"', b'"west", "\\u0000"', "printable"),
     ],
 )  # fmt: skip
 def test_a_changed_description_is_refused_in_one_line(content, old, new, why):
     with pytest.raises(InvalidInput, match=why) as refusal:
         EvidenceMap.from_bytes(edit(content, old, new))
     assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 250
+
+
+@pytest.mark.parametrize("scale", ["1" + "0" * 400, "-1.0", "NaN", "Infinity", "true", '"1"', "null"])
+def test_a_noise_scale_that_is_no_number_is_refused(content, scale):
+    said = re.search(rb'"noise_scale": ([0-9.e+]+)', content).group(1)
+    with pytest.raises(InvalidInput, match="`noise_scale` must be finite and not negative") as refusal:
+        EvidenceMap.from_bytes(edit(content, b'"noise_scale": ' + said, b'"noise_scale": ' + scale.encode()))
+    assert len(str(refusal.value)) < 250
+
+
+def test_a_serial_is_hex_digits(content):
+    serial = EvidenceMap.from_bytes(content).serial.encode()
+    for strange in (b"g" * 32, serial.upper() if serial.upper() != serial else b"A" * 32, b" " * 32):
+        with pytest.raises(InvalidInput, match="32 hex digits"):
+            EvidenceMap.from_bytes(edit(content, serial, strange))
+
+
+def test_a_prepared_map_knows_how_many_bytes_it_will_have():
+    X, residuals = draw(0, n=100)
+    prepared = prepare_map(X, residuals, replace(SMALL, epsilon=100.0), owner="north", models=MODELS)
+    drawn = EvidenceMap("north", MODELS, "0" * 32, prepared.settings, prepared.noise_scale, prepared.exact)
+    assert prepared.n_bytes == len(drawn.to_bytes())
 
 
 @few

@@ -663,6 +663,7 @@ def circle_of(*links, state="ready", copies=(), hindrance=None, evidence="pooled
         name="a", listen="127.0.0.1:2", collective=SimpleNamespace(rule="degroot", neighbours=None), evidence=evidence,
         pooled=evidence == "pooled", has_consensus=evidence != "own", needed=2,
         rights={link.name: frozenset(may) for link in links},
+        maps=SimpleNamespace(lifetime_epsilon=8.0) if evidence == "maps" else None,
     )  # fmt: skip
 
     def standing(link):
@@ -674,6 +675,7 @@ def circle_of(*links, state="ready", copies=(), hindrance=None, evidence="pooled
     return SimpleNamespace(
         links={link.name: link for link in links}, configuration=configuration, scores=SimpleNamespace(seat=seat),
         no_view=no_view, state=standing, find_hindrance=hindered, copies=SimpleNamespace(offer_lacking=""),
+        maps=SimpleNamespace(published=None, lacking="not all models are scored yet", epsilon_spent=0.0),
         without_evidence=lambda: {link.name: "no" for link in links if link.fault or link.name in keep},
     )  # fmt: skip
 
@@ -725,6 +727,21 @@ def test_with_own_evidence_a_node_answers_whoever_is_there_and_says_what_a_conse
     assert without["answering"] is False
     pooled = overview_of(circle_of(link_of("b"))).state()["node"]
     assert (pooled["no_consensus"], "recover each other's labels" in pooled["mode"]) == ("", True)
+
+
+def test_the_evidence_map_and_what_maps_have_cost_are_shown_where_evidence_is_maps():
+    circle = circle_of(link_of("b"), link_of("c"), evidence="maps")
+    lacking = {
+        "serial": None,
+        "lacking": "not all models are scored yet",
+        "epsilon_spent": 0.0,
+        "lifetime_epsilon": 8.0,
+    }
+    assert overview_of(circle).state()["node"]["map"] == lacking
+    circle.maps = SimpleNamespace(published=SimpleNamespace(serial="ab" * 16), lacking="", epsilon_spent=2.0)
+    published = {"serial": "ab" * 16, "lacking": "", "epsilon_spent": 2.0, "lifetime_epsilon": 8.0}
+    assert overview_of(circle).state()["node"]["map"] == published
+    assert overview_of(circle_of(link_of("b"))).state()["node"]["map"] is None
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,22 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import opendp.prelude as dp
 from scipy.stats import beta, norm
 
 from degroot.maps import MapSettings
-from degroot.maps.noise import add_noise, find_epsilon, find_noise_scale
+from degroot.maps.noise import add_noise, find_noise_scale
 from degroot.maps.table import UNIT, find_sensitivity, sum_rows
 
 Array = np.ndarray
 DELTA = 1e-6
+
+
+def find_epsilon(sensitivity: float, scale: float, delta: float) -> float:
+    """The epsilon at which noise of this standard deviation is private, as OpenDP finds it."""
+    dp.enable_features("contrib")
+    noise = dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale)
+    return float(dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(noise), delta).map(sensitivity)[0])
 
 
 @dataclass(frozen=True)

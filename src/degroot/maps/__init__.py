@@ -3,8 +3,8 @@ Imports compute, exceptions, files, rules."""
 
 from degroot.maps.budget import BudgetSpent, LifetimeBudget, name_version
 from degroot.maps.evidence import CollectedMaps, evidence_at, split_by_agent
-from degroot.maps.settings import MapSettings, least_rows
-from degroot.maps.table import EvidenceMap, make_map
+from degroot.maps.settings import MapSettings, TooFewRows, least_rows
+from degroot.maps.table import EvidenceMap, PreparedMap, make_map, prepare_map
 
 __all__ = [
     "BudgetSpent",
@@ -12,9 +12,12 @@ __all__ = [
     "EvidenceMap",
     "LifetimeBudget",
     "MapSettings",
+    "PreparedMap",
+    "TooFewRows",
     "evidence_at",
     "least_rows",
     "make_map",
     "name_version",
+    "prepare_map",
     "split_by_agent",
 ]

@@ -1,7 +1,8 @@
 """The lifetime budget: what every published version of a map has cost, and the tables themselves, in a folder.
 
-Spending is written down, and is on the disk, before noise is drawn. The same version is drawn once: a second draw of
-noise would let both be averaged, so the stored table is given out again.
+Spending is written down, and is on the disk, before noise is drawn, and after all that can be refused without noise.
+The same version is drawn once: a second draw of noise would let both be averaged, so the stored table is given out
+again. No message has a version in it, which is a digest of private rows, or a local path.
 """
 
 import json
@@ -20,11 +21,15 @@ from numpy.typing import ArrayLike
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.atomic import make_folder, publish, sync
 from degroot.files.lock import try_lock
-from degroot.maps.settings import MapSettings, check_settings
-from degroot.maps.table import EvidenceMap
+from degroot.maps.settings import MapSettings, TooFewRows, check_settings, least_rows
+from degroot.maps.table import EvidenceMap, PreparedMap
 
-SPENT, STORED = "spent", "stored"  # what a line says
-KEYS = {SPENT: {"what", "version", "epsilon", "delta"}, STORED: {"what", "version", "sha256"}}
+SPENT, STORED, REFUSED = "spent", "stored", "refused"  # what a line says
+KEYS = {
+    SPENT: {"what", "version", "epsilon", "delta"},
+    STORED: {"what", "version", "sha256"},
+    REFUSED: {"what", "version"},
+}
 MOST_FILE_BYTES = 1 << 26
 
 
@@ -45,16 +50,18 @@ class LifetimeBudget:
         epsilon, delta = self._add_up(self._read())
         return float(epsilon), float(delta)
 
-    def publish(self, version: str, settings: MapSettings, make: Callable[[], EvidenceMap]) -> EvidenceMap:
-        """The map of a version: the stored one, or a new one that `make` gives, which is paid for first.
+    def publish(self, version: str, settings: MapSettings, prepare: Callable[[], PreparedMap]) -> EvidenceMap:
+        """The map of a version: the stored one, or a new one, which is paid for before its noise is drawn.
 
-        A table that was paid for and not stored, as after a power cut or where `make` refuses, has never left; it is
-        paid for again.
+        What `prepare` refuses costs nothing, and neither does a disk without room for the table. A table that was paid
+        for and not stored, as after a power cut, has never left; it is paid for again.
 
         Raises
         ------
         BudgetSpent
             Where the version would cost more than is left.
+        TooFewRows
+            Where the noisy table of the version counts too few rows, now or when it was drawn. It costs once.
         InvalidInput
             Where the record of what was spent is damaged, or a stored table is missing or changed.
         """
@@ -67,17 +74,28 @@ class LifetimeBudget:
             for entry in entries:
                 if entry["what"] == STORED and entry["version"] == version:
                     return self._load(version, entry["sha256"])
-            self._check_left(version, settings, entries)
+                if entry["what"] == REFUSED and entry["version"] == version:
+                    raise TooFewRows(
+                        f"A map at epsilon {settings.epsilon:g} must be of at least {least_rows(settings):,} rows or "
+                        f"units; the noisy table of this version, which is paid for, counted fewer."
+                    )
+            self._check_left(settings, entries)
+            prepared = prepare()
+            if prepared.settings != settings:
+                raise InvalidInput("A map must be of the settings that are paid for; it is of others.")
+            self._reserve(version, prepared.n_bytes)
             self._append({
                 "what": SPENT, "version": version, "epsilon": settings.epsilon, "delta": settings.delta
             })  # fmt: skip
-            made = make()
-            if made.settings != settings:
-                raise InvalidInput("A map must be of the settings that are paid for; it is of others.")
+            try:
+                made = prepared.draw()
+            except TooFewRows:
+                self._append({"what": REFUSED, "version": version})
+                raise
             self._store(version, made)
             return made
 
-    def _check_left(self, version: str, settings: MapSettings, entries: list[dict[str, Any]]) -> None:
+    def _check_left(self, settings: MapSettings, entries: list[dict[str, Any]]) -> None:
         spent = self._add_up(entries)
         asked = _to_decimal(settings.epsilon), _to_decimal(settings.delta)
         limits = _to_decimal(self.epsilon), _to_decimal(self.delta)
@@ -86,25 +104,29 @@ class LifetimeBudget:
             raise BudgetSpent(
                 f"All versions of a map together must cost at most epsilon {self.epsilon:g} and delta {self.delta:g}; "
                 f"spent are {float(spent[0]):g} and {float(spent[1]):g}, left are {left[0]:g} and {left[1]:g}, and "
-                f"version {version[:16]} asks for {settings.epsilon:g} and {settings.delta:g}."
+                f"this version asks for {settings.epsilon:g} and {settings.delta:g}."
             )
+
+    def _reserve(self, version: str, n_bytes: int) -> None:
+        """Take the room for a table before it is paid for: on a full disk every attempt would cost."""
+        self._unfinished(version).write_bytes(bytes(n_bytes))
+        sync(self._unfinished(version))
 
     def _store(self, version: str, made: EvidenceMap) -> None:
         content = made.to_bytes()
-        unfinished = self._table(version).with_suffix(".unfinished")
-        unfinished.write_bytes(content)
-        publish(unfinished, self._table(version))
+        with open(self._unfinished(version), "r+b") as file:  # in the room that is reserved
+            file.write(content)
+            file.truncate()
+        publish(self._unfinished(version), self._table(version))
         self._append({"what": STORED, "version": version, "sha256": sha256(content).hexdigest()})
 
     def _load(self, version: str, digest: str) -> EvidenceMap:
         try:
             content = self._table(version).read_bytes()
         except OSError as error:
-            raise InvalidInput(
-                f"The stored map of version {version[:16]} must be readable; {error.strerror}."
-            ) from error
+            raise InvalidInput(f"The stored map of this version must be readable; {error.strerror}.") from error
         if sha256(content).hexdigest() != digest:
-            raise InvalidInput(f"The stored map of version {version[:16]} must be as it was published; it has changed.")
+            raise InvalidInput("The stored map of this version must be as it was published; it has changed.")
         return EvidenceMap.from_bytes(content)
 
     def _add_up(self, entries: Iterable[dict[str, Any]]) -> tuple[Decimal, Decimal]:
@@ -120,7 +142,7 @@ class LifetimeBudget:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise InvalidInput(f"{self._record} must be readable, for what was spent; {error.strerror}.") from error
+            raise InvalidInput(f"The record of what was spent must be readable; {error.strerror}.") from error
         lines = content.split(b"\n")
         if lines.pop() != b"":
             raise self._damaged(len(lines) + 1)
@@ -156,27 +178,28 @@ class LifetimeBudget:
             unfinished.write_bytes(existing + line)
             publish(unfinished, self._record)
         except OSError as error:
-            raise InvalidInput(
-                f"What a map costs must be written down first; {self._record}: {error.strerror}."
-            ) from error
+            raise InvalidInput(f"What a map costs must be written down first; {error.strerror}.") from error
 
     def _damaged(self, number: int) -> InvalidInput:
         return InvalidInput(
-            f"The record of what was spent must be whole, or no map is published; line {number} of {self._record} is "
-            f"damaged."
+            f"The record of what was spent must be whole, or no map is published; line {number} of "
+            f"{self._record.name} is damaged."
         )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with open(self.folder / "lock", "ab") as file:
             if not try_lock(file):
-                raise InvalidInput(f"One process at a time may publish maps from {self.folder}; another does.")
+                raise InvalidInput("One process at a time may publish maps; another does.")
             yield
         sync(self.folder)
 
     @property
     def _record(self) -> Path:
         return self.folder / "spent.jsonl"
+
+    def _unfinished(self, version: str) -> Path:
+        return self._table(version).with_suffix(".unfinished")
 
     def _table(self, version: str) -> Path:
         return self.folder / f"{sha256(version.encode()).hexdigest()[:32]}.map"

@@ -99,6 +99,16 @@ class CollectedMaps:
             sum_noise[pairs] += each.sum_noise**2
         return PooledTables(_add_ancestors(counts), _add_ancestors(sums), count_noise, sum_noise)
 
+    @cached_property
+    def own_tables(self) -> dict[int, "OwnTable"]:
+        """What each member's map says of single models, by the member's place: read once for all questions."""
+        found = {}
+        for i, each in self._present():
+            models = np.flatnonzero(self.scorers[i].diagonal())
+            sums = each.sums()[..., self._find_places(each, models, models)]
+            found[i] = OwnTable(models, each.counts()[..., None], np.ascontiguousarray(sums))
+        return found
+
     def at(self, points: ArrayLike, uses: str = MOMENTS) -> Evidence:
         """Evidence near M points as a rule takes it: errors for the paper's rule, moments for stacking.
 
@@ -130,9 +140,8 @@ class CollectedMaps:
         common = self._estimate(cells).moments[:, diagonal(K)]  # (M, K)
         errors = np.repeat(common[:, None], K, axis=1)
         for i, each in self._present():
-            models = np.flatnonzero(self.scorers[i].diagonal())
-            rows = positive(_mean_over_trees(each.counts()[..., None], cells), each.count_noise**2 + LEAST_COUNT**2)
-            sums = each.sums()[..., self._find_places(each, models, models)]
+            models, counts, sums = self.own_tables[i]
+            rows = positive(_mean_over_trees(counts, cells), each.count_noise**2 + LEAST_COUNT**2)
             known = common[:, models]
             noise = each.sum_noise**2 / rows**2
             share = find_share(known**2, noise, rows)
@@ -185,6 +194,14 @@ class PooledTables:
     sums: list[Array]
     count_noise: Array  # variances
     sum_noise: Array
+
+
+class OwnTable(NamedTuple):
+    """What one member's map says of the q models that it scores."""
+
+    models: NDArray[np.intp]  # (q,) places among the members
+    counts: Array  # (T, cells, 1)
+    sums: Array  # (T, cells, q) of squared residuals
 
 
 class LocalMoments(NamedTuple):

@@ -36,13 +36,6 @@ def find_noise_scale(sensitivity: float, epsilon: float, delta: float) -> float:
     return float(found)
 
 
-def find_epsilon(sensitivity: float, scale: float, delta: float) -> float:
-    """The epsilon at which noise of this standard deviation is private, as OpenDP finds it: for audits."""
-    dp = _import_opendp()
-    private = dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(_make_gaussian(dp, scale)), delta)
-    return float(private.map(sensitivity)[0])
-
-
 def add_noise(table: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
     """The table with independent discrete Gaussian noise of this standard deviation, from the system's random bits."""
     return np.array(_make_gaussian(_import_opendp(), scale)(table.ravel().tolist()), np.int64).reshape(table.shape)

@@ -1,6 +1,7 @@
 """Settings of evidence maps, which members declare before they look at rows, and what follows from these alone."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from degroot.exceptions import InvalidInput
 
 LARGEST_SEED = 2**63
+LONGEST_SHOWN = 50  # characters of what was not accepted
 EPSILONS = (0.01, 100.0)  # least and largest of one table
 MOST_TREES, MOST_DEPTH, MOST_FEATURES = 1024, 12, 10_000
 DEFAULT_TREES = 16
@@ -15,6 +17,10 @@ DEFAULT_DEPTHS = (2, 8)  # least and largest
 ROWS_A_CELL = 64  # at epsilon 1
 LEAST_ROWS = 1000  # and as many over epsilon as are below: benchmarks/MAPS.md, accuracy by number of rows
 LEAST_ROWS_TIMES_EPSILON = 3000.0
+
+
+class TooFewRows(InvalidInput):
+    """The noisy table of a version counts too few rows to be published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +72,10 @@ class MapSettings:
         names = {each.name for each in fields(cls)}
         if not isinstance(told, Mapping) or set(told) != names:
             raise InvalidInput(f"Settings of a map must be {', '.join(sorted(names))}; they are not.")
-        try:
-            ranges = tuple((float(low), float(high)) for low, high in told["ranges"])
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"`ranges` must be pairs of numbers; {error}.") from error
-        settings = cls(**(dict(told) | {"ranges": ranges}))
+        pairs = told["ranges"]
+        if not isinstance(pairs, list) or not all(_is_pair(each) for each in pairs):
+            raise InvalidInput("`ranges` must be pairs of numbers; they are not.")
+        settings = cls(**(dict(told) | {"ranges": tuple((float(low), float(high)) for low, high in pairs)}))
         check_settings(settings)
         return settings
 
@@ -78,18 +83,22 @@ class MapSettings:
 def check_settings(settings: MapSettings) -> None:
     """Refuse settings that cannot be."""
     for low, high in settings.ranges:
-        if not (_is_number(low) and _is_number(high) and low < high and math.isfinite(high - low)):
+        if not (is_number(low) and is_number(high) and low < high and math.isfinite(high - low)):
             raise InvalidInput(f"`ranges` must hold the least and the largest value of a feature; got {low}, {high}.")
     _check_whole("The number of features in `ranges`", len(settings.ranges), 1, MOST_FEATURES)
-    if not (_is_number(settings.residual_bound) and 1e-50 <= settings.residual_bound <= 1e50):
-        raise InvalidInput(f"`residual_bound` must be positive, from 1e-50 to 1e50; got {settings.residual_bound!r}.")
-    if not (_is_number(settings.epsilon) and EPSILONS[0] <= settings.epsilon <= EPSILONS[1]):
-        raise InvalidInput(f"`epsilon` must be between {EPSILONS[0]:g} and {EPSILONS[1]:g}; got {settings.epsilon!r}.")
+    if not (is_number(settings.residual_bound) and 1e-50 <= settings.residual_bound <= 1e50):
+        raise InvalidInput(
+            f"`residual_bound` must be positive, from 1e-50 to 1e50; got {show(settings.residual_bound)}."
+        )
+    if not (is_number(settings.epsilon) and EPSILONS[0] <= settings.epsilon <= EPSILONS[1]):
+        raise InvalidInput(
+            f"`epsilon` must be between {EPSILONS[0]:g} and {EPSILONS[1]:g}; got {show(settings.epsilon)}."
+        )
     _check_whole("`rows`", settings.rows, 1, 10**12)
-    if not (_is_number(settings.delta) and 0.0 < settings.delta * settings.rows < 1.0):
+    if not (is_number(settings.delta) and 0.0 < settings.delta * settings.rows < 1.0):
         raise InvalidInput(
             f"`delta` must be positive and less than 1 over the number of rows, or whole rows might be told; "
-            f"got {settings.delta!r} for {settings.rows} rows."
+            f"got {show(settings.delta)} for {settings.rows} rows."
         )
     _check_whole("`seed`", settings.seed, 0, LARGEST_SEED)
     _check_whole("`trees`", settings.n_trees, 1, MOST_TREES)
@@ -114,15 +123,29 @@ def check_rows(settings: MapSettings, found: float | None = None) -> None:
     least, rows = least_rows(settings), settings.rows if found is None else found
     if rows < least:
         how = "are declared" if found is None else "are in the table by its own noisy count"
-        raise InvalidInput(
+        raise (InvalidInput if found is None else TooFewRows)(
             f"A map at epsilon {settings.epsilon:g} must be of at least {least:,} rows or units; {rows:,.0f} {how}."
         )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def is_number(value: Any) -> bool:
+    """Whether this is a finite number that a float can hold. Whole numbers of JSON may have thousands of digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def show(value: Any) -> str:
+    """What came, on one short line: it may be a peer's."""
+    try:
+        said = repr(value)
+    except ValueError:  # a whole number with too many digits
+        return "a number with too many digits"
+    return said if len(said) <= LONGEST_SHOWN else f"{said[:LONGEST_SHOWN]}…"
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2 and all(is_number(each) for each in value)
 
 
 def _check_whole(what: str, value: Any, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"{what} must be a whole number from {least} to {most}; got {value!r}.")
+        raise InvalidInput(f"{what} must be a whole number from {least} to {most}; got {show(value)}.")

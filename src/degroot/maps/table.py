@@ -10,6 +10,7 @@ v over the rows in each cell of T trees: one unit moves it by at most :math:`\sq
 
 import json
 import math
+import re
 import secrets
 import struct
 from collections.abc import Iterable
@@ -22,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.maps.noise import add_noise, bound_root, find_noise_scale
-from degroot.maps.settings import MapSettings, check_rows, check_settings
+from degroot.maps.settings import MapSettings, check_rows, check_settings, is_number, show
 from degroot.maps.trees import draw_trees
 
 Table = NDArray[np.int64]
@@ -33,9 +34,11 @@ ROUNDING = 1.0 - 1e-9  # the length of a row's vector may be computed wrongly by
 ROWS_AT_ONCE = 1 << 15
 MOST_ROWS = 1 << 32  # of which a table of 64-bit whole numbers can hold the sums
 MAGIC = b"degroot evidence map 1\n"
-MOST_BYTES = 1 << 28
+MAX_MAP_BYTES = 1 << 28
 MOST_HEADER = 1 << 22
+LONGEST_NAME = 200  # of an owner, a model or a version
 SERIAL_BYTES = 16
+SERIAL = re.compile(f"[0-9a-f]{{{2 * SERIAL_BYTES}}}")
 HEADER_KEYS = {"owner", "models", "serial", "settings", "noise_scale"}
 
 
@@ -90,8 +93,8 @@ class EvidenceMap:
     @classmethod
     def from_bytes(cls, content: bytes) -> "EvidenceMap":
         """The map that `to_bytes` wrote; anything else is refused."""
-        if len(content) > MOST_BYTES:
-            raise InvalidInput(f"An evidence map must have at most {MOST_BYTES} bytes; it has {len(content)}.")
+        if len(content) > MAX_MAP_BYTES:
+            raise InvalidInput(f"An evidence map must have at most {MAX_MAP_BYTES} bytes; it has {len(content)}.")
         start = len(MAGIC) + 4
         if not content.startswith(MAGIC) or len(content) < start:
             raise InvalidInput("An evidence map must begin with its format, version 1; it does not.")
@@ -99,11 +102,11 @@ class EvidenceMap:
         told = _read_header(content[start : start + min(size, MOST_HEADER + 1)], size)
         settings, models = MapSettings.from_dict(told["settings"]), _read_models(told["models"])
         check_names(told["owner"], models)
-        if not isinstance(told["serial"], str) or len(told["serial"]) != 2 * SERIAL_BYTES:
-            raise InvalidInput(f"The serial of an evidence map must have {2 * SERIAL_BYTES} digits; it has not.")
+        if not isinstance(told["serial"], str) or not SERIAL.fullmatch(told["serial"]):
+            raise InvalidInput(f"The serial of an evidence map must be {2 * SERIAL_BYTES} hex digits; it is not.")
         scale = told["noise_scale"]
-        if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0.0 <= scale < math.inf:
-            raise InvalidInput(f"`noise_scale` must be finite and not negative; got {str(scale)[:50]}.")
+        if not is_number(scale) or scale < 0:
+            raise InvalidInput(f"`noise_scale` must be finite and not negative; got {show(scale)}.")
         shape = table_shape(settings, len(models))
         if len(content) - start - size != 8 * math.prod(shape):
             raise InvalidInput(
@@ -113,6 +116,39 @@ class EvidenceMap:
         table = np.frombuffer(content, "<i8", offset=start + size).astype(np.int64).reshape(shape)
         table.setflags(write=False)
         return cls(told["owner"], models, told["serial"], settings, float(scale), table)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMap:
+    """A table that lacks its noise only, of settings, names and rows that are checked. It must never leave."""
+
+    owner: str
+    models: tuple[tuple[str, str], ...]
+    settings: MapSettings
+    noise_scale: float
+    exact: Table = field(repr=False)
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes the map will have."""
+        serial = "0" * (2 * SERIAL_BYTES)
+        empty = EvidenceMap(self.owner, self.models, serial, self.settings, self.noise_scale, self.exact[:0])
+        return len(empty.to_bytes()) + self.exact.nbytes
+
+    def draw(self) -> EvidenceMap:
+        """The map. Every call draws new noise, and costs epsilon.
+
+        Raises
+        ------
+        TooFewRows
+            Where the noisy table counts fewer rows than `least_rows`.
+        """
+        noisy = add_noise(self.exact, self.noise_scale)
+        noisy.setflags(write=False)
+        serial = secrets.token_hex(SERIAL_BYTES)
+        made = EvidenceMap(self.owner, self.models, serial, self.settings, self.noise_scale, noisy)
+        check_rows(self.settings, made.n_rows)
+        return made
 
 
 def make_map(
@@ -126,7 +162,30 @@ def make_map(
 ) -> EvidenceMap:
     """A noisy table of rows, (epsilon, delta)-private per row or, with `units`, per unit.
 
-    Every call draws new noise, and costs epsilon: nodes call it through `LifetimeBudget.publish`.
+    Every call draws new noise, and costs epsilon: nodes give `prepare_map` to `LifetimeBudget.publish` instead.
+    Parameters are those of `prepare_map`.
+
+    Raises
+    ------
+    InvalidInput
+        As `prepare_map` does.
+    TooFewRows
+        Where the noisy table counts fewer rows than `least_rows`. Nothing that is raised depends on values in rows
+        other than through the noisy table.
+    """
+    return prepare_map(X, residuals, settings, owner=owner, models=models, units=units).draw()
+
+
+def prepare_map(
+    X: ArrayLike,
+    residuals: ArrayLike,
+    settings: MapSettings,
+    *,
+    owner: str,
+    models: Iterable[tuple[str, str]],
+    units: ArrayLike | None = None,
+) -> PreparedMap:
+    """All of a map but its noise: whatever can be refused without noise is refused here, and costs no epsilon.
 
     Parameters
     ----------
@@ -142,19 +201,15 @@ def make_map(
     Raises
     ------
     InvalidInput
-        Where fewer rows are declared than `least_rows`, or the noisy table counts fewer than that itself. Nothing
-        that is raised depends on values in rows other than through the noisy table.
+        Where fewer rows are declared than `least_rows`, OpenDP is missing, or names or shapes are wrong. Nothing that
+        is raised depends on values in rows.
     """
     models = tuple((str(name), str(said)) for name, said in models)
     check_settings(settings)
     check_names(owner, models)
     check_rows(settings)
     scale = find_noise_scale(find_sensitivity(settings), settings.epsilon, settings.delta)
-    noisy = add_noise(sum_rows(X, residuals, settings, len(models), units), scale)
-    noisy.setflags(write=False)
-    made = EvidenceMap(owner, models, secrets.token_hex(SERIAL_BYTES), settings, scale, noisy)
-    check_rows(settings, made.n_rows)
-    return made
+    return PreparedMap(owner, models, settings, scale, sum_rows(X, residuals, settings, len(models), units))
 
 
 def find_sensitivity(settings: MapSettings) -> float:
@@ -212,9 +267,18 @@ def check_names(owner: Any, models: tuple[tuple[str, str], ...]) -> None:
     """Refuse a map without two others' models, with one of them twice, or with the owner's own."""
     if not isinstance(owner, str) or not owner:
         raise InvalidInput("An evidence map must have an owner; it has none.")
+    for text in (owner, *(text for model in models for text in model)):
+        if len(text) > LONGEST_NAME or not text.isprintable():
+            raise InvalidInput(
+                f"Names and versions in an evidence map must have at most {LONGEST_NAME} printable characters; got "
+                f"{show(text)}."
+            )
     names = [name for name, _ in models]
     if len(models) < 2 or len(set(names)) < len(names):
-        raise InvalidInput(f"An evidence map must score two models of others or more, each once; got {names}.")
+        raise InvalidInput(
+            f"An evidence map must score two models of others or more, each once; got {len(names)}, of them "
+            f"{len(set(names))} different."
+        )
     if owner in names:
         raise InvalidInput(f"An evidence map must leave out its owner's own model; it scores that of {owner!r}.")
 

@@ -25,10 +25,11 @@ async def consult_maps(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     away = {name: missing.get(name, NO_MAP) for name in roster if name not in members}
     who = Membership(members, away)
     who.check(max(circle.configuration.needed, FEWEST))
-    collected, told = circle.maps.collect(members), {name: said[name] for name in members}
+    uses, told = seat.option.definition.uses, {name: said[name] for name in members}
+    collected = await circle.maps.collect(members, uses)
 
     def work() -> NodeAnswer:
-        evidence = collected.at(asked.points, seat.option.definition.uses)
+        evidence = collected.at(asked.points, uses)
         opinions = {
             name: PeerOpinion(said[name].version, _list_versions(circle, name, told), Opinion(said[name].beliefs, part))
             for name, part in zip(members, split_by_agent(evidence), strict=True)
@@ -45,7 +46,7 @@ def _list_versions(circle: Peers, scorer: str, said: Mapping[str, PeerPrediction
 
 
 def find_members(circle: Peers, names: Sequence[str]) -> tuple[str, ...]:
-    """Those of whose models every two are in a third member's map; the fewest are left out, one by one."""
+    """The largest set found greedily in which every pair of models is scored by a third member."""
     left, maps = list(names), circle.maps.all_maps
     while len(left) >= FEWEST and maps:
         scorers = CollectedMaps(maps, tuple(left)).scorers

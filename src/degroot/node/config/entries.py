@@ -1,11 +1,12 @@
 """What a node is told, as frozen records."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from degroot.files import DataSource
+from degroot.maps.settings import MapSettings
 from degroot.models import ModelSource
 
 # evidence: it stays at home; a private map of it is published; or it goes to whoever asks for the consensus
@@ -85,6 +86,12 @@ class MapTerms:
     seed: int = 0
     trees: int | None = None
     depth: int | None = None
+
+    def to_settings(self, ranges: Iterable[tuple[float, float]]) -> MapSettings:
+        """The settings of maps with these ranges, in the order of the features."""
+        return MapSettings(
+            tuple(ranges), self.residual_bound, self.rows, self.epsilon, self.delta, self.seed, self.trees, self.depth
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from degroot.files import DataSource, data_source
 from degroot.files.addresses import LAST_PORT, is_this_machine, split
 from degroot.files.source import PEERS
 from degroot.files.toml import Table
-from degroot.maps.settings import MapSettings, check_rows
+from degroot.maps.settings import check_rows
 from degroot.maps.settings import check_settings as check_map_settings
 from degroot.models import ModelSource, model_source
 from degroot.neighbourhoods import KERNELS, METRICS
@@ -91,6 +91,7 @@ def read(path: Path) -> Configuration:
         disclosure=_of_pooled(table, "disclosure", evidence, lambda key: _disclosure(table, key), Disclosure()),
     )
     _check_own_predictions(table, configuration)
+    _check_map_members(configuration)
     _check_roster(configuration)
     _check_ports(configuration)
     return configuration
@@ -150,11 +151,12 @@ def _read_maps(table: Table, evidence: str) -> MapTerms | None:
     )
     if terms.epsilon > terms.lifetime_epsilon:
         raise told.refusal("lifetime_epsilon", f"be at least `epsilon`, {terms.epsilon:g}")
+    if terms.delta > terms.lifetime_delta:
+        raise InvalidInput(
+            f"{told.what('delta')} must be at most `lifetime_delta`, {terms.lifetime_delta:g}; got {terms.delta:g}."
+        )
     try:
-        settings = MapSettings(
-            tuple(pair for _, pair in terms.ranges), terms.residual_bound, terms.rows, terms.epsilon, terms.delta,
-            terms.seed, terms.trees, terms.depth,
-        )  # fmt: skip
+        settings = terms.to_settings(pair for _, pair in terms.ranges)
         check_map_settings(settings)
         check_rows(settings)
     except InvalidInput as error:
@@ -287,6 +289,16 @@ def _check_own_predictions(table: Table, configuration: Configuration) -> None:
         raise InvalidInput(
             f"{table.path}: `data.own_predictions` must be a column where evidence is {configuration.evidence!r}; got "
             f"{PEERS!r}, whose measurements are pooled evidence."
+        )
+
+
+def _check_map_members(configuration: Configuration) -> None:
+    """A map scores two models of others or more."""
+    peers = len(configuration.peers)
+    if configuration.evidence == MAPS and peers < 2:
+        raise InvalidInput(
+            f"{configuration.path}: Evidence maps need at least 3 members, since nobody's map has its own model; this "
+            f"node has {peers} {'peer' if peers == 1 else 'peers'}."
         )
 
 

@@ -30,9 +30,13 @@ class FailedAttempts:
 
     def check(self, *key: str) -> None:
         """Raise the error again, if this has failed lately."""
-        at, error = self._failed.get(key, (-RETRY_SECONDS, None))
-        if error is not None and self._clock() - at < RETRY_SECONDS:
+        if self.has(*key):
+            _, error = self._failed[key]
             raise type(error)(*error.args)
+
+    def has(self, *key: str) -> bool:
+        """Whether this has failed lately."""
+        return key in self._failed and self._clock() - self._failed[key][0] < RETRY_SECONDS
 
     def add(self, error: DeGrootError, *key: str) -> None:
         """This has just failed; what failed before of the same peer and kind is forgotten."""
@@ -86,9 +90,7 @@ class CopyExchange:
         wanted = told is not None and told.takes_copy and not told.reaches_caller and told.held_copy != seat.version
         if not wanted or offer.lacking or self._configuration.identity is None:
             return
-        try:
-            self._failed.check(link.name, "push", seat.version)
-        except DeGrootError:
+        if self._failed.has(link.name, "push", seat.version):
             return
         try:
             await link.push_copy(await self.make_own_bundle(link.name))

@@ -12,9 +12,20 @@ import numpy as np
 
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.atomic import PRIVATE, make_folder, save
-from degroot.maps import CollectedMaps, EvidenceMap, LifetimeBudget, MapSettings, make_map, name_version
-from degroot.maps.table import MOST_BYTES
+from degroot.maps import (
+    BudgetSpent,
+    CollectedMaps,
+    EvidenceMap,
+    LifetimeBudget,
+    MapSettings,
+    PreparedMap,
+    TooFewRows,
+    name_version,
+    prepare_map,
+)
+from degroot.maps.table import MAX_MAP_BYTES
 from degroot.node.config import MAPS, Configuration
+from degroot.node.copies.exchange import FailedAttempts
 from degroot.node.errors import BadReply
 from degroot.node.peers.link import Link
 from degroot.node.protocol.codec import Model
@@ -39,10 +50,13 @@ def make_settings(configuration: Configuration, names: Sequence[str], n_features
     strange = [name for name in ranges if name not in features]
     if strange:
         raise InvalidInput(f"{configuration.path}: `maps.ranges` must be of features; {strange[0]!r} is none.")
-    return MapSettings(
-        tuple(ranges[name] for name in features), terms.residual_bound, terms.rows, terms.epsilon, terms.delta,
-        terms.seed, terms.trees, terms.depth,
-    )  # fmt: skip
+    return terms.to_settings(ranges[name] for name in features)
+
+
+def _collect(maps: Sequence[EvidenceMap], members: Sequence[str], uses: str) -> CollectedMaps:
+    collected = CollectedMaps.collect(maps, members)
+    collected.at(np.empty((0, len(maps[0].settings.ranges))), uses)  # what all questions share is cached
+    return collected
 
 
 class MapExchange:
@@ -51,12 +65,15 @@ class MapExchange:
     def __init__(self, configuration: Configuration, log: Any) -> None:
         self.configuration, self._log = configuration, log
         self.published: EvidenceMap | None = None
-        self.lacking = NOT_SCORED  # why there is none of this version; empty: there is
+        self.published_bytes = b""  # of that, for peers
+        self.epsilon_spent: float | None = None  # for life; None: the record of it cannot be read
+        self.lacking = NOT_SCORED  # why there is none of this version, for our own people; empty: there is
         self.held: dict[str, EvidenceMap] = {}  # peers', by owner
         self._settings: MapSettings | None = None
-        self._tried: tuple[Model, ...] = ()  # the models of the last attempt to publish
+        self._tried: tuple[Model, ...] = ()  # the models of a map that is published, or is refused for good
+        self._failed = FailedAttempts()
         self._collected: tuple[tuple[Any, ...], CollectedMaps] | None = None
-        self._publishing = asyncio.Lock()
+        self._publishing, self._collecting = asyncio.Lock(), asyncio.Lock()
 
     @property
     def is_used(self) -> bool:
@@ -74,6 +91,8 @@ class MapExchange:
             return
         self._settings = make_settings(self.configuration, seat.feature_names, seat.agent.n_features)
         self.published = self._read(self._own_path, self.configuration.name)
+        self.published_bytes = b"" if self.published is None else self.published.to_bytes()
+        self._add_up()
         for peer in self.configuration.peers:
             found = self._read(self._peer_path(peer.name), peer.name)
             if found is not None:
@@ -93,21 +112,30 @@ class MapExchange:
         models = tuple(model for model in seat.scored if model.name != me and model.name in others)
         if not self.is_used or models == self._tried or {model.name for model in models} != others:
             return
+        key = me, "publish", *(model.version for model in models)
         async with self._publishing:
-            if models == self._tried:
+            if models == self._tried or self._failed.has(*key):
                 return
-            self._tried = models
             try:
-                made = await run_in_thread(self._make, seat, models)
-            except DeGrootError as error:
-                self.lacking = str(error)
-                self._log.warning("no evidence map of this version is published", reason=self.lacking)
+                made, content = await run_in_thread(self._make, seat, models)
+            except (DeGrootError, OSError) as error:
+                if isinstance(error, BudgetSpent | TooFewRows):
+                    self._tried = models
+                else:
+                    self._failed.add(InvalidInput(str(error)), *key)
+                self._note_lacking(str(error))
                 return
             is_new = self.published is None or made.serial != self.published.serial
-            self.published, self.lacking = made, ""
+            self.published, self.published_bytes, self.lacking, self._tried = made, content, "", models
             if is_new:
-                spent, _ = self.budget.spent()
-                self._log.info("evidence map published", serial=made.serial, epsilon_spent=spent)
+                self._log.info("evidence map published", serial=made.serial, epsilon_spent=self.epsilon_spent)
+
+    def _note_lacking(self, reason: str) -> None:
+        """Say once why there is no map of this version, on one line."""
+        reason = " ".join(reason.split())
+        if reason != self.lacking:
+            self._log.warning("no evidence map of this version is published", reason=reason)
+        self.lacking = reason
 
     @property
     def budget(self) -> LifetimeBudget:
@@ -117,7 +145,15 @@ class MapExchange:
             raise InvalidInput(f"Evidence maps must be declared in a table [maps]; {self.configuration.path} has none.")
         return LifetimeBudget(self.configuration.maps_folder, terms.lifetime_epsilon, terms.lifetime_delta)
 
-    def _make(self, seat: ScoredAgent, models: Sequence[Model]) -> EvidenceMap:
+    def _add_up(self) -> None:
+        """Look up what maps have cost so far."""
+        try:
+            self.epsilon_spent = self.budget.spent()[0]
+        except InvalidInput as error:
+            self.epsilon_spent = None
+            self._note_lacking(str(error))
+
+    def _make(self, seat: ScoredAgent, models: Sequence[Model]) -> tuple[EvidenceMap, bytes]:
         """The map of this node's rows: the stored one of the same version, or a new one that is paid for."""
         agent, settings, me = seat.agent, self._settings, self.configuration.name
         if settings is None:
@@ -126,14 +162,18 @@ class MapExchange:
         places = [seat.scored.index(model) for model in models]
         told = [(model.name, model.version) for model in models]
 
-        def draw() -> EvidenceMap:
+        def prepare() -> PreparedMap:
             residuals = np.moveaxis(seat.scorer.residuals[:, :, places], 1, 2)  # (n, m, Q)
-            return make_map(agent.X, residuals, settings, owner=me, models=told, units=agent.units)
+            return prepare_map(agent.X, residuals, settings, owner=me, models=told, units=agent.units)
 
         version = name_version(agent.X, agent.y, settings, owner=me, models=told, units=agent.units)
-        made = self.budget.publish(version, settings, draw)
-        save(self._own_path, made.to_bytes())
-        return made
+        try:
+            made = self.budget.publish(version, settings, prepare)
+        finally:
+            self._add_up()
+        content = made.to_bytes()
+        save(self._own_path, content)
+        return made, content
 
     async def fetch(self, link: Link) -> None:
         """Fetch a peer's map, if it has published one that is not here."""
@@ -141,15 +181,31 @@ class MapExchange:
         held = self.held.get(link.name)
         if not self.is_used or told is None or not told.map or (held is not None and held.serial == told.map):
             return
-        content = await link.fetch_map(MOST_BYTES)
+        key = link.name, "fetch"  # not the serial: a peer might tell another each time
+        self._failed.check(*key)
         try:
-            found = EvidenceMap.from_bytes(content)
-            self._check(found, link.name)
-        except InvalidInput as error:
-            raise BadReply(link.name, f"its evidence map cannot be used: {error}") from error
-        await run_in_thread(self._keep, link.name, content)
+            content = await link.fetch_map(MAX_MAP_BYTES)
+            found = await run_in_thread(self._decode, link.name, told.map, content)
+        except BadReply as error:
+            self._failed.add(error, *key)
+            raise
         self.held[link.name] = found
         self._log.info("evidence map fetched", peer=link.name, serial=found.serial, epsilon=found.settings.epsilon)
+        try:
+            await run_in_thread(self._keep, link.name, content)
+        except (InvalidInput, OSError) as error:  # it is fetched again when the node starts
+            self._log.warning("an evidence map could not be kept", peer=link.name, reason=str(error))
+
+    def _decode(self, owner: str, serial: str, content: bytes) -> EvidenceMap:
+        """The map that a peer has sent, if it is the one it told of and can be used."""
+        try:
+            found = EvidenceMap.from_bytes(content)
+            self._check(found, owner)
+            if found.serial != serial:
+                raise InvalidInput("It must have the serial that its owner tells; it has another.")
+        except InvalidInput as error:
+            raise BadReply(owner, f"its evidence map cannot be used: {error}") from error
+        return found
 
     def _check(self, found: EvidenceMap, owner: str) -> None:
         """Refuse a map that is not of its owner, or cannot be used with this node's."""
@@ -158,13 +214,17 @@ class MapExchange:
         if self._settings is not None and found.settings.grid != self._settings.grid:
             raise InvalidInput("It must have the ranges, residual bound, seed, trees and depth that are declared here.")
 
-    def collect(self, members: Sequence[str]) -> CollectedMaps:
-        """The maps of all, for answers with these members; read once for the same maps and members."""
+    async def collect(self, members: Sequence[str], uses: str) -> CollectedMaps:
+        """The maps of all, for answers with these members; read in a thread, once for the same maps and members.
+
+        uses : what the rule takes of evidence, whose tables are added up here rather than at the first question.
+        """
         maps = self.all_maps
-        key = (tuple(members), tuple(sorted(each.serial for each in maps.values())))
-        if self._collected is None or self._collected[0] != key:
-            self._collected = key, CollectedMaps.collect(maps.values(), members)
-        return self._collected[1]
+        key = (tuple(members), uses, tuple(sorted(each.serial for each in maps.values())))
+        async with self._collecting:
+            if self._collected is None or self._collected[0] != key:
+                self._collected = key, await run_in_thread(_collect, list(maps.values()), members, uses)
+            return self._collected[1]
 
     @property
     def all_maps(self) -> Mapping[str, EvidenceMap]:

@@ -80,6 +80,17 @@ def find_consensus_lacking(circle: Peers) -> str:
     return ""
 
 
+def describe_map(circle: Peers) -> dict[str, Any] | None:
+    """This node's evidence map, why there is none of this version, and what maps have cost; None: none are made."""
+    maps, terms = circle.maps, circle.configuration.maps
+    if terms is None:
+        return None
+    return {
+        "serial": None if maps.published is None else maps.published.serial, "lacking": maps.lacking,
+        "epsilon_spent": maps.epsilon_spent, "lifetime_epsilon": terms.lifetime_epsilon,
+    }  # fmt: skip
+
+
 def _node(circle: Peers, started: float) -> dict[str, Any]:
     configuration, seat, pooled = circle.configuration, circle.scores.seat, circle.configuration.has_consensus
     ready = {name for name, link in circle.links.items() if circle.state(link) in ANSWERING}
@@ -96,7 +107,7 @@ def _node(circle: Peers, started: float) -> dict[str, Any]:
         "witnesses": {
             "row": describe_witnesses(circle, "this row"), "rows": describe_witnesses(circle, "these rows"),
         },
-        "features": features(circle),
+        "map": describe_map(circle), "features": features(circle),
         "outputs": seat.agent.outputs, "classes": classes(circle), "rows": len(seat.agent.X),
         "started": moment(started),
     }  # fmt: skip

@@ -79,6 +79,7 @@ class OtherMethods(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 NOT_ASKED = f"{MISSING}: its model cannot be asked now"  # what others are told
+NOT_PUBLISHED = "An evidence map must be published before it is fetched; this node has published none."  # and not why
 AHEAD = 2  # batches of one stream that wait for those before them
 
 
@@ -151,11 +152,9 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             await visit.refusing(check_protocol, 0 if request is None else request.protocol)
             origin, body = await visit.refusing(decode_origin, request.origin, visit.name), request.SerializeToString()
             await visit.message(MAP, 0, len(body))
-            published = self._circle.maps.published
-            if published is None:
-                told = f"{self._name!r} has published no evidence map: {self._circle.maps.lacking}"
-                await visit.refuse("no map", StatusCode.FAILED_PRECONDITION, told)
-            encoded = published.to_bytes()
+            encoded = self._circle.maps.published_bytes
+            if not encoded:
+                await visit.refuse("no map", StatusCode.FAILED_PRECONDITION, NOT_PUBLISHED)
             visit.exchanged(MAP, 0, body, encoded, origin)
             for chunk in cut_bundle(encoded):
                 await context.write(chunk)

@@ -33,6 +33,16 @@ function verdict({ node, peers: all }) {
     (absent.length ? ` Not with us: ${listed(absent)}.` : "") +
     (!pooled || node.consensus || node.no_view ? "" : " Answers for this node go on, from its own rows.");
   byId("mode").textContent = node.mode;
+  byId("map").hidden = !node.map;
+  if (node.map) byId("map").textContent = describeMap(node.map);
+}
+
+/** Whether this node's evidence map is published, why not, and what maps have cost. */
+function describeMap({ serial, lacking, epsilon_spent: spent, lifetime_epsilon: limit }) {
+  const cost = `Epsilon spent: ${spent ?? "unknown"} of ${limit} for life.`;
+  if (!lacking) return `Evidence map ${short(serial)} is published. ${cost}`;
+  const before = serial ? ` The map before, ${short(serial)}, stays in use.` : "";
+  return `No evidence map of this version is published: ${lacking.replace(/\.$/, "")}.${before} ${cost}`;
 }
 
 function quorum({ able, needed }, all) {
