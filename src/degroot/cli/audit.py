@@ -1,9 +1,10 @@
 """``degroot node audit``: the record of exchanges, shown, exported and verified."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -12,6 +13,9 @@ from rich.table import Table
 from degroot.cli.errors import complain
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import write_whole
+
+if TYPE_CHECKING:
+    from degroot.node.records.verification import Verification
 
 WRONG = 1  # exit code
 WIDE = 120  # columns for a table that nobody watches: in a file it is told whole
@@ -77,6 +81,8 @@ def verify(file: Path, against: list[Path], ca: Path | None) -> None:
     from degroot.node import config
     from degroot.node.records.export import SUFFIXES, clean_text, read_export, read_ledger
     from degroot.node.records.verification import verify_together
+    from degroot.node.tls.files import read_certificates
+    from degroot.node.tls.identity import CA
     from degroot.node.tls.signing import make_checker
 
     with ExitStack() as stack:
@@ -86,6 +92,8 @@ def verify(file: Path, against: list[Path], ca: Path | None) -> None:
             told = config.read(file)
             ca = ca or (told.identity.ca if told.identity is not None else None)
             contents = [stack.enter_context(read_ledger(told.ledger, told.name))]
+        if ca is not None:
+            read_certificates(ca, CA)  # or a wrong file would look like forged signatures
         contents += [stack.enter_context(read_export(each)) for each in against]
         names = [content.name for content in contents]
         for name in names:
@@ -96,10 +104,25 @@ def verify(file: Path, against: list[Path], ca: Path | None) -> None:
         typer.echo(clean_text(each))  # an export is by others, who may have put marks for terminals into it
         for finding in each.findings:
             typer.echo(f"  {clean_text(finding)}.")
+        for dispute in each.disputes:
+            typer.echo(f"  Disputed with a peer, who may be wrong: {clean_text(dispute)}.")
     if ca is None:
         typer.echo("Signatures were not checked: --ca names the file of the CA that they go back to.")
     wrong = [clean_text(each.name) for each in found if not each.is_whole]
     if wrong:
         message = f"A ledger must be as it was written, and as peers' receipts say; not so: {', '.join(wrong)}."
         raise typer.Exit(complain(message, WRONG))
-    typer.echo("Nothing was changed, and nothing is missing.")
+    typer.echo(_conclude(found, is_checked=ca is not None))
+
+
+def _conclude(found: Sequence["Verification"], *, is_checked: bool) -> str:
+    """What it comes to where nothing wrong was found, and how far that goes."""
+    from degroot.node.records.export import clean_text
+
+    if not any(each.records for each in found):
+        return "There are no records to be checked."
+    limits = [f"but for {each.name}, whose chain cannot be checked" for each in found if each.peer is not None]
+    skipped = sum(each.uncompared for each in found)
+    limits += [f"but for {skipped:,} exchanges that an export is too early, or too short, for"] if skipped else []
+    limits += [] if is_checked else ["as far as can be said without signatures"]
+    return f"{', '.join(['Nothing was changed, and nothing is missing', *map(clean_text, limits)])}."

@@ -45,7 +45,8 @@ class LedgerState:
         return {
             "working": self.is_working, "at": moment(self._at), "error": self._error,
             "checks_signatures": self._ca is not None, "result": None if found is None else {
-                "whole": found.is_whole, "findings": list(found.findings), "records": found.records,
+                "whole": found.is_whole, "findings": list(found.findings), "disputes": list(found.disputes),
+                "records": found.records,
                 "first": moment(found.first), "last": moment(found.last), "receipts": found.receipts,
                 "confirmed": found.confirmed, "unconfirmed": found.unconfirmed, "signed": found.is_signed,
             },

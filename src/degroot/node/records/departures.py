@@ -29,7 +29,7 @@ WORDS = {
     (REHEARSAL, IN): (EVIDENCE, ", to calibrate its intervals"),
     (POOL, IN): ROUNDS,
     (POOL, OUT): ROUNDS,
-    (MAP, IN): ("our evidence map (noisy sums, private) was given to", ", for the consensus"),
+    (MAP, IN): ("our evidence map (sums of errors with noise) was given to", ", for the consensus"),
     (CONSULT, IN): ("answers about {rows} were given to", ""),
     (COPIED, IN): COPY,
     (PUSHED, OUT): COPY,

@@ -674,9 +674,8 @@ def _check_entry(entry: LedgerEntry) -> LedgerEntry:
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """The ledger for reading, as it is at one moment, with its journal; the node may be running meanwhile."""
     try:
-        beside = _read_beside(
-            path
-        )  # in the order in which records move: what moves meanwhile is in both, not in neither
+        # in the order in which records move: what moves meanwhile is read twice, not never
+        beside = _read_beside(path)
         newest = read_journal(journal_path(path))
     except OSError as error:
         raise _not_a_ledger(path, error) from error

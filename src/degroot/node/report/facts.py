@@ -310,7 +310,8 @@ def _verify(configuration: Configuration) -> tuple[Verification, str]:
             unchecked = str(error).rstrip(".")
     with read_ledger(configuration.ledger, configuration.name) as content:
         (found,) = verify_together([content], checker)
-    return replace(found, findings=tuple(map(clean_text, found.findings))), unchecked
+    findings, disputes = (tuple(map(clean_text, each)) for each in (found.findings, found.disputes))
+    return replace(found, findings=findings, disputes=disputes), unchecked
 
 
 # -- the configuration -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from degroot.node.peers.link import COPIED, DESCRIBE, MAP, POOL, PREDICTION, PUS
 from degroot.node.records.chain import IN, OUT
 from degroot.node.records.departures import CONSULT, REHEARSAL
 from degroot.node.records.receipts import RECEIPT
+from degroot.node.server.access import UNANSWERED
 from degroot.node.server.model_service import ABOUT, MODEL_QUERY
 
 
@@ -147,6 +148,7 @@ FLOWS = {
         "our evidence map: sums of errors with noise", "for the consensus", "a request for our evidence map"
     ),
     (MAP, OUT): FlowWords("a request for its evidence map", "for the consensus", "its evidence map", SERVICE),
+    (UNANSWERED, IN): FlowWords("nothing", "the request was refused, or could not be answered", SENT_ROWS),
     (CONSULT, IN): FlowWords("answers of this node", "the receiver asked this node", SENT_ROWS),
     (COPIED, IN): FlowWords("our model, as a signed file", "the receiver may hold a copy", "a request for our model"),
     (PUSHED, OUT): FlowWords("our model, as a signed file", "the receiver may hold a copy", "a confirmation"),

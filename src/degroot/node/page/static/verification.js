@@ -57,7 +57,10 @@ function draw({ working, at, error, result, checks_signatures: checked }) {
   byId("verified-how").textContent = result ? how(result, checked) : "";
   fill(
     byId("findings"),
-    (result?.findings ?? []).map((each) => h("li", {}, `${each}.`)),
+    [
+      ...(result?.findings ?? []),
+      ...(result?.disputes ?? []).map((each) => `Disputed with a peer, who may be wrong: ${each}`),
+    ].map((each) => h("li", {}, `${each}.`)),
   );
 }
 
@@ -72,7 +75,7 @@ function verdict(working, at, error, result) {
 }
 
 function how({ records, receipts, confirmed, unconfirmed, signed }, checked) {
-  const by = signed ? "signed by this node" : "not signed, for want of a certificate";
+  const by = signed ? "signed by this node" : "not signed";
   const sure = `${count(confirmed)} are confirmed by peers, ${count(unconfirmed)} not yet`;
   const all = `${plural(records, "record")}, ${by}; ${plural(receipts, "receipt")}`;
   const told = `${all}. Of the exchanges that this node made, ${sure}.`;
