@@ -453,7 +453,7 @@ def test_values_of_other_types_are_one_clear_line_or_findings(report, site):
 
 def test_a_record_that_was_changed_is_told(report, site):
     path = read(site).ledger
-    fill(path)
+    fill(path, begun=NOW - 10 * MINUTE)
     assert "Nothing was changed, and nothing is missing" in report().out
     with sqlite3.connect(path) as connection:
         connection.execute('UPDATE records SET "rows" = 1 WHERE number = 1')
