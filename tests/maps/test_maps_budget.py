@@ -258,3 +258,18 @@ def test_a_version_changes_with_all_that_decides_the_table():
     ]
     assert len(set(others)) == len(others)
     assert others[0] == name_version(X.tolist(), y.tolist(), CHOSEN, owner="north", models=models)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_record_that_does_not_know_of_a_published_table_refuses(budget, left):
+    """Whoever deletes the record, or its end, does not get the budget back while the tables are there."""
+    budget.publish("a", CHOSEN, make)
+    budget.publish("b", CHOSEN, make)
+    record = budget.folder / "spent.jsonl"
+    lines = record.read_bytes().splitlines(keepends=True)
+    record.write_bytes(b"".join(lines[:left]))
+    if left == 0:
+        record.unlink()
+    for attempt in (budget.spent, lambda: budget.publish("a", CHOSEN, make)):
+        with pytest.raises(InvalidInput, match="must name every table that was published"):
+            attempt()

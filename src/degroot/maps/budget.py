@@ -31,6 +31,7 @@ KEYS = {
     REFUSED: {"what", "version"},
 }
 MOST_FILE_BYTES = 1 << 26
+TABLE_DIGITS = 32  # of a table's name
 
 
 class BudgetSpent(DeGrootError):
@@ -140,6 +141,7 @@ class LifetimeBudget:
             size = self._record.stat().st_size
             content = self._record.read_bytes() if size <= MOST_FILE_BYTES else b"too large"
         except FileNotFoundError:
+            self._check_tables([])
             return []
         except OSError as error:
             raise InvalidInput(f"The record of what was spent must be readable; {error.strerror}.") from error
@@ -150,7 +152,18 @@ class LifetimeBudget:
         for number, line in enumerate(lines, 1):
             entries.append(self._parse(line, before, number))
             before = line
+        self._check_tables(entries)
         return entries
+
+    def _check_tables(self, entries: Iterable[dict[str, Any]]) -> None:
+        """Refuse a record that does not know of tables that are there: lines of it were deleted."""
+        known = {self._table(entry["version"]).name for entry in entries}
+        strays = [path for path in self.folder.glob("?" * TABLE_DIGITS + ".map") if path.name not in known]
+        if strays:
+            raise InvalidInput(
+                f"The record of what was spent must name every table that was published; {len(strays)} are there that "
+                "it does not name: what they cost is not known, and no more is published."
+            )
 
     def _parse(self, line: bytes, before: bytes, number: int) -> dict[str, Any]:
         try:
@@ -202,7 +215,7 @@ class LifetimeBudget:
         return self._table(version).with_suffix(".unfinished")
 
     def _table(self, version: str) -> Path:
-        return self.folder / f"{sha256(version.encode()).hexdigest()[:32]}.map"
+        return self.folder / f"{sha256(version.encode()).hexdigest()[:TABLE_DIGITS]}.map"
 
 
 def _to_decimal(number: float) -> Decimal:

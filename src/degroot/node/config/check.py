@@ -22,6 +22,7 @@ from degroot.node.copies.copy import CopyError
 from degroot.node.copies.offer import examine_model
 from degroot.node.copies.store import check_held, list_held, open_held
 from degroot.node.errors import from_rpc
+from degroot.node.maps.exchange import make_settings
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v2 import collective_pb2 as wire
@@ -99,7 +100,7 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
         if configuration.page is not None:
             page = configuration.page
             yield _found("page port", lambda: _check_port(page.host, page.port))
-    yield _check_evidence(configuration)
+    yield _check_evidence(configuration, seats[0] if seats else None)
     if seats:
         yield from _check_offer(configuration, seats[0])
     for owner in list_held(configuration):
@@ -149,8 +150,8 @@ def _check_model(
     return f"version {seats[0].version} answers for these rows"
 
 
-def _check_evidence(configuration: Configuration) -> CheckFinding:
-    """What the node's evidence means for its labels, in a sentence."""
+def _check_evidence(configuration: Configuration, seat: ScoredAgent | None) -> CheckFinding:
+    """What the node's evidence means for its labels, in a sentence; of maps, whether they can be made."""
     if configuration.pooled:
         return CheckFinding("evidence", WARNING, "pooled: members can recover this organisation's labels from it")
     if configuration.maps is not None:
@@ -158,6 +159,11 @@ def _check_evidence(configuration: Configuration) -> CheckFinding:
         told = f"at epsilon {terms.epsilon:g} each, {terms.lifetime_epsilon:g} for life"
         if find_spec("opendp") is None:
             return CheckFinding("evidence", FAILED, "maps need extra packages: pip install 'degroot[maps]'")
+        try:
+            if seat is not None:
+                make_settings(configuration, seat.feature_names, seat.agent.n_features)
+        except InvalidInput as error:
+            return CheckFinding("evidence", FAILED, str(error))
         return CheckFinding("evidence", OK, f"maps: noisy tables of errors, {told}; labels of single rows stay here")
     return CheckFinding("evidence", OK, "own: labels and errors stay here, and answers weigh models by the own rows")
 

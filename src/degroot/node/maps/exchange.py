@@ -110,7 +110,11 @@ class MapExchange:
         """Publish a map of the models as they are, once all peers' are scored, unless that is done or was refused."""
         me, others = self.configuration.name, {peer.name for peer in self.configuration.peers}
         models = tuple(model for model in seat.scored if model.name != me and model.name in others)
-        if not self.is_used or models == self._tried or {model.name for model in models} != others:
+        if not self.is_used or models == self._tried:
+            return
+        waiting = sorted(others - {model.name for model in models})
+        if waiting:
+            self.lacking = f"{NOT_SCORED}: {', '.join(waiting)}"
             return
         key = me, "publish", *(model.version for model in models)
         async with self._publishing:
