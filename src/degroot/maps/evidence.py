@@ -243,7 +243,7 @@ def positive(estimate: Array, variance: Array | float) -> Array:
     A clear estimate stays as it is, and one that is all noise becomes as large as the noise: no model looks better
     than the noise lets anybody see, and where all is noise all models look alike.
     """
-    root = np.sqrt(estimate**2 + 4.0 * variance)
+    root = np.hypot(estimate, 2.0 * np.sqrt(variance))  # which neither overflows nor underflows
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(estimate >= 0.0, 0.5 * (estimate + root), 2.0 * variance / (root - estimate))
     return np.maximum(found, np.finfo(float).tiny)
