@@ -4,6 +4,7 @@ POSIX systems lock with ``fcntl``, Windows with ``msvcrt``; no other module of t
 """
 
 import os
+import time
 from importlib import import_module
 from typing import IO, Any
 
@@ -14,6 +15,8 @@ except ImportError:
     msvcrt: Any = import_module("msvcrt")
 else:
     HAS_POSIX_LOCKS = True
+
+POLL_SECONDS = 0.002
 
 
 def try_lock(file: IO[Any]) -> bool:
@@ -35,3 +38,9 @@ def try_lock(file: IO[Any]) -> bool:
     except OSError:
         return False
     return True
+
+
+def wait_for_lock(file: IO[Any]) -> None:
+    """Lock an open file, as soon as nobody else holds it."""
+    while not try_lock(file):
+        time.sleep(POLL_SECONDS)

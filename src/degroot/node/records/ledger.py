@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fcntl import LOCK_EX, flock
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Event, Lock, RLock, Thread
@@ -20,6 +19,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.files.lock import wait_for_lock
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records.chain import (
     GENESIS,
@@ -507,7 +507,7 @@ class Ledger:
         taking = beside.with_name(f"{beside.name}.taking")
         if not taking.exists():
             with suppress(FileNotFoundError), beside.open("rb") as file:
-                flock(file, LOCK_EX)  # whoever is writing is done by then, and others write to another file
+                wait_for_lock(file)  # whoever is writing is done by then, and others write to another file
                 beside.rename(taking)
         try:
             lines = taking.read_text(errors="replace").splitlines()
@@ -614,16 +614,13 @@ def record_beside(
 
 def _append_beside(path: Path, line: bytes) -> bool:
     """Append a line to a file, unless that has been renamed meanwhile; whether it was appended."""
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        flock(file, LOCK_EX)
-        if not path.exists() or not os.path.samestat(os.fstat(file), path.stat()):
+    with path.open("ab", buffering=0) as file:
+        wait_for_lock(file)
+        if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
             return False
-        os.write(file, line)
-        os.fsync(file)
+        file.write(line)
+        os.fsync(file.fileno())
         return True
-    finally:
-        os.close(file)
 
 
 def journal_path(path: Path) -> Path:
