@@ -114,7 +114,10 @@ def decode_origin(message: wire.Origin, caller: str) -> Origin:
         )
     if message.question and len(message.salt) != SALT_BYTES:
         raise Malformed(f"What is asked must have a salt of {SALT_BYTES} bytes; got {len(message.salt)}.")
-    return Origin(check_question(message.question), asker, check_purpose(message.purpose))
+    try:
+        return Origin(check_question(message.question), asker, check_purpose(message.purpose))
+    except InvalidInput as error:
+        raise Malformed(str(error)) from error
 
 
 def check_question(question: str) -> str:

@@ -1,2 +1,2 @@
-"""What a node keeps about its work: ledger, logs, metrics and recent answers.
-Imports protocol and server of the node, compute and exceptions only."""
+"""What a node keeps about its work: ledger, receipts, logs, metrics and recent answers.
+Imports protocol, server and tls of the node, compute, files and exceptions only."""
