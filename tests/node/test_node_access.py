@@ -104,7 +104,7 @@ class Node:
             await visit.message("ask", len(request), len(request))
             if request == b"fail":
                 raise ArithmeticError("a handler that fails")
-            visit.answered("ask", len(request), len(request))
+            visit.record_answer("ask", len(request), len(request))
             return request
 
     async def wait(self, request: bytes, context) -> bytes:
@@ -117,7 +117,7 @@ class Node:
         async with self.access.admitted(context, "ask") as visit:
             while (request := await visit.next_message()) is not None:
                 await visit.message("chat", 1, len(request))
-                visit.answered("chat", 1, len(request))
+                visit.record_answer("chat", 1, len(request))
                 yield request
 
     async def greet(self, request: bytes, context) -> bytes:

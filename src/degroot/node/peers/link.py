@@ -366,7 +366,7 @@ class Link:
         """A stream for pooling with the peer."""
         return self._collective.Pool(metadata=self._metadata())
 
-    def pooled(self, rows: int, sent: int, origin: Origin) -> None:
+    def record_pooling(self, rows: int, sent: int, origin: Origin) -> None:
         """Record what is about to be sent in pooling."""
         self._record(POOL, rows, sent, origin)
 

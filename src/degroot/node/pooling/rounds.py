@@ -188,7 +188,7 @@ class BeliefSender:
             message = wire.PoolMessage(
                 beliefs=wire.Beliefs(round=number, beliefs=beliefs, share=share, settled=settled)
             )
-            link.pooled(len(part.settled), message.ByteSize(), self._terms.origin)
+            link.record_pooling(len(part.settled), message.ByteSize(), self._terms.origin)
             written: Awaitable[None] = call.write(message)
             return written
 

@@ -252,7 +252,7 @@ class Access:
         for limit in self.time_limits:
             limit.shorten(LINGER)
 
-    async def answered(self, seconds: float) -> None:
+    async def wait_for_answers(self, seconds: float) -> None:
         """Wait until all questions are answered, but not longer than so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -361,7 +361,7 @@ class Visit:
         self._came_rows += rows
         self._came_bytes += received_bytes
 
-    def answered(
+    def record_answer(
         self, kind: str, rows: int, sent_bytes: int, origin: Origin = NO_ORIGIN, digest: str = ""
     ) -> None:  # fmt: skip
         """Record an answer and all that came since the last one; to be called before it is sent."""
@@ -371,8 +371,8 @@ class Visit:
             access.receipts.note_answered(self.name, record)
         self._came_kind, self._came_rows, self._came_bytes = "", 0, 0
 
-    def exchanged(self, kind: str, rows: int, request: bytes, reply: Any, origin: Origin) -> None:
-        """Record a reply as `answered` does, with the digest of it and of the request.
+    def record_exchange(self, kind: str, rows: int, request: bytes, reply: Any, origin: Origin) -> None:
+        """Record a reply as `record_answer` does, with the digest of it and of the request.
 
         A request without a question has no salt: a digest would let others test guesses of its contents.
         """
@@ -380,7 +380,7 @@ class Visit:
         digest = ""
         if origin.question:
             digest = digest_exchange(self.name, self._access.name, kind, rows, origin.question, request, body)
-        self.answered(kind, rows, len(body), origin, digest)
+        self.record_answer(kind, rows, len(body), origin, digest)
 
     def count(self, kind: str, sent_bytes: int) -> None:
         """Count a heartbeat that is answered."""
@@ -389,12 +389,12 @@ class Visit:
 
     async def reply(self, kind: str, rows: int, message: Any, request: bytes, origin: Origin) -> None:
         """Record a message of a stream that replies to a request, and send it."""
-        self.exchanged(kind, rows, request, message, origin)
+        self.record_exchange(kind, rows, request, message, origin)
         await self._context.write(message)
 
     async def send(self, kind: str, rows: int, message: Any, origin: Origin) -> None:
         """Record a message of a stream that replies to no single request, and send it."""
-        self.answered(kind, rows, message.ByteSize(), origin)
+        self.record_answer(kind, rows, message.ByteSize(), origin)
         await self._context.write(message)
 
     def end(self) -> None:
@@ -403,7 +403,7 @@ class Visit:
         self._access.time_limits.discard(self._limit)
         if self._came_kind:
             with suppress(LedgerError):
-                self.answered(UNANSWERED if self._came_rows else self._came_kind, self._came_rows, 0)
+                self.record_answer(UNANSWERED if self._came_rows else self._came_kind, self._came_rows, 0)
 
     async def refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
         """Abort the call, and count that."""

@@ -153,7 +153,7 @@ class ModelService:
             except InvalidInput as error:
                 await visit.refuse("model", StatusCode.INTERNAL, str(error))
             answer = response(request, seat.version, predictions)
-            visit.exchanged(MODEL_QUERY, len(points), body, answer, find_origin(request, visit.name))
+            visit.record_exchange(MODEL_QUERY, len(points), body, answer, find_origin(request, visit.name))
             return answer
 
     async def _told(self, request: Any, context: Any, answer: Any, model: tuple[str, str] | None = None) -> Any:

@@ -140,7 +140,7 @@ async def _finish(server: grpc.aio.Server, access: Access, seconds: float) -> No
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     access.close()
-    await access.answered(seconds)
+    await access.wait_for_answers(seconds)
     access.watch.look_at_noted()
     await server.stop(max(0.0, until - loop.time()))
 

@@ -133,29 +133,23 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
     async def FetchCopy(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """This node's model for a peer that may copy it, in chunks of a signed bundle."""
         async with self._access.admitted(context, COPY) as visit:
-            request = await visit.next_message()
-            await visit.refusing(check_protocol, 0 if request is None else request.protocol)
-            origin, body = await visit.refusing(decode_origin, request.origin, visit.name), request.SerializeToString()
-            await visit.message(COPIED, 0, len(body))
+            origin, body = await read_fetch(visit, COPIED)
             try:
                 encoded = await self._circle.copies.make_own_bundle(visit.name)
             except NotOffered as error:
                 await visit.refuse("not offered", StatusCode.FAILED_PRECONDITION, str(error))
-            visit.exchanged(COPIED, 0, body, encoded, origin)
+            visit.record_exchange(COPIED, 0, body, encoded, origin)
             for chunk in cut_bundle(encoded):
                 await context.write(chunk)
 
     async def FetchMap(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """This node's evidence map for a peer that may have its evidence, in chunks."""
         async with self._access.admitted(context, OPINION) as visit:
-            request = await visit.next_message()
-            await visit.refusing(check_protocol, 0 if request is None else request.protocol)
-            origin, body = await visit.refusing(decode_origin, request.origin, visit.name), request.SerializeToString()
-            await visit.message(MAP, 0, len(body))
+            origin, body = await read_fetch(visit, MAP)
             encoded = self._circle.maps.published_bytes
             if not encoded:
                 await visit.refuse("no map", StatusCode.FAILED_PRECONDITION, NOT_PUBLISHED)
-            visit.exchanged(MAP, 0, body, encoded, origin)
+            visit.record_exchange(MAP, 0, body, encoded, origin)
             for chunk in cut_bundle(encoded):
                 await context.write(chunk)
 
@@ -180,7 +174,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             finally:
                 self._pushing.discard(visit.name)
             receipt = wire.CopyReceipt(version=bundle.version)
-            visit.exchanged(PUSHED, 0, salt + encoded, receipt, origin)
+            visit.record_exchange(PUSHED, 0, salt + encoded, receipt, origin)
             return receipt
 
     async def _read_bundle(self, visit: Visit) -> tuple[bytes, Origin, bytes]:
@@ -295,7 +289,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         if question.view == OWN and visit.name != self._name:
             answered = self._redact(answered, visit.name)
         answer = encode_answer(answered, self._circle.scores.seat.agent.outputs)
-        visit.answered("consult", len(question.points), answer.ByteSize(), question.origin)  # which has no salt
+        visit.record_answer("consult", len(question.points), answer.ByteSize(), question.origin)  # which has no salt
         return answer
 
     def _redact(self, answered: NodeAnswer, name: str) -> NodeAnswer:
@@ -372,6 +366,15 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         except DeGrootError as error:
             self._log.warning("no opinion", reason=str(error))
             return wire.OpinionReply(id=question.id, fault=told_to_peers(error))
+
+
+async def read_fetch(visit: Visit, kind: str) -> tuple[Origin, bytes]:
+    """Where a request for a copy or a map comes from, and its bytes."""
+    request = await visit.next_message()
+    await visit.refusing(check_protocol, 0 if request is None else request.protocol)
+    origin, body = await visit.refusing(decode_origin, request.origin, visit.name), request.SerializeToString()
+    await visit.message(kind, 0, len(body))
+    return origin, body
 
 
 def check_asker(asker: str, circle: Peers) -> None:
