@@ -7,6 +7,7 @@
     │   ├── AgentError           one agent's rows, labels or model are at fault
     │   ├── DataMissing          a data set of the paper is not at hand (in `degroot.paper.data.datasets`)
     │   ├── TooFewRows           the noisy table of an evidence map counts too few (in `degroot.maps.settings`)
+    │   ├── UnansweredRow        all models abstain at a row (in `degroot.consultation.abstention`)
     │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.codec`)
     │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.codec`)
     ├── SandboxError             a model's own process failed (in `degroot.models.sandbox`)
@@ -22,6 +23,8 @@
     └── StorageError             a node's state cannot be written (in `degroot.node.scoring.residual_store`)
 
 A message is one line: the requirement, then what came instead.
+
+Warnings are of a class of their own where somebody may want to ignore one kind: `HardLabelsWarning`, `UnlistedWarning`.
 """
 
 
@@ -73,6 +76,35 @@ class AgentError(InvalidInput):
 
     def __str__(self) -> str:
         return f"Agent {self.agent!r}: {' '.join(self.message.split())}"
+
+
+class UnlistedWarning(UserWarning):
+    """A frame has categories that the schema does not list: they are taken as gaps."""
+
+
+class HardLabelsWarning(UserWarning):
+    """A classifier gives labels without probabilities: they count as 1 and 0, which are averaged.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from degroot import Agent
+    >>> vet = Agent(lambda X: ["cat"] * len(X), [[0.0]], ["cat"], "vet", classes=["cat", "dog"])
+    >>> with warnings.catch_warnings(action="ignore", category=HardLabelsWarning):  # where that is what you want
+    ...     vet.predict(vet.X)
+    array([[1., 0.]])
+    """
+
+    def __init__(self, agent: str, model: str) -> None:
+        super().__init__(agent, model)  # both stay in `args`, from which pickle builds the warning again
+        self.agent = agent
+        self.model = model
+
+    def __str__(self) -> str:
+        return (
+            f"Agent {self.agent!r}: its model, a {self.model}, gives labels without probabilities, which are averaged "
+            "as 1 and 0; give it predict_proba, such as by scikit-learn's CalibratedClassifierCV."
+        )
 
 
 def describe_error(error: BaseException) -> str:

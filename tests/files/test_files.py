@@ -13,7 +13,12 @@ from hypothesis.extra import numpy as arrays
 from support.refusals import complaint
 
 from degroot.files import load, points, write_answers
+from degroot.files.columns import read_columns, read_file_columns
+from degroot.files.encoding import encode_column
 from degroot.node.config import DataSource
+from degroot.schema import Column, read_schema, read_site
+from degroot.schema.columns import AS_AGREED
+from degroot.schema.inference import infer_schema
 
 FRAME = pd.DataFrame({"b": [1.5, 2.0, -3.0], "y": [1.0, 2.0, 3.0], "a": [1, 2, 3], "oof": [0.9, 2.2, 3.1]})
 
@@ -94,7 +99,7 @@ def test_labels_are_what_the_classes_are(tmp_path, suffix):
     assert load(DataSource(path, ("label",), classes=(2, 10))).y.tolist() == [10, 2, 2]
     assert load(DataSource(path, ("label",), classes=("2", "10"))).y.tolist() == ["10", "2", "2"]
     path = as_file(tmp_path, suffix, pd.DataFrame({"x": [1.0, 2.0], "label": [1.5, 2.0]}))
-    assert "row 0 is 1.5" in complaint(lambda: load(DataSource(path, ("label",), classes=(1, 2))))
+    assert "row 1 is 1.5" in complaint(lambda: load(DataSource(path, ("label",), classes=(1, 2))))
 
 
 def test_labels_that_look_like_something_else_stay_texts(tmp_path):
@@ -118,16 +123,16 @@ def test_an_absent_target_is_named_with_a_near_one(tmp_path, suffix):
     [
         ("", "it is empty"),
         ("a,y\n", "at least one row"),
-        ("a,y\n1,2\n3\n", "Expected 2 columns, got 1"),
+        ("a,y\n1,2\n3\n", "expected 2 fields, got 1"),
         ("a,a,y\n1,2,3\n", "'a' is there twice"),
         ("a,y\n1,2\nred,3\n", "Column 'a'", ),
-        ("a,y\n1,2\nred,3\n", "row 1 is 'red'", ),
-        ("a,y\n,2\n,3\n", "row 0 is missing"),
-        ("a,y\n1,2\n,3\n", "row 1 is missing or NaN"),
+        ("a,y\n1,2\nred,3\n", "row 2 is 'red'", ),
+        ("a,y\n,2\n,3\n", "row 1 is missing"),
+        ("a,y\n1,2\n,3\n", "row 2 is missing or NaN"),
         ("a,y\n1,2\n1,nan\n", "Column 'y'"),
-        ("a,y\n1,2\ninf,3\n", "row 1 is inf"),
+        ("a,y\n1,2\ninf,3\n", "row 2 is inf"),
         ("a,y\n2020-01-01,2\n", "datetime64"),
-        ("a,y\ntrue,2\n,3\n", "row 1 is missing"),
+        ("a,y\ntrue,2\n,3\n", "row 2 is missing"),
     ],
 )  # fmt: skip
 def test_tables_that_are_no_numbers_say_where(tmp_path, text, words):
@@ -145,7 +150,15 @@ def test_files_that_are_missing_or_something_else(tmp_path, suffix):
     for content in (bytes(range(256)) * 20, b"PK\x03\x04 cut off", b"PAR1 cut off"):
         path.write_bytes(content)
         assert str(path) in complaint(lambda: load(DataSource(path, ("y",))))
-    assert ".csv, .parquet, .pq" in complaint(lambda: load(DataSource(tmp_path / "rows.xlsx", ("y",))))
+
+
+def test_a_spreadsheet_is_refused_with_what_to_save_it_as(tmp_path):
+    path = tmp_path / "rows.xlsx"
+    assert complaint(lambda: load(DataSource(path, ("y",)))).endswith("rows.xlsx: No such file or directory.")
+    path.touch()
+    told = complaint(lambda: load(DataSource(path, ("y",))))
+    assert ".csv, .parquet, .pq" in told
+    assert told.endswith("got " + str(path) + ". Save its sheet as .csv.")
 
 
 def test_columns_that_only_pandas_knows_and_kinds_that_are_numbers(tmp_path):
@@ -189,3 +202,46 @@ def test_answers_replace_older_ones_only_when_they_are_whole(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["answers.csv"]
     assert ".csv or .parquet" in complaint(lambda: write_answers(tmp_path / "answers.txt", {"value": [1.0]}))
     assert "folder that can be written" in complaint(lambda: write_answers(tmp_path / "no" / "a.csv", {"value": [1.0]}))
+
+
+# -- text and rows that do not fit -------------------------------------------------------------------------------------
+
+
+def test_text_in_another_encoding_is_refused_with_its_row(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes('a,t\n1,b\n2,"c\nd"\n3,é\n'.encode("latin-1"))
+    assert complaint(lambda: read_columns(path)) == (
+        f"{path}: row 3 must be UTF-8 text; it is not. Save the file anew as CSV, UTF-8."
+    )
+    path.write_bytes("a,t\n1,é".encode()[:-1])  # cut inside a character
+    assert "row 1 must be UTF-8 text" in complaint(lambda: read_columns(path))
+
+
+def test_a_row_with_another_number_of_fields_is_named(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('a,b\n1,2\n\n3,"x\ny"\n4,5,6\n')
+    assert complaint(lambda: read_columns(path)).startswith(
+        f"{path}: row 3 must have as many fields as the header; expected 2 fields, got 3."
+    )
+
+
+def test_bytes_are_text_where_they_can_be(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pa.table({"t": pa.array([b"a", None, "é".encode()]), "i": [b"\xff", b"", None]}), path)
+    columns = read_columns(path)
+    assert columns["t"].tolist() == ["a", None, "é"]
+    column = Column("t", "category", ("a", "é"), unlisted="gap")
+    np.testing.assert_array_equal(encode_column(read_file_columns(path)["t"], column, AS_AGREED), [0, np.nan, 1])
+    assert np.isinf(encode_column(read_file_columns(path)["i"], column, AS_AGREED)[0])
+    numbers = {"z": np.arange(3.0), "y": np.arange(3.0)}
+    assert complaint(lambda: infer_schema({"r": {"i": columns["i"], **numbers}}, "y")).startswith(
+        "r: row 1: column 'i' must hold one value in each row; it holds bytes that are no UTF-8 text."
+    )
+    lists = np.array([None, np.array([1, 2]), None], object)
+    assert "r: row 2: column 'i'" in complaint(lambda: infer_schema({"r": {"i": lists, **numbers}}, "y"))
+
+
+@pytest.mark.parametrize(("read", "what"), [(read_schema, "schema"), (read_site, "site file")])
+def test_a_file_that_is_not_there_is_called_what_it_should_be(read, what, tmp_path):
+    path = tmp_path / "nope.toml"
+    assert complaint(lambda: read(path)) == f"The {what} must be a TOML file; {path}: No such file or directory."

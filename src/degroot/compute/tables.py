@@ -172,7 +172,9 @@ def call_model(predict: Callable[[Any], Any], X: Any, complaint: ErrorFactory) -
     try:
         return predict(X)
     except Exception as error:
-        raise complaint(f"its model must predict; it raised {describe_error(error)}.") from error
+        from degroot.compute.gaps import describe_failure  # which itself works on tables
+
+        raise complaint(f"its model must predict; {describe_failure(X, error)}.") from error
 
 
 def as_array(values: Any, complaint: ErrorFactory) -> NDArray[Any]:

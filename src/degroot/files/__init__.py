@@ -1,5 +1,5 @@
 """Files: tables of rows in CSV, Parquet, Arrow and npz, TOML documents, arrays, locks and atomic writing.
-Imports compute and exceptions only."""
+Imports schema, compute and exceptions only."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput, describe_error
-from degroot.files.csv_rows import check_header, row_ends
+from degroot.files.csv_rows import check_header, check_text, row_ends
+from degroot.files.encoding import FileColumn, decode_binary
 from degroot.files.native import open_native
 from degroot.files.size_limits import Extent, check_extent
 
@@ -24,26 +25,26 @@ INDEX = "__index_level_"  # how pandas calls a column that is none
 SHOWN = 8  # names in a message
 GAPS = frozenset(pyarrow.csv.ConvertOptions().null_values)  # how a missing value is written, such as NA
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")  # how the names of files end
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")  # which are not read
 
 
 def read_columns(path: Path, labels: Collection[str] = (), most: Extent | None = None) -> Columns:
     """All columns by name; `labels` stay text, whatever they look like. No file with more than `most` is read."""
-    readers: dict[str, Callable[[Path, Collection[str]], Columns]] = {
-        ".csv": _from_csv, **dict.fromkeys(PARQUET, _from_parquet), **dict.fromkeys(ARROW, _from_arrow),
-        ".npz": _from_npz,
-    }  # fmt: skip
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InvalidInput(f"Rows must be in a {', '.join(readers)} file; got {path}.")
+    columns = read_file_columns(path, labels, most)
+    return {name: as_array(column, name in labels) for name, column in columns.items()}
+
+
+def read_file_columns(path: Path, labels: Collection[str] = (), most: Extent | None = None) -> dict[str, FileColumn]:
+    """The same as the file has them: Arrow columns, or arrays of an npz file."""
+    check_readable(path)
     try:
         if most is not None:
             check_extent(path, most)
-        columns = reader(path, labels)
+        columns = dict(READERS[path.suffix.lower()](path, labels))
     except InvalidInput:
         raise
     except OSError as error:
-        reason = error.strerror or describe_error(error)
-        raise InvalidInput(f"Rows must be in a file that can be read; {path}: {reason}.") from error
+        raise _unreadable(path, error) from error
     except Exception as error:
         raise InvalidInput(f"{path} must be a {path.suffix} file; {describe_error(error)}.") from error
     if not columns or not len(next(iter(columns.values()))):
@@ -51,45 +52,92 @@ def read_columns(path: Path, labels: Collection[str] = (), most: Extent | None =
     return columns
 
 
-def _from_csv(path: Path, labels: Collection[str]) -> Columns:
+def check_readable(path: Path) -> None:
+    """Raise unless there is a file at `path`, of a kind that is read."""
+    kind = path.suffix.lower()
+    try:
+        path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if kind not in READERS:
+        hint = " Save its sheet as .csv." if kind in SPREADSHEETS else ""
+        raise InvalidInput(f"Rows must be in a {', '.join(READERS)} file; got {path}.{hint}")
+
+
+def _unreadable(path: Path, error: OSError) -> InvalidInput:
+    reason = error.strerror or describe_error(error)
+    return InvalidInput(f"Rows must be in a file that can be read; {path}: {reason}.")
+
+
+def _from_csv(path: Path, labels: Collection[str]) -> dict[str, FileColumn]:
     if not path.stat().st_size:
         raise InvalidInput(f"{path} must hold at least one row; it is empty.")
     check_header(path)
+    check_text(path)
     deque(row_ends(path), 0)  # which refuses a quote that is never closed
     options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(labels, pa.string()))
-    with open_native(path) as file:
-        return _from_table(pyarrow.csv.read_csv(file, convert_options=options), path, labels)
-
-
-def _from_parquet(path: Path, labels: Collection[str]) -> Columns:
-    with open_native(path) as file:
-        return _from_table(pyarrow.parquet.read_table(file), path, labels)
-
-
-def _from_arrow(path: Path, labels: Collection[str]) -> Columns:
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
     with open_native(path) as file:
         try:
-            return _from_table(pa.ipc.open_file(file).read_all(), path, labels)
+            table = pyarrow.csv.read_csv(file, parse_options=parsing, convert_options=options)
+        except pa.ArrowInvalid:
+            _check_fields(path)
+            raise
+    return _from_table(table, path)
+
+
+def _check_fields(path: Path) -> None:
+    """Refuse a row that has another number of fields than the header."""
+    wrong: list[Any] = []
+
+    def note(row: Any) -> str:
+        wrong.append(row)
+        return "skip"
+
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
+    with open_native(path) as file:  # by one thread, which knows the numbers of rows
+        pyarrow.csv.read_csv(file, pyarrow.csv.ReadOptions(use_threads=False), parsing)
+    if wrong:
+        raise InvalidInput(
+            f"{path}: row {wrong[0].number - 1} must have as many fields as the header; expected "
+            f"{wrong[0].expected_columns} fields, got {wrong[0].actual_columns}. A field with a comma in it stands in "
+            "quotes."
+        )
+
+
+def _from_parquet(path: Path, _labels: Collection[str]) -> dict[str, FileColumn]:
+    with open_native(path) as file:
+        return _from_table(pyarrow.parquet.read_table(file), path)
+
+
+def _from_arrow(path: Path, _labels: Collection[str]) -> dict[str, FileColumn]:
+    with open_native(path) as file:
+        try:
+            return _from_table(pa.ipc.open_file(file).read_all(), path)
         except pa.ArrowInvalid:  # the form of streams
             file.seek(0)
-            return _from_table(pa.ipc.open_stream(file).read_all(), path, labels)
+            return _from_table(pa.ipc.open_stream(file).read_all(), path)
 
 
-def _from_table(table: pa.Table, path: Path, labels: Collection[str]) -> Columns:
+def _from_table(table: pa.Table, path: Path) -> dict[str, FileColumn]:
     names = [name for name in table.column_names if not name.startswith(INDEX)]
     for name, count in Counter(names).items():
         if count > 1:
             raise duplicate_column_error(path, name)
-    return {name: _as_array(table.column(name), name in labels) for name in names}
+    return {name: table.column(name) for name in names}
 
 
-def _as_array(column: pa.ChunkedArray, is_label: bool) -> NDArray[Any]:
+def as_array(column: FileColumn, is_label: bool = False) -> NDArray[Any]:
+    """A column of a file as an array; a label keeps all its digits."""
+    if isinstance(column, np.ndarray):
+        return column
     if is_label and column.null_count and pa.types.is_integer(column.type):
         column = column.cast(pa.string())  # numpy has no whole numbers with gaps, and large ones would lose digits
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    column = decode_binary(column)
     return np.asarray(column.to_numpy())
 
 
@@ -108,6 +156,11 @@ def _from_npz(path: Path, _labels: Collection[str]) -> Columns:
                 f"the others; the shape of {name!r} is {column.shape}."
             )
     return columns
+
+
+READERS: dict[str, Callable[[Path, Collection[str]], Mapping[str, FileColumn]]] = {
+    ".csv": _from_csv, **dict.fromkeys(PARQUET, _from_parquet), **dict.fromkeys(ARROW, _from_arrow), ".npz": _from_npz,
+}  # fmt: skip
 
 
 def _spread(arrays: Columns, path: Path) -> Columns:
@@ -140,7 +193,7 @@ def read_numbers(columns: Columns, names: Sequence[str], path: Path, *, gaps: bo
     if strange.any():
         row, k = (int(place) for place in np.argwhere(strange)[0])
         value = "missing or NaN" if np.isnan(table[row, k]) else table[row, k]
-        raise InvalidInput(f"Column {names[k]!r} of {path} must be finite; row {row} is {value}.")
+        raise InvalidInput(f"Column {names[k]!r} of {path} must be finite; row {row + 1} is {value}.")
     return table
 
 
@@ -150,8 +203,8 @@ def _first_text(column: NDArray[Any]) -> str:
     strange = [row for row, value in enumerate(column.tolist()) if not _is_number(value)]
     texts = [row for row in strange if column[row] is not None]
     if texts:
-        return f"row {texts[0]} is {str(column[texts[0]])!r}"
-    return f"row {strange[0]} is missing" if strange else "it holds text"
+        return f"row {texts[0] + 1} is {str(column[texts[0]])!r}"
+    return f"row {strange[0] + 1} is missing" if strange else "it holds text"
 
 
 def _is_number(value: Any) -> bool:
@@ -185,9 +238,30 @@ def _text(value: Any) -> str:
 def missing_column_error(path: Path, name: str, names: Iterable[str]) -> InvalidInput:
     """The error that a column is missing."""
     known = list(names)
-    near = difflib.get_close_matches(name, known, 1)
+    near = find_similar(name, known)
     hint = f"did you mean {near[0]!r}?" if near else f"its columns are {listed(known)}."
     return InvalidInput(f"{path} must have the column {name!r}; it has none: {hint}")
+
+
+def missing_feature_error(path: Path, name: str, shared: str, names: Iterable[str]) -> InvalidInput:
+    """The error that a feature which the schema calls `shared` is missing."""
+    near = find_similar(name, list(names))
+    other = f'name it in the site file (columns.{shared}.name = "{near[0]}"), or ' if near else ""
+    return InvalidInput(
+        f"{path} must have the column {name!r}; it has none. To go on: {other}list it as `absent` in the site file."
+    )
+
+
+def find_similar(name: str, names: Sequence[str]) -> list[str]:
+    """The name that is most like this one, whatever its capitals, if any is.
+
+    Examples
+    --------
+    >>> find_similar("Sale_Price", ["saleprice", "area"]), find_similar("x", ["area"])
+    (['saleprice'], [])
+    """
+    folded = {each.casefold(): each for each in names}
+    return [folded[each] for each in difflib.get_close_matches(name.casefold(), list(folded), 1)]
 
 
 def duplicate_column_error(where: Path | str, name: str, verb: str = "is") -> InvalidInput:

@@ -1,7 +1,9 @@
 """CSV rows: where the rows of a CSV file end. A line break inside quotes ends no row, and an empty line is none."""
 
+import codecs
 import csv
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,32 @@ def check_header(path: Path) -> None:
                 f"{path} must have commas between its fields; its first line has {name}. Save it anew with commas, and "
                 "with points in numbers."
             )
+
+
+def check_text(path: Path) -> None:
+    """Refuse a file that is not UTF-8 throughout."""
+    decoder, at = codecs.getincrementaldecoder("utf-8")(), 0
+    with path.open("rb", buffering=0) as file:
+        block = b"-"
+        while block:
+            block = file.read(BLOCK)
+            held = len(decoder.getstate()[0])
+            try:
+                decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                row = _count_rows(path, at - held + error.start)
+                raise InvalidInput(describe_encoding(f"{path}: row {row}")) from error
+            at += len(block)
+
+
+def describe_encoding(where: str) -> str:
+    """The line about text that is not UTF-8."""
+    return f"{where} must be UTF-8 text; it is not. Save the file anew as CSV, UTF-8."
+
+
+def _count_rows(path: Path, place: int) -> int:
+    """The row, from 1 after the header, that holds the byte at `place`."""
+    return sum(1 for _, end in takewhile(lambda run: run[1] <= place, row_ends(path, 1)))
 
 
 def _parts(header: str, second: str, mark: str) -> bool:

@@ -30,6 +30,23 @@ def toml_text(entries: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in _lines(entries, ()))
 
 
+def toml_line(place: tuple[str, ...], entries: Mapping[str, Any]) -> str:
+    """One line of a TOML file that gives a table these entries.
+
+    Examples
+    --------
+    >>> toml_line(("columns", "size in m"), {"factor": 1000, "values": {"?": ""}})
+    'columns."size in m" = { factor = 1000, values = { "?" = "" } }'
+    """
+    return f"{'.'.join(map(_key, place))} = {_inline(entries)}"
+
+
+def _inline(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return _value(value)
+    return f"{{ {', '.join(f'{_key(key)} = {_inline(each)}' for key, each in value.items())} }}"
+
+
 def _lines(entries: Mapping[str, Any], place: tuple[str, ...]) -> list[str]:
     plain = {key: value for key, value in entries.items() if value is not None and not _is_nested(value)}
     lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
@@ -76,14 +93,14 @@ class Table:
     place: str = ""
 
     @classmethod
-    def read(cls, path: Path, known: Collection[str]) -> "Table":
-        """The table that is the whole file."""
+    def read(cls, path: Path, known: Collection[str], what: str = "configuration") -> "Table":
+        """The table that is the whole file; `what` is how messages call it."""
         try:
             entries = tomllib.loads(path.read_bytes().decode())
         except OSError as error:
-            raise InvalidInput(f"The configuration must be a TOML file; {path}: {error.strerror}.") from error
+            raise InvalidInput(f"The {what} must be a TOML file; {path}: {error.strerror}.") from error
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InvalidInput(f"The configuration must be a TOML file; {path}: {error}.") from error
+            raise InvalidInput(f"The {what} must be a TOML file; {path}: {error}.") from error
         return cls(entries, path).only(known)
 
     def only(self, known: Collection[str]) -> "Table":

@@ -1,0 +1,31 @@
+"""Schemas: what the columns of tables are, tables as numbers by it, and the space of mixed tables.
+Imports files, compute and exceptions only."""
+
+from degroot.schema.columns import BOOLEAN, CATEGORY, DATE, KINDS, NUMBER, ORDERED, Column, SiteColumn
+from degroot.schema.frames import FrameForm, encode_frame, infer_form, is_mixed
+from degroot.schema.schema import Schema, merge_schemas, read_schema, schema_from_text
+from degroot.schema.sites import AS_SHARED, Site, read_site
+from degroot.schema.space import SchemaSpace
+
+__all__ = [
+    "AS_SHARED",
+    "BOOLEAN",
+    "CATEGORY",
+    "DATE",
+    "KINDS",
+    "NUMBER",
+    "ORDERED",
+    "Column",
+    "FrameForm",
+    "Schema",
+    "SchemaSpace",
+    "Site",
+    "SiteColumn",
+    "encode_frame",
+    "infer_form",
+    "is_mixed",
+    "merge_schemas",
+    "read_schema",
+    "read_site",
+    "schema_from_text",
+]

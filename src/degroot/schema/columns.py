@@ -1,0 +1,395 @@
+"""Columns: what one column of a table holds, and its values as numbers.
+
+A table of mixed columns becomes an array of numbers by its schema: a number stays what it is, a category is its place
+in the column's list, no and yes are 0 and 1, a date is the days since 1970-01-01, and a gap is NaN. A value that the
+schema does not admit is infinite: whoever reads a file finds it there, with its row, and says what the column requires.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.compute.compiled import Array
+from degroot.compute.tables import is_missing
+from degroot.exceptions import InvalidInput
+
+NUMBER, CATEGORY, ORDERED, BOOLEAN, DATE = KINDS = ("number", "category", "ordered", "boolean", "date")
+REFUSE, GAP = UNLISTED = ("refuse", "gap")  # what becomes of a category that is not in the list
+CYCLES = {"day": 1.0, "week": 7.0, "year": 365.2425}  # in days
+FALSE_TRUE = ("false", "true")
+WORDS = {("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t")}  # that mean false and true
+MAX_CATEGORIES = 255  # that trees split on natively
+GAPS = frozenset(
+    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
+     "NaN", "n/a", "nan", "null", "<NA>", "None", "NaT")
+)  # fmt: skip
+GAP_MARKS = frozenset((".", "-", "--", "?"))  # which are gaps too where numbers or dates are expected
+HOURS = "h"  # the unit of numbers that may be written as times of day, such as 12:30
+TIME_FORM = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(:[0-5][0-9](\.[0-9]+)?)?")
+NUMBER_FORM = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+MICROSECONDS_A_DAY = 86_400_000_000
+EPOCH = datetime(1970, 1, 1)
+NOT_ADMITTED = math.inf
+FEW_SHOWN = 6  # categories in a message
+
+
+@dataclass(frozen=True, slots=True)
+class SiteColumn:
+    """How one site writes a column that the members have agreed on."""
+
+    name: str | None = None  # what the site calls it; None: as the schema does
+    factor: float = 1.0  # by which its numbers are multiplied to be in the unit of the schema
+    offset: float = 0.0  # which is added after that
+    values: tuple[tuple[str, str], ...] = ()  # what it writes, and what the schema calls that
+    format: str | None = None  # of dates, as strptime has it; None: ISO 8601
+
+
+AS_AGREED = SiteColumn()
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a schema.
+
+    Parameters
+    ----------
+    name : str
+    kind : ``"number"``, ``"category"``, ``"ordered"``, ``"boolean"`` or ``"date"``
+    categories : texts
+        Of a category, in any order, or of an ordered category, from low to high; of a boolean the words for false and
+        true.
+    unit : str
+        Of a number, such as ``"kg"``.
+    range : (low, high), optional
+        What is plausible: other numbers are not admitted.
+    missing : str
+        What a gap means, in words: ``"not measured"``.
+    unlisted : ``"refuse"`` or ``"gap"``
+        What becomes of a category that is not listed.
+    cycle : ``"day"``, ``"week"`` or ``"year"``, optional
+        Of a date: near is then what is near within the cycle.
+
+    Examples
+    --------
+    >>> Column("sex", "category", ("female", "male")).encode(np.array(["male", None, "femal"], object))
+    array([ 1., nan, inf])
+    """
+
+    name: str
+    kind: str = NUMBER
+    categories: tuple[str, ...] = ()
+    unit: str = ""
+    range: tuple[float, float] | None = None
+    missing: str = ""
+    unlisted: str = REFUSE
+    cycle: str | None = None
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its values are from a list."""
+        return self.kind in (CATEGORY, ORDERED, BOOLEAN)
+
+    @cached_property
+    def places(self) -> dict[str, float]:
+        """The number of each category; of a boolean, of all usual words for false and true."""
+        places = {text: float(place) for place, text in enumerate(self.categories)}
+        if self.kind == BOOLEAN:
+            for false, true in WORDS:
+                places |= {false: 0.0, true: 1.0, false.title(): 0.0, true.title(): 1.0}
+                places |= {false.upper(): 0.0, true.upper(): 1.0}
+            places |= {"0": 0.0, "1": 1.0}
+            places |= {text: float(place) for place, text in enumerate(self.categories)}
+        return places
+
+    def encode(self, values: NDArray[Any], site: SiteColumn = AS_AGREED) -> Array:
+        """Values as a file or a frame has them as numbers, (n,): NaN for a gap, infinite where it is not admitted."""
+        if self.is_listed:
+            return self._encode_listed(values, dict(site.values))
+        if self.kind == DATE:
+            return _encode_dates(values, site.format, dict(site.values))
+        numbers = _encode_numbers(values, dict(site.values), parse_time if self.unit == HOURS else parse_number)
+        if site.factor != 1.0 or site.offset != 0.0:
+            numbers = numbers * site.factor + site.offset
+        if self.range is not None:
+            low, high = self.range
+            numbers[(numbers < low) | (numbers > high)] = NOT_ADMITTED
+        numbers[np.isinf(numbers)] = NOT_ADMITTED
+        return numbers
+
+    def _encode_listed(self, values: NDArray[Any], renamed: dict[str, str]) -> Array:
+        unlisted = math.nan if self.unlisted == GAP else NOT_ADMITTED
+
+        def encode_text(text: str) -> float:
+            shared = renamed.get(text, text)
+            return math.nan if shared in GAPS else self.places.get(shared, unlisted)
+
+        if values.dtype.kind == "b" and not renamed and self.kind == BOOLEAN:
+            return values.astype(np.float64)
+        return encode_distinct(values, encode_text)
+
+    def decode(self, numbers: Array) -> NDArray[Any]:
+        """The values that these numbers stand for: floats, texts, booleans or ``datetime64[us]``; None or NaT for gaps.
+
+        Examples
+        --------
+        >>> Column("day", "date").decode(np.array([19723.5, np.nan]))
+        array(['2024-01-01T12:00:00.000000', 'NaT'], dtype='datetime64[us]')
+        """
+        if self.kind == NUMBER:
+            return np.array(numbers, np.float64)
+        gaps = np.isnan(numbers)
+        if self.kind == DATE:
+            dates: NDArray[Any] = _microseconds_from(np.where(gaps, 0.0, numbers)).view("datetime64[us]")
+            dates[gaps] = np.datetime64("NaT")
+            return dates
+        known = [False, True] if self.kind == BOOLEAN else list(self.categories)
+        values = np.array([*known, None], object)
+        found: NDArray[Any] = values[np.where(gaps, len(known), numbers).astype(np.intp)]
+        return found
+
+    def format(self, number: float) -> str:
+        """A number as a person reads it, without its unit; empty for a gap."""
+        if math.isnan(number):
+            return ""
+        if self.kind == NUMBER:
+            return f"{number:.15g}"
+        if self.kind == DATE:
+            return str(self.decode(np.array([number]))[0]).removesuffix("T00:00:00.000000").removesuffix(".000000")
+        return self.categories[int(number)]
+
+    def describe_requirement(self) -> str:
+        """What its values must be, after "must"."""
+        if self.kind == DATE:
+            return "hold dates such as 2024-01-31 or 2024-01-31T12:30:00"
+        if self.kind == NUMBER:
+            unit = f" in {self.unit}" if self.unit else ""
+            return f"hold numbers{unit}" + (f" from {self.range[0]:g} to {self.range[1]:g}" if self.range else "")
+        shown = ", ".join(map(repr, self.categories[:FEW_SHOWN]))
+        rest = len(self.categories) - FEW_SHOWN
+        return f"be one of {shown}" + (f" and {rest} more" if rest > 0 else "")
+
+    def describe_remedy(self, value: Any) -> str:
+        """What to do about a value that is not admitted."""
+        if self.is_listed:
+            return 'add it to `categories` in the schema, set `unlisted = "gap"` there, or map it in the site file'
+        if self.kind == DATE:
+            return "correct it, or give `format` in the site file"
+        if self.range is not None and is_number(str(value)):
+            return "correct it, give `factor` in the site file, or widen `range` in the schema"
+        return "correct it or leave it empty"
+
+    def describe_refusal(self, where: str, row: int, value: Any) -> str:
+        """The line about a value that is not admitted: file, row (from 1), column, requirement, value and remedy."""
+        return (
+            f"{where}: row {row}: column {self.name!r} must {self.describe_requirement()}; got {_quote(value)}. "
+            f"To go on: {self.describe_remedy(value)}."
+        )
+
+
+def check_column(column: Column, what: str) -> None:
+    """Refuse a column that contradicts itself; `what` is how messages call it."""
+    if not column.name:
+        raise InvalidInput(f"{what} must have a name; it is empty.")
+    if column.kind not in KINDS:
+        raise InvalidInput(f"{what}: `kind` must be one of {', '.join(KINDS)}; got {column.kind!r}.")
+    if column.unlisted not in UNLISTED:
+        raise InvalidInput(f"{what}: `unlisted` must be {' or '.join(UNLISTED)}; got {column.unlisted!r}.")
+    if column.is_listed:
+        listed, few = column.categories, 2 if column.kind == BOOLEAN else 1
+        if len(set(listed)) != len(listed) or len(listed) < few or not all(isinstance(text, str) for text in listed):
+            raise InvalidInput(f"{what}: `categories` must be distinct strings, at least {few}; got {list(listed)!r}.")
+        if column.kind == BOOLEAN and len(listed) != 2:
+            raise InvalidInput(f"{what}: `categories` of a boolean must be its words for false and true; got {listed}.")
+        for place, text in enumerate(listed if column.kind == BOOLEAN else ()):
+            if any(text.lower() == pair[1 - place] for pair in (*WORDS, ("0", "1"))):
+                raise InvalidInput(
+                    f"{what}: `categories` of a boolean must be its word for false, then that for true; got {listed}."
+                )
+        for text in listed:
+            if normalise_text(text) != text or text in GAPS:
+                raise InvalidInput(f"{what}: a category must be text without blanks around it, no gap; got {text!r}.")
+    elif column.categories:
+        raise InvalidInput(
+            f"{what}: `categories` must stand with a category or a boolean; its kind is {column.kind!r}."
+        )
+    if column.range is not None:
+        low, high = column.range
+        if column.kind != NUMBER or not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise InvalidInput(
+                f"{what}: `range` must be two finite numbers of a number, low first; got {column.range}."
+            )
+    if column.cycle is not None and (column.kind != DATE or column.cycle not in CYCLES):
+        raise InvalidInput(f"{what}: `cycle` must be {', '.join(CYCLES)}, of a date; got {column.cycle!r}.")
+
+
+def is_number(text: str) -> bool:
+    """Whether a text reads as a finite number.
+
+    Examples
+    --------
+    >>> is_number("-1.5e3"), is_number("<5"), is_number("nan")
+    (True, False, False)
+    """
+    return NUMBER_FORM.fullmatch(text) is not None and math.isfinite(float(text))
+
+
+def parse_number(text: str) -> float:
+    """The number that a text is; infinite if it is none."""
+    return float(text) if is_number(text) else NOT_ADMITTED
+
+
+def parse_time(text: str) -> float:
+    """The hours that a number or a time of day is; infinite if it is neither.
+
+    Examples
+    --------
+    >>> parse_time("12:30"), parse_time("0.5"), parse_time("noon")
+    (12.5, 0.5, inf)
+    """
+    if TIME_FORM.fullmatch(text) is None:
+        return parse_number(text)
+    hours, minutes, seconds = [*map(float, text.split(":")), 0.0][:3]
+    return hours + minutes / 60.0 + seconds / 3600.0
+
+
+def normalise_text(value: Any) -> str:
+    """A value as the text of a category: without blanks around it, a whole number without a point; empty for a gap.
+
+    Examples
+    --------
+    >>> normalise_text(" No "), normalise_text(3.0), normalise_text(None), normalise_text(True)
+    ('No', '3', '', 'true')
+    """
+    if value is None or value is np.ma.masked:
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return FALSE_TRUE[int(value)]
+    if isinstance(value, float | np.floating):
+        return "" if math.isnan(value) else str(int(value)) if float(value).is_integer() else repr(float(value))
+    text = str(value).strip()
+    return "" if text in GAPS else text
+
+
+def encode_distinct(values: NDArray[Any], encode: Callable[[str], float]) -> Array:
+    """Each value's number by its text, NaN for gaps; `encode` is asked once for each distinct text."""
+    if values.dtype.kind in "fiub":
+        distinct, place = np.unique(values, return_inverse=True)
+        return np.array([_encode_value(value, encode) for value in distinct.tolist()])[place.reshape(-1)]
+    known: dict[Any, float] = {}
+    numbers = np.empty(len(values))
+    for row, value in enumerate(values.tolist()):
+        try:
+            number = known.get(value)
+        except TypeError:  # what cannot be a key, such as a list
+            number = NOT_ADMITTED
+        if number is None:
+            number = known[value] = _encode_value(value, encode)
+        numbers[row] = number
+    return numbers
+
+
+def _encode_value(value: Any, encode: Callable[[str], float]) -> float:
+    if isinstance(value, bytes):  # which are no text, or they would have been decoded
+        return NOT_ADMITTED
+    text = normalise_text(value)
+    return encode(text) if text else math.nan
+
+
+def _encode_numbers(values: NDArray[Any], renamed: dict[str, str], parse: Callable[[str], float]) -> Array:
+    if values.dtype.kind in "fiu" and not renamed:
+        return values.astype(np.float64)
+    if values.dtype.kind in "bmM":
+        return np.where(is_missing(values), np.nan, NOT_ADMITTED)
+
+    def encode_text(text: str) -> float:
+        text = renamed.get(text, text)
+        return math.nan if text in GAPS or text in GAP_MARKS else parse(text)
+
+    return encode_distinct(values, encode_text)
+
+
+def _encode_dates(values: NDArray[Any], form: str | None, renamed: dict[str, str]) -> Array:
+    if values.dtype.kind == "M":
+        return days_from(values)
+
+    def encode_text(text: str) -> float:
+        text = renamed.get(text, text)
+        return math.nan if text in GAPS or text in GAP_MARKS else parse_date(text, form)
+
+    if values.dtype.kind in "fiub" and form is None:  # numbers are no dates, whatever day they may mean
+        return encode_distinct(values, lambda text: encode_text(text) if text in renamed else NOT_ADMITTED)
+    return encode_distinct(values, encode_text)
+
+
+def days_from(dates: NDArray[Any]) -> Array:
+    """Dates ``datetime64`` as days since 1970-01-01; infinite where microseconds would be lost."""
+    gaps = np.isnat(dates)
+    with np.errstate(over="ignore"):
+        microseconds = np.where(gaps, np.datetime64(0, "us"), dates.astype("datetime64[us]")).astype(np.int64)
+    days = microseconds / MICROSECONDS_A_DAY
+    exact = _microseconds_from(days) == microseconds
+    exact &= gaps | (microseconds.view("datetime64[us]").astype(dates.dtype) == dates)
+    days[~exact] = NOT_ADMITTED
+    days[gaps] = np.nan
+    return days
+
+
+def _microseconds_from(days: Array) -> NDArray[np.int64]:
+    """Whole microseconds of days; days and their fractions are multiplied apart, so that only one rounding counts."""
+    whole = np.floor(days)
+    part = np.rint((days - whole) * MICROSECONDS_A_DAY).astype(np.int64)
+    return whole.astype(np.int64) * MICROSECONDS_A_DAY + part
+
+
+def parse_date(text: str, form: str | None = None) -> float:
+    """Days since 1970-01-01 of a date as text, in UTC where it names a zone; infinite if it is none.
+
+    Examples
+    --------
+    >>> parse_date("2024-01-01T12:00:00Z"), parse_date("31.12.2023", "%d.%m.%Y"), parse_date("soon")
+    (19723.5, 19722.0, inf)
+    """
+    try:
+        moment = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
+        if moment.tzinfo is not None:
+            moment = (moment - moment.utcoffset()).replace(tzinfo=None)  # type: ignore[operator]
+    except (ValueError, OverflowError):  # of which the second is a zone that leads before year 1 or after 9999
+        return NOT_ADMITTED
+    microseconds = (moment - EPOCH) // timedelta(microseconds=1)
+    days = microseconds / MICROSECONDS_A_DAY
+    whole = math.floor(days)  # as `_microseconds_from` does
+    again = whole * MICROSECONDS_A_DAY + round((days - whole) * MICROSECONDS_A_DAY)
+    return days if again == microseconds else NOT_ADMITTED
+
+
+def find_not_admitted(numbers: Array) -> NDArray[np.intp]:
+    """The rows whose values are not admitted."""
+    return np.flatnonzero(np.isinf(numbers))
+
+
+def list_texts(values: Iterable[Any]) -> list[str]:
+    """All values as texts of categories."""
+    return [normalise_text(value) for value in values]
+
+
+def _quote(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else f"{value}"
+
+
+def describe_some(names: Sequence[str], most: int = FEW_SHOWN) -> str:
+    """The first few names, and how many more there are.
+
+    Examples
+    --------
+    >>> describe_some(["a", "b", "c"], 2)
+    "'a', 'b' and 1 more"
+    """
+    shown = ", ".join(map(repr, names[:most]))
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

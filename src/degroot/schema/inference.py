@@ -1,0 +1,608 @@
+"""Inference: the schema that tables have by what is in them, and what was found that members should know.
+
+Only names, kinds and categories are inferred; `round_ranges` adds ranges for a schema that is handed on.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from degroot.compute.compiled import Array
+from degroot.compute.tables import LARGEST
+from degroot.exceptions import InvalidInput
+from degroot.schema.columns import (
+    AS_AGREED,
+    BOOLEAN,
+    CATEGORY,
+    DATE,
+    GAP,
+    GAP_MARKS,
+    HOURS,
+    MAX_CATEGORIES,
+    NUMBER,
+    TIME_FORM,
+    WORDS,
+    Column,
+    SiteColumn,
+    describe_some,
+    is_number,
+    normalise_text,
+    parse_date,
+)
+from degroot.schema.schema import Columns, Schema
+from degroot.schema.sites import AS_SHARED, Site, site_beside, write_line
+
+MAX_LISTED = 100  # of the categories of a column that has more than `MAX_CATEGORIES`
+MAX_CLASSES = 50  # labels of a target; more are none
+MOSTLY = 0.8  # of the values, from which on a column holds numbers, and the other texts are odd
+NEARLY_UNIQUE, MANY_TEXTS = 0.5, 50  # different texts, of the values and in all, from which on they name rows
+FEW_ROWS = 10  # of a table, of which nothing is unique by chance, and of a value that many rows share
+DENSE = 0.9  # of the whole numbers of a range, from which on they number rows
+DATE_FORMATS = (
+    "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y",
+    "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M",
+    "%d/%m/%Y %H:%M", "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
+)  # fmt: skip
+ISO = "ISO 8601"
+ISO_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?")
+COMMAS_FORM = re.compile(r"[$€£]?\s*[+-]?[0-9][0-9., ]*\s*[%€$]?")  # numbers as spreadsheets show them
+IDENTIFIER_FORM = re.compile(r"(.*[ _.-])?(id|idx|rownames?|row|nr|uuid)|[cpsu]id|index|unnamed.*", re.I)
+CAMEL_FORM = re.compile(r".*[a-z](Id|ID)")
+TIME_NAMES = re.compile(r".*(time|year|month|week|day|date|quarter|period|hour|minute|second|age).*|t")
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """What was inferred."""
+
+    schema: Schema
+    sites: Mapping[str, Site]  # of each table, with what was found of the way in which it writes columns
+    left_out: Mapping[str, str]  # columns that are no features, and why
+    notes: tuple[str, ...]  # what else members should know, a line each
+
+    def describe(self) -> str:
+        """How many features there are of each kind, and which columns are left out."""
+        left_out = self.describe_left_out()
+        return f"{self.describe_kinds()}{f'; left out: {left_out}' if left_out else ''}"
+
+    def describe_kinds(self) -> str:
+        """How many features there are of each kind.
+
+        Examples
+        --------
+        >>> table = {"age": np.array([31, 40]), "sex": np.array(["f", "m"], object), "y": np.array([1.0, 2.0])}
+        >>> infer_schema({"north.csv": table}, "y").describe_kinds()
+        '2 features: 1 number, 1 category'
+        """
+        counts = Counter(column.kind for column in self.schema.columns)
+        plural = {NUMBER: "numbers", CATEGORY: "categories", BOOLEAN: "booleans", DATE: "dates"}
+        told = ", ".join(
+            f"{counts[kind]} {kind if counts[kind] == 1 else word}" for kind, word in plural.items() if counts[kind]
+        )
+        n = len(self.schema.columns)
+        return f"{n} feature{'' if n == 1 else 's'}: {told}"
+
+    def describe_left_out(self) -> str:
+        """Which columns are no features, and why; empty if there are none."""
+        reasons: dict[str, list[str]] = {}
+        for name, reason in self.left_out.items():
+            reasons.setdefault(reason, []).append(name)
+        return "; ".join(f"{describe_some(names)} ({reason})" for reason, names in reasons.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A column of one table."""
+
+    where: str
+    values: NDArray[Any]
+    site: SiteColumn
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.values.dtype.kind in "fiu" and not self.site.values
+
+    def count_texts(self) -> Counter[str]:
+        """How often each text is there, as the schema is to call it; gaps are not counted."""
+        renamed = dict(self.site.values)
+        if self.values.dtype.kind in "fiub":
+            distinct, counts = np.unique(self.values, return_counts=True)
+            found = Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
+        else:
+            found = Counter(_hashable(value) for value in self.values.tolist())
+        texts: Counter[str] = Counter()
+        for value, count in found.items():
+            text = normalise_text(value)
+            texts[renamed.get(text, text)] += count
+        del texts[""]
+        return texts
+
+    def find_row(self, text: str) -> int:
+        """The first row, from 1, with this text."""
+        renamed = dict(self.site.values)
+        for row, value in enumerate(self.values.tolist(), 1):
+            own = normalise_text(value)
+            if renamed.get(own, own) == text:
+                return row
+        return 0
+
+
+@dataclass(slots=True)
+class _Found:
+    """What has been found of all columns."""
+
+    columns: list[Column] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    identifiers: list[str] = field(default_factory=list)
+    formats: dict[tuple[str, str], str] = field(default_factory=dict)  # of dates, by table and column
+    marks: dict[str, set[str]] = field(default_factory=dict)  # that are gaps
+    shortened: dict[str, int] = field(default_factory=dict)  # columns with too many categories, and how many
+
+    def identify(self, name: str, reason: str) -> None:
+        self.left_out[name] = reason
+        self.identifiers.append(name)
+
+
+def infer_schema(
+    tables: Mapping[str, Columns],
+    target: str | None = None,
+    *,
+    sites: Mapping[str, Site] | None = None,
+    units: str | None = None,
+    identifiers: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    classes: bool = False,
+) -> Inference:
+    """The schema that fits all `tables`, by the names that messages call them.
+
+    A column that some tables do not have is a feature all the same. `sites` say how a table writes columns; columns to
+    `ignore` and `identifiers` are no features; `classes` takes numbers of the target as labels.
+
+    Examples
+    --------
+    >>> north = {"age": np.array([31, 40]), "sex": np.array(["f", "m"], object), "price": np.array([1.5, 2.0])}
+    >>> inference = infer_schema({"north.csv": north}, "price")
+    >>> [(column.name, column.kind) for column in inference.schema.columns]
+    [('age', 'number'), ('sex', 'category')]
+    """
+    sites = dict(sites or {})
+    own = {where: sites.get(where, AS_SHARED) for where in tables}
+    apart = {name for name in (target, units, *identifiers, *ignore) if name is not None}
+    found = _Found(identifiers=list(identifiers))
+    for name, parts in _collect(tables, own).items():
+        if name in apart:
+            continue
+        if not name.strip():
+            found.left_out[name] = "a column without a name"
+            continue
+        _infer_column(name, parts, found)
+    if not found.columns:
+        raise InvalidInput(
+            f"A table must have features beside the target; {next(iter(tables))} has none"
+            f"{f': {_describe_reasons(found.left_out)}' if found.left_out else ''}."
+        )
+    label = None if target is None else _infer_target(target, tables, own, classes)
+    own = {where: _write_site(where, site, found.formats, label, tables[where]) for where, site in own.items()}
+    schema = Schema(tuple(found.columns), label, units, tuple(dict.fromkeys(found.identifiers)))
+    return Inference(schema, own, found.left_out, tuple(_describe_notes(found)))
+
+
+def _collect(tables: Mapping[str, Columns], sites: Mapping[str, Site]) -> dict[str, list[_Part]]:
+    """The columns of all tables by their names in the schema, in the order of the first table."""
+    collected: dict[str, list[_Part]] = {}
+    for where, table in tables.items():
+        site = sites[where]
+        shared = {site.find_name(name): name for name in site.columns}
+        for own, values in table.items():
+            name = shared.get(own, own)
+            if name not in site.absent:
+                collected.setdefault(name, []).append(_Part(where, values, site.column(name)))
+    return collected
+
+
+# ---- kinds -----------------------------------------------------------------------------------------------------------
+
+
+def _infer_column(name: str, parts: Sequence[_Part], found: _Found) -> None:
+    for part in parts:
+        _refuse_nested(name, part)
+    numbers = [part for part in parts if part.is_numeric]
+    dates = [part for part in parts if part.values.dtype.kind == "M"]
+    others = [part for part in parts if not part.is_numeric and part.values.dtype.kind != "M"]
+    counts = {part.where: part.count_texts() for part in others}
+    texts = sum(counts.values(), Counter[str]())
+    known = [part for part in numbers if not np.isnan(part.values.astype(np.float64)).all()]
+    if not texts and not known and not any(not np.isnat(part.values).all() for part in dates):
+        found.left_out[name] = "empty"
+    elif dates:
+        _infer_dates(name, dates, known, others, counts, found)
+    elif not texts:
+        _infer_numbers(name, known, found)
+    else:
+        _infer_texts(name, known, others, counts, found)
+
+
+def _refuse_nested(name: str, part: _Part) -> None:
+    """Refuse values that are no single ones: lists, tables, and bytes that are no text."""
+    if part.values.dtype.kind != "O":
+        return
+    for row, value in enumerate(part.values.tolist(), 1):
+        if isinstance(value, list | tuple | dict | set | np.ndarray | bytes):
+            what = "bytes that are no UTF-8 text" if isinstance(value, bytes) else "lists or tables of values"
+            raise InvalidInput(
+                f"{part.where}: row {row}: column {name!r} must hold one value in each row; it holds {what}. To go on: "
+                f"leave the column out (--ignore {name})."
+            )
+
+
+def _infer_numbers(name: str, parts: Sequence[_Part], found: _Found) -> None:
+    for part in parts:
+        infinite = np.flatnonzero(np.isinf(part.values.astype(np.float64)))
+        if len(infinite):
+            raise InvalidInput(
+                f"{part.where}: row {infinite[0] + 1}: column {name!r} must hold finite numbers; got "
+                f"{part.values[infinite[0]]}. To go on: correct it or leave it empty, or --ignore {name}."
+            )
+    columns = [part.values for part in parts]
+    if numbers_rows(name, columns):
+        found.identify(name, "numbers the rows")
+    elif names_rows(name, columns):
+        found.identify(name, "another number in each row")
+    else:
+        found.columns.append(Column(name))
+
+
+def _infer_dates(
+    name: str, dates: Sequence[_Part], numbers: Sequence[_Part], others: Sequence[_Part],
+    counts: Mapping[str, Counter[str]], found: _Found,
+) -> None:  # fmt: skip
+    """A column that holds dates in some table."""
+    if numbers:
+        _refuse_kinds(name, dates[0].where, "dates", numbers[0].where, "numbers")
+    if not _infer_written_dates(name, others, counts, found):
+        texts = [text for part in others for text in counts[part.where] if np.isinf(parse_date(text))]
+        _refuse_value(name, others, texts[0], "dates such as 2024-01-31")
+
+
+def _infer_texts(
+    name: str, numbers: Sequence[_Part], others: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found
+) -> None:
+    """A column that has texts in some table."""
+    texts = sum(counts.values(), Counter[str]())
+    words = _find_words(texts, numbers)
+    if words is not None:
+        found.columns.append(Column(name, BOOLEAN, words))
+        return
+    plain = [text for text in texts if text not in GAP_MARKS]
+    odd = [text for text in plain if not is_number(text)]
+    numeric = sum(int(np.isfinite(part.values.astype(np.float64)).sum()) for part in numbers)
+    numeric += sum(texts[text] for text in plain if is_number(text))
+    if not odd:
+        _note_marks(name, texts, found)
+        if numeric:
+            found.columns.append(Column(name))
+        else:
+            found.left_out[name] = "empty"
+        return
+    if not numeric and all(TIME_FORM.fullmatch(text) for text in plain):
+        _note_marks(name, texts, found)
+        found.columns.append(Column(name, unit=HOURS))
+        return
+    if not numeric and _infer_written_dates(name, others, counts, found):
+        return
+    known = numeric + sum(texts[text] for text in odd)
+    if numeric >= MOSTLY * known:
+        _refuse_value(name, others, odd[0], "numbers", known - numeric)
+    if numbers:
+        for part in others:
+            if not any(is_number(text) for text in counts[part.where]) and counts[part.where]:
+                _refuse_kinds(name, numbers[0].where, "numbers", part.where, f"texts such as {odd[0]!r}")
+    if len(odd) > MANY_TEXTS and all(COMMAS_FORM.fullmatch(text) for text in plain):
+        _refuse_value(name, others, odd[0], "numbers with a point, without signs of units or thousands", known)
+    for part in numbers:
+        texts += part.count_texts()
+    _infer_category(name, texts, [*(counts[part.where] for part in others)], found)
+
+
+def _infer_category(name: str, texts: Counter[str], counts: Sequence[Counter[str]], found: _Found) -> None:
+    known = sum(texts.values())
+    unique = all(len(each) == sum(each.values()) for each in counts)
+    if unique and known >= FEW_ROWS:
+        found.identify(name, "another text in each row")
+    elif len(texts) > MANY_TEXTS and len(texts) >= NEARLY_UNIQUE * known:
+        found.identify(name, "another text in nearly each row")
+    elif len(texts) > MAX_CATEGORIES:
+        frequent = sorted(texts, key=lambda text: (-texts[text], text))[:MAX_LISTED]
+        found.shortened[name] = len(texts)
+        found.columns.append(Column(name, CATEGORY, sort_texts(frequent), unlisted=GAP))
+    else:
+        found.columns.append(Column(name, CATEGORY, sort_texts(texts)))
+
+
+def _find_words(texts: Counter[str], numbers: Sequence[_Part]) -> tuple[str, str] | None:
+    """The words of a boolean: yes and no, true and false and the like, written as they are most often; else None."""
+    known = {word: place for pair in WORDS for place, word in enumerate(pair)}
+    if not all(text.casefold() in known for text in texts):
+        return None
+    if not all(np.isin(part.values[~np.isnan(part.values.astype(np.float64))], (0, 1)).all() for part in numbers):
+        return None
+    lower = {text.casefold() for text in texts}
+    pairs = [pair for pair in sorted(WORDS) if lower & set(pair)]
+    if len(lower) == 1 and len(next(iter(lower))) == 1:
+        return None  # a letter alone may mean anything
+    pair = max(pairs, key=lambda pair: sum(texts[text] for text in texts if text.casefold() in pair))
+    written = {text.casefold(): text for text, _ in reversed(texts.most_common())}
+    shown = [written.get(word) for word in pair]
+    like = next(text for text in shown if text is not None)
+    form = str.upper if like.isupper() else str.title if like.istitle() else str.lower
+    return (shown[0] or form(pair[0]), shown[1] or form(pair[1]))
+
+
+def _infer_written_dates(name: str, parts: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found) -> bool:
+    """Whether all texts are dates: of ISO 8601, or in a format that is then noted, of each table its own."""
+    possible = {
+        part.where: _list_formats(texts, part.site)
+        for part in parts
+        if (texts := [text for text in counts[part.where] if text not in GAP_MARKS])
+    }
+    if not all(possible.values()):
+        return False
+    clear = {formats[0] for formats in possible.values() if len(formats) == 1}
+    chosen = {where: [form for form in formats if form in clear] or formats for where, formats in possible.items()}
+    unclear = next((formats for formats in chosen.values() if len(formats) > 1), None)
+    if unclear is not None:
+        example = next(iter(counts[next(where for where, formats in chosen.items() if len(formats) > 1)]))
+        found.left_out[name] = (
+            f"dates such as {example!r} in an order that is not clear; say it in the site file: "
+            f"{write_line(name, format=unclear[0])} or {write_line(name, format=unclear[1])}"
+        )
+        return True
+    _note_marks(name, sum(counts.values(), Counter[str]()), found)
+    found.columns.append(Column(name, DATE))
+    given = {part.where for part in parts if part.site.format is not None}
+    found.formats |= {(where, name): form for where, (form,) in chosen.items() if form != ISO and where not in given}
+    return True
+
+
+def _list_formats(texts: Sequence[str], site: SiteColumn) -> list[str]:
+    """The formats in which all texts are dates: the one that the site gives, ISO 8601, or else any."""
+    if site.format is not None:
+        return [site.format] if all(_has_format(text, site.format) for text in texts) else []
+    if all(ISO_FORM.fullmatch(text) and np.isfinite(parse_date(text)) for text in texts):
+        return [ISO]
+    return [form for form in DATE_FORMATS if all(_has_format(text, form) for text in texts)]
+
+
+def _has_format(text: str, form: str) -> bool:
+    try:
+        datetime.strptime(text, form)
+    except ValueError:
+        return False
+    return True
+
+
+def numbers_rows(name: str, columns: Sequence[NDArray[Any]]) -> bool:
+    """Whether whole numbers number the rows of all tables, also of tables that one table was dealt to.
+
+    Examples
+    --------
+    >>> numbers_rows("rownames", [np.arange(1, 30)]), numbers_rows("year", [np.arange(1, 30)])
+    (True, False)
+    >>> numbers_rows("rownames", [np.arange(1, 30, 2), np.arange(2, 30, 2)])
+    True
+    """
+    if not _are_whole(columns) or any((np.diff(each) <= 0).any() for each in columns):
+        return False
+    if TIME_NAMES.fullmatch(name.strip().casefold()) and not _is_called_identifier(name):
+        return False
+    if all((np.diff(each) == 1).all() and each[0] in (0, 1) for each in columns):
+        return True
+    together = np.concatenate(columns)
+    low, high = float(together.min()), float(together.max())
+    apart = len(np.unique(together)) == len(together)
+    return apart and low in (0, 1) and len(together) >= DENSE * (high - low + 1.0)
+
+
+def names_rows(name: str, columns: Sequence[NDArray[Any]]) -> bool:
+    """Whether a column that is called an identifier has another whole number in each row of a table.
+
+    Examples
+    --------
+    >>> names_rows("PassengerId", [np.arange(30) * 7]), names_rows("income", [np.arange(30) * 7])
+    (True, False)
+    """
+    return (
+        _is_called_identifier(name)
+        and _are_whole(columns)
+        and all(len(np.unique(each)) == len(each) for each in columns)
+    )
+
+
+def _is_called_identifier(name: str) -> bool:
+    return any(form.fullmatch(name.strip()) for form in (IDENTIFIER_FORM, CAMEL_FORM))
+
+
+def _are_whole(columns: Sequence[NDArray[Any]]) -> bool:
+    together = np.concatenate(columns) if columns else np.zeros(0)
+    return len(together) >= FEW_ROWS and bool(np.isfinite(together).all() and (together == np.rint(together)).all())
+
+
+def sort_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    """Texts in order: those that are numbers by their value, and after others.
+
+    Examples
+    --------
+    >>> sort_texts(["b", "10", "9", "a"])
+    ('a', 'b', '9', '10')
+    """
+    return tuple(sorted(texts, key=lambda text: (1, float(text), text) if is_number(text) else (0, 0.0, text)))
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return str(value)
+    return None if isinstance(value, float) and value != value else value
+
+
+# ---- the target ------------------------------------------------------------------------------------------------------
+
+
+def _infer_target(name: str, tables: Mapping[str, Columns], sites: Mapping[str, Site], classes: bool) -> Column:
+    """Numbers where all are numbers, and classes where none is, or where they are asked for."""
+    parts = []
+    for where, table in tables.items():
+        own = sites[where].find_name(name)
+        if own not in table:
+            raise InvalidInput(f"{where} must have the column {own!r}; it has none.")
+        parts.append(_Part(where, table[own], sites[where].column(name)))
+    texts = sum((part.count_texts() for part in parts), Counter[str]())
+    if not texts:
+        raise InvalidInput(f"The target must be known in some rows; column {name!r} is empty.")
+    odd = [text for text in texts if not is_number(text)]
+    numeric = len(odd) < len(texts)
+    if classes or not numeric:
+        labels = {plain_label(text) if not odd else text for text in texts}
+        return Column(name, CATEGORY, _check_classes(labels, name, not odd))
+    odd = [text for text in odd if text not in GAP_MARKS]
+    if odd:
+        part = next(part for part in parts if part.find_row(odd[0]))
+        raise InvalidInput(
+            f"{part.where}: row {part.find_row(odd[0])}: the target {name!r} must hold numbers, or labels with "
+            f"--classes; got {odd[0]!r}."
+        )
+    if max(abs(float(text)) for text in texts if is_number(text)) > LARGEST:
+        raise InvalidInput(f"The target must not exceed {LARGEST:g} in size; {name!r} does.")
+    return Column(name)
+
+
+def _check_classes(labels: set[str], name: str, are_numbers: bool) -> tuple[str, ...]:
+    listed = sort_texts(labels)
+    if not 1 < len(listed) <= MAX_CLASSES:
+        came = f"{listed[0]!r} only" if len(listed) == 1 else f"{len(listed)} labels, such as {listed[0]!r}"
+        hint = " Without --classes its numbers are predicted." if are_numbers and len(listed) > 1 else ""
+        raise InvalidInput(f"A target of classes must have 2 to {MAX_CLASSES} labels; {name!r} has {came}.{hint}")
+    return listed
+
+
+def plain_label(text: str) -> str:
+    """A number as a label, the same however a file writes it.
+
+    Examples
+    --------
+    >>> [plain_label(text) for text in ("1", "1.0", "1e0", "2.50", "007", "high")]
+    ['1', '1', '1', '2.5', '007', 'high']
+    """
+    if text.isdigit() or not is_number(text):
+        return text  # all digits of long ones, and zeros at the front, are kept
+    number = float(text)
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def map_labels(site: Site, target: Column, values: NDArray[Any]) -> Site:
+    """The site with numbers as labels of the target, however its table writes them."""
+    if not target.is_listed:
+        return site
+    column = site.column(target.name)
+    known = dict(column.values)
+    for text in set(map(normalise_text, values.tolist())) - set(known) - set(target.places):
+        if plain_label(text) in target.places:
+            known[text] = plain_label(text)
+    if known == dict(column.values):
+        return site
+    return replace(site, columns={**site.columns, target.name: replace(column, values=tuple(sorted(known.items())))})
+
+
+def _write_site(
+    where: str, site: Site, formats: Mapping[tuple[str, str], str], target: Column | None, table: Columns
+) -> Site:
+    """The site with the formats of dates that were found, and labels as its table writes them."""
+    columns = dict(site.columns)
+    for (table_name, name), form in formats.items():
+        if table_name == where:
+            columns[name] = replace(columns.get(name, AS_AGREED), format=form)
+    site = replace(site, columns=columns)
+    return site if target is None else map_labels(site, target, table[site.find_name(target.name)])
+
+
+# ---- what is said ----------------------------------------------------------------------------------------------------
+
+
+def _note_marks(name: str, texts: Iterable[str], found: _Found) -> None:
+    for mark in GAP_MARKS & set(texts):
+        found.marks.setdefault(mark, set()).add(name)
+
+
+def _describe_notes(found: _Found) -> list[str]:
+    order = [column.name for column in found.columns]
+    notes = [
+        f"{mark!r} is a gap in {describe_some(sorted(names, key=order.index), 3)}"
+        for mark, names in sorted(found.marks.items())
+        if names & set(order)
+    ]
+    notes += [
+        f"{name!r} has {count:,} different texts: the {MAX_LISTED} most frequent are categories, the others gaps"
+        for name, count in found.shortened.items()
+    ]
+    written = dict.fromkeys((name, form) for (_, name), form in found.formats.items())
+    notes += [f"{name!r} holds dates written as {form}" for name, form in written]
+    return notes
+
+
+def _describe_reasons(left_out: Mapping[str, str]) -> str:
+    return "; ".join(f"{name!r} ({reason})" for name, reason in list(left_out.items())[:3])
+
+
+def _refuse_value(name: str, parts: Sequence[_Part], text: str, requirement: str, count: int = 1) -> NoReturn:
+    part = next(part for part in parts if part.find_row(text))
+    others = f" (and {count - 1} more like it)" if count > 1 else ""
+    raise InvalidInput(
+        f"{part.where}: row {part.find_row(text)}: column {name!r} must hold {requirement}; got {text!r}{others}. To "
+        f"go on: correct it, leave the column out (--ignore {name}), or write in {site_beside(Path(part.where))}: "
+        f"{write_line(name, values={text: ''})}."
+    )
+
+
+def _refuse_kinds(name: str, one: str, what: str, two: str, other: str) -> NoReturn:
+    raise InvalidInput(
+        f"Column {name!r} must be of one kind; {one} has {what}, {two} {other}. To go on: map values in the site file "
+        f"of {two}, {write_line(name, values={'theirs': 'ours'})}, or leave the column out: --ignore {name}."
+    )
+
+
+# ---- ranges ----------------------------------------------------------------------------------------------------------
+
+
+def round_outward(values: Array) -> tuple[float, float] | None:
+    """A range around these numbers in round numbers, so that neither end tells one of them; None without a width.
+
+    An end lies at the next multiple outside of a power of ten that is 10 to 100 % of the width, so that of an outermost
+    number one digit is told at most; where the number lies there itself the end is moved on, unless many rows share it.
+
+    Examples
+    --------
+    >>> round_outward(np.array([0.0] * 20 + [3.21, 47.0]))
+    (0.0, 50.0)
+    >>> round_outward(np.array([10.0, 20.0, 30.0]))
+    (0.0, 40.0)
+    """
+    known = values[np.isfinite(values)]
+    if not len(known) or known.min() == known.max():
+        return None
+    low, high = float(known.min()), float(known.max())
+    step = 10.0 ** np.floor(np.log10(high - low))
+    ends = [np.floor(low / step), np.ceil(high / step)]
+    for place, (end, value, side) in enumerate(zip(ends, (low, high), (-1.0, 1.0), strict=True)):
+        if np.isclose(end * step, value, rtol=1e-12, atol=1e-9 * step) and (known == value).sum() < FEW_ROWS:
+            ends[place] = end + side
+    if low >= 0.0:
+        ends[0] = max(ends[0], 0.0)  # a bound that tells of no row
+    return float(f"{ends[0] * step:.12g}"), float(f"{ends[1] * step:.12g}")

@@ -1,0 +1,128 @@
+"""Sites: how one organisation writes the columns that the members have agreed on. Its file stays with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from degroot.exceptions import InvalidInput
+from degroot.files.toml import Table, toml_line, toml_text
+from degroot.schema.columns import AS_AGREED, SiteColumn
+
+SITE_SUFFIX = ".site.toml"  # of the file beside NAME.csv that says how NAME writes its columns
+SITE_KEYS = ("absent", "columns")
+SITE_COLUMN_KEYS = ("name", "factor", "offset", "values", "format")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An organisation's own names, units and words, and the columns that it does not have.
+
+    Examples
+    --------
+    >>> north = Site({"bmi": SiteColumn(name="BMI_KG")}, absent=("inventory",))
+    >>> north.find_name("bmi"), north.find_name("age")
+    ('BMI_KG', 'age')
+    """
+
+    columns: Mapping[str, SiteColumn] = field(default_factory=dict)  # by the name in the schema
+    absent: tuple[str, ...] = ()  # columns that it does not collect
+    path: Path | None = None
+
+    def column(self, name: str) -> SiteColumn:
+        """How it writes the column that the schema calls `name`."""
+        return self.columns.get(name, AS_AGREED)
+
+    def find_name(self, name: str) -> str:
+        """What it calls that column."""
+        return self.column(name).name or name
+
+    def check(self, names: tuple[str, ...], target: str) -> None:
+        """Refuse a site that speaks of columns that the schema, with these `names`, does not have."""
+        where = self.path or "The site"
+        for name in (*self.columns, *self.absent):
+            if name not in names:
+                raise InvalidInput(f"{where} must name columns of the schema; {name!r} is none of them.")
+        if target in self.absent:
+            raise InvalidInput(f"{where}: `absent` must not name the target; got {target!r}.")
+        for name in self.absent:
+            if name in self.columns:
+                raise InvalidInput(f"{where}: {name!r} must be absent or described; it is both.")
+        own = [self.find_name(name) for name in names if name not in self.absent]
+        for name in own:
+            if own.count(name) > 1:
+                raise InvalidInput(f"{where}: every column must have a name of its own; {name!r} is there twice.")
+
+    def to_toml(self) -> str:
+        """The text of its file."""
+        tables = {
+            name: {
+                "name": column.name,
+                "factor": None if column.factor == 1.0 else column.factor,
+                "offset": column.offset or None,
+                "format": column.format,
+                "values": dict(column.values) or None,
+            }
+            for name, column in self.columns.items()
+        }
+        return toml_text({"absent": list(self.absent) or None, "columns": tables or None})
+
+
+AS_SHARED = Site()  # a site that writes everything as the schema does
+
+
+def write_line(name: str, /, **entries: Any) -> str:
+    """The line of a site file that says this of the column that the schema calls `name`.
+
+    Examples
+    --------
+    >>> write_line("price", factor=1000.0)
+    'columns.price = { factor = 1000 }'
+    """
+    plain = {key: _shorten(value) if isinstance(value, float) else value for key, value in entries.items()}
+    return toml_line(("columns", name), plain)
+
+
+def _shorten(value: float) -> int | float:
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def site_beside(path: Path) -> Path:
+    """Where the site file of a data file is looked for."""
+    return path.with_name(f"{path.stem}{SITE_SUFFIX}")
+
+
+def read_site(path: Path) -> Site:
+    """The site in a TOML file."""
+    top = Table.read(path, SITE_KEYS, "site file")
+    absent = top.texts("absent") if top.entries.get("absent") else ()
+    if "columns" not in top.entries:
+        return Site({}, absent, path)
+    tables = top.table("columns", top.entries["columns"] if isinstance(top.entries["columns"], dict) else ())
+    columns = {name: _read_column(tables.table(name, SITE_COLUMN_KEYS)) for name in tables.entries}
+    return Site(columns, absent, path)
+
+
+def _read_column(table: Table) -> SiteColumn:
+    values = _read_values(table, "values") if "values" in table.entries else ()
+    factor = table.given("factor", table.number, 1.0)
+    offset = table.given("offset", lambda key: _read_offset(table, key), 0.0)
+    return SiteColumn(
+        table.given("name", table.text, None), factor, offset, values, table.given("format", table.text, None)
+    )
+
+
+def _read_offset(table: Table, key: str) -> float:
+    def is_finite(value: object) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+
+    return float(table.take(key, is_finite, "be a finite number"))
+
+
+def _read_values(table: Table, key: str) -> tuple[tuple[str, str], ...]:
+    def fits(value: object) -> bool:
+        return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+    given = table.take(key, fits, 'be a table of texts, such as { "M" = "male" }')
+    return tuple((str(own).strip(), shared) for own, shared in given.items())

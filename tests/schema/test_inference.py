@@ -1,0 +1,263 @@
+"""The schema that is found in tables: kinds by what columns hold, and one line for what cannot be taken."""
+
+from datetime import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from degroot import InvalidInput
+from degroot.schema import Site, SiteColumn
+from degroot.schema.inference import infer_schema, numbers_rows, round_outward
+
+N = 40
+
+
+def infer(values, name="x", **settings):
+    """What is found of one column beside a number and a target."""
+    column = values if isinstance(values, np.ndarray) else np.array(values, object)
+    return infer_schema({"north.csv": beside(column, name)}, "y", **settings)
+
+
+def beside(column, name="x"):
+    return {name: column, "z": np.linspace(0, 1, len(column)), "y": np.linspace(5, 6, len(column))}
+
+
+def column_of(values, name="x", **settings):
+    found = infer(values, name, **settings).schema.columns
+    return next((column for column in found if column.name == name), None)
+
+
+def cycle(*values, n=N):
+    return [values[k % len(values)] for k in range(n)]
+
+
+# -- kinds -------------------------------------------------------------------------------------------------------------
+
+KINDS = {
+    "numbers": (np.linspace(0, 1, N) ** 2, "number", ()),
+    "whole numbers": (np.array(cycle(3, 1, 2)), "number", ()),
+    "texts of numbers": (cycle("1.5", " 2", "-3e2"), "number", ()),
+    "points as gaps": (cycle("1.5", ".", "", "2.25", "?", "-"), "number", ()),
+    "yes and no": (cycle("Yes", "No ", "", None), "boolean", ("No", "Yes")),
+    "letters": (cycle("Y", "N", "N"), "boolean", ("N", "Y")),
+    "words of two sites": (cycle("yes", "no", "yes", "N"), "boolean", ("no", "yes")),
+    "only yes": (cycle("yes", ""), "boolean", ("no", "yes")),
+    "booleans": (np.array(cycle(True, False)), "boolean", ("false", "true")),
+    "booleans with gaps": (cycle(True, None, False), "boolean", ("false", "true")),
+    "one letter": (cycle("f"), "category", ("f",)),
+    "sexes": (cycle("f", "m"), "category", ("f", "m")),
+    "texts": (cycle("b", " a", "NA", "10", "9"), "category", ("a", "b", "9", "10")),
+    "days": (np.array(cycle("2024-01-31", "2023-05-01"), "datetime64[D]"), "date", ()),
+    "days as text": (cycle("2024-01-31", "", "2024-02-01T12:30:00Z"), "date", ()),
+    "days of Europe": (cycle("31.12.2023", "01.02.2024"), "date", ()),
+    "days of America": (cycle("12/31/2023", "02/01/2024"), "date", ()),
+    "times of day": (cycle("12:30", "7:05:30", "."), "number", ()),
+    "times": (cycle(time(12, 30), None, time(7, 5)), "number", ()),
+}
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_a_column_is_what_its_values_are(case):
+    values, kind, categories = KINDS[case]
+    found = infer(values)
+    column = found.schema.column("x")
+    assert (column.kind, column.categories) == (kind, categories)
+    numbers = found.schema.encode(
+        {"x": np.asarray(values, None if kind == "number" else object)}, "", found.sites["north.csv"]
+    )
+    assert np.isfinite(numbers[:, 0]).any()
+    assert column.unit == ("h" if "times" in case else "")
+
+
+def test_times_of_day_are_hours():
+    column = column_of(cycle("12:30", "06:15:36"))
+    assert column.encode(np.array(["12:30", "06:15:36", "0.5"], object)).tolist() == [12.5, 6.26, 0.5]
+
+
+def test_all_tables_count():
+    tables = {
+        "north.csv": beside(np.array(cycle("a", "b"), object)),
+        "south.csv": beside(np.array(cycle("c", ""), object)),
+        "west.csv": beside(np.full(N, np.nan)),
+    }
+    assert infer_schema(tables, "y").schema.column("x").categories == ("a", "b", "c")
+    tables["east.csv"] = {"y": np.linspace(5, 6, N), "z": np.linspace(0, 1, N)}  # without the column
+    assert infer_schema(tables, "y").schema.names == ("x", "z")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.floats(-1e9, 1e9)),
+            st.one_of(st.none(), st.sampled_from(["a", " b", "c d", "é,"])),
+            st.one_of(st.none(), st.sampled_from(["Yes", "No"])),
+            st.one_of(st.none(), st.dates()),
+        ),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_every_table_survives_the_schema_that_is_found_in_it(rows):
+    names = ["number", "text", "flag", "day"]
+    table = {name: np.array(values, object) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+    table["number"] = np.array([np.nan if value is None else value for value in table["number"]], float)
+    table["day"] = np.array([str(value) if value is not None else "" for value in table["day"]], object)
+    if all(value is None for values in (table["text"], table["flag"]) for value in values):
+        return
+    found = infer_schema({"a.csv": table})
+    schema = found.schema
+    numbers = schema.encode(table, "a.csv", found.sites["a.csv"])
+    decoded = schema.decode(numbers)
+    assert_array_equal(schema.encode(decoded, "again"), numbers)
+    for name in schema.names:
+        if name == "number":
+            assert_array_equal(decoded[name], table[name])
+        elif name == "text":
+            assert decoded[name].tolist() == [None if value is None else value.strip() for value in table[name]]
+        elif name == "flag":
+            assert decoded[name].tolist() == [None if value is None else value == "Yes" for value in table[name]]
+        else:
+            assert [str(day)[:10] for day in decoded[name]] == [value or "NaT" for value in table[name]]
+
+
+# -- columns that are no features --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "reason"),
+    [
+        (np.arange(1, N + 1), "rownames", "numbers the rows"),
+        (np.arange(N), "x", "numbers the rows"),
+        (np.arange(N) * 13 % 1009 + 100000, "PassengerId", "another number in each row"),
+        ([f"a{k}" for k in range(N)], "x", "another text in each row"),
+        ([f"a{k % 100}" for k in range(150)], "x", "another text in nearly each row"),
+        (cycle(None), "x", "empty"),
+        (np.full(N, np.nan), "x", "empty"),
+        (cycle(".", ""), "x", "empty"),
+        (cycle("a"), " ", "a column without a name"),
+    ],
+)
+def test_a_column_that_says_nothing_is_left_out_and_told(values, name, reason):
+    found = infer(values, name)
+    assert name not in found.schema.names
+    assert found.left_out == {name: reason}
+    assert found.describe_left_out() == f"{name!r} ({reason})"
+
+
+def test_a_table_that_was_dealt_is_still_numbered():
+    whole = np.arange(1, 101)
+    owner = np.random.default_rng(0).integers(0, 5, 100)
+    assert numbers_rows("nr", [whole[owner == k] for k in range(5)])
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("year", [np.arange(1990, 2020)] * 2),
+        ("year", [np.arange(1, 30)]),
+        ("population", [np.sort(np.random.default_rng(0).integers(0, 10**6, 50))]),
+        ("floor", [np.arange(50) % 7]),
+        ("size", [np.linspace(0, 1, 50)]),
+    ],
+)
+def test_other_numbers_are_features(name, columns):
+    assert not numbers_rows(name, columns)
+    assert infer(columns[0], name).schema.names == (name, "z")
+
+
+def test_of_many_categories_the_most_frequent_are_listed():
+    values = [f"t{k:03d}" for k in range(300) for _ in range(3 + (k < 100))]
+    found = infer(values)
+    column = found.schema.column("x")
+    assert column.categories == tuple(f"t{k:03d}" for k in range(100))
+    assert column.unlisted == "gap"
+    assert found.notes == ("'x' has 300 different texts: the 100 most frequent are categories, the others gaps",)
+    assert np.isnan(column.encode(np.array(["t299"]))[0])
+
+
+def test_gaps_that_are_written_as_marks_are_told_in_one_line():
+    table = {f"x{k}": np.array(cycle("1.5", ".", "2"), object) for k in range(9)}
+    assert infer_schema({"a.csv": table}).notes == ("'.' is a gap in 'x0', 'x1', 'x2' and 6 more",)
+
+
+# -- dates -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_format_of_dates_goes_to_the_site():
+    found = infer(cycle("31.12.2023", "01.02.2024"))
+    assert found.sites["north.csv"].column("x").format == "%d.%m.%Y"
+    assert found.notes == ("'x' holds dates written as %d.%m.%Y",)
+
+
+def test_dates_in_an_order_that_is_not_clear_are_left_out_with_what_to_write():
+    found = infer(cycle("01/02/2024", "03/04/2024"))
+    assert (
+        'say it in the site file: columns.x = { format = "%m/%d/%Y" } or columns.x = { format = "%d/%m/%Y" }'
+        in found.left_out["x"]
+    )
+    site = Site({"x": SiteColumn(format="%d/%m/%Y")})
+    assert infer(cycle("01/02/2024", "03/04/2024"), sites={"north.csv": site}).schema.column("x").kind == "date"
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (
+            [*cycle("1", "2.5"), "<5"],
+            "north.csv: row 41: column 'x' must hold numbers; got '<5'. To go on: .*--ignore x",
+        ),
+        ([f"{k},5" for k in range(60)], "north.csv: row 1: column 'x' must hold numbers with a point"),
+        (np.array([1.0, np.inf, 3.0]), "north.csv: row 2: column 'x' must hold finite numbers; got inf"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_one_line_with_file_row_and_what_to_type(values, told):
+    with pytest.raises(InvalidInput, match=told) as error:
+        infer(values)
+    assert "\n" not in str(error.value)
+
+
+def test_a_mapping_of_the_site_mends_it():
+    site = Site({"x": SiteColumn(values=(("<5", "2.5"), ("none", "")))})
+    column = column_of([*cycle("1", "2.5"), "<5", "none"], sites={"north.csv": site})
+    assert column.kind == "number"
+    assert_array_equal(column.encode(np.array(["<5", "none"], object), site.column("x")), [2.5, np.nan])
+
+
+def test_numbers_here_and_words_there_are_refused():
+    tables = {
+        "north.csv": beside(np.array(cycle(1, 2))),
+        "south.csv": beside(np.array(cycle("male", "female"), object)),
+    }
+    with pytest.raises(
+        InvalidInput, match=r"'x' must be of one kind; north.csv has numbers, south.csv texts such as 'm"
+    ):
+        infer_schema(tables, "y")
+    site = Site({"x": SiteColumn(values=(("1", "male"), ("2", "female")))})
+    assert infer_schema(tables, "y", sites={"north.csv": site}).schema.column("x").categories == ("female", "male")
+
+
+# -- ranges ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40))
+def test_a_range_holds_all_numbers_and_tells_none(values):
+    numbers = np.array(values)
+    found = round_outward(numbers)
+    if found is None:
+        assert len(set(values)) == 1
+        return
+    low, high = found
+    assert low <= numbers.min() < numbers.max() <= high
+    for end, value in ((low, numbers.min()), (high, numbers.max())):
+        assert end != value or end == 0.0 or (numbers == value).sum() >= 10
+
+
+def test_a_range_is_in_round_numbers():
+    assert round_outward(np.array([18.2, 64.7, 33.3])) == (10.0, 70.0)
+    assert round_outward(np.array([0.0, 7.0] * 10)) == (0.0, 7.0)
