@@ -14,7 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from degroot import Agent, Collective, InvalidInput
 
@@ -184,3 +187,33 @@ def asked(port, question, server):
         finally:
             connection.close()
     raise AssertionError("the server does not answer")
+
+
+def test_a_collective_with_a_schema_takes_mixed_frames(tmp_path):
+    from mlflow import pyfunc
+
+    from degroot import mlflow as flavour
+
+    def frame(n):
+        made = pd.DataFrame({"area": RANDOM.normal(size=n), "kind": RANDOM.choice(["flat", "house"], n)})
+        made["garden"] = RANDOM.random(n) > 0.5
+        made["sold"] = np.datetime64("2024-01-01T00:00:00") + RANDOM.integers(0, 999, n).astype("timedelta64[h]")
+        return made
+
+    def predict(X):
+        return X["area"].to_numpy() + (X["kind"] == "house").to_numpy()
+
+    rows = [frame(40) for _ in range(2)]
+    models = [
+        make_pipeline(make_column_transformer((OneHotEncoder(), ["kind"]), ("passthrough", ["area"])), Ridge())
+        for _ in rows
+    ]
+    made = [
+        Agent(model.fit(X, predict(X)), X, predict(X), name)
+        for model, X, name in zip(models, rows, ("north", "south"), strict=True)
+    ]
+    collective, asked = Collective(made, neighbours=5), frame(9)
+    flavour.save_model(collective, tmp_path / "mixed")
+    found = pyfunc.load_model(str(tmp_path / "mixed")).predict(asked)
+    assert_array_equal(found, collective.predict(asked))
+    assert "pandas" in (tmp_path / "mixed" / "requirements.txt").read_text()

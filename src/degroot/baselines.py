@@ -17,6 +17,7 @@ from degroot.collective import Collective
 from degroot.compute.compiled import Array
 from degroot.compute.tables import as_table, row_labels, same_columns
 from degroot.consultation.consult import compute_fields, drop_output_axis
+from degroot.consultation.roster import check_spaces
 from degroot.rules.evidence import Evidence, NeighbourhoodSpec, Rule
 from degroot.rules.rules import leaving_out
 from degroot.trust import from_errors
@@ -140,7 +141,9 @@ class HeldOut:
         self._models = Collective(agents, size, rule="average", metric=metric, kernel=kernel, space=space)
         if neighbours is None and all(agent.space is not None for agent in self.agents):
             space = self.agents[0].space  # whatever the agents can hold will do, as no distances are taken
-        holder = Agent(self._models, X, y, "hold-out", space=space, classes=self.agents[0].classes)
+        schema = self._models.schema
+        holder = Agent(self._models, X, y, "hold-out", space=space, classes=self.agents[0].classes, schema=schema)
+        check_spaces([holder], space)
         if holder.n_features != self.agents[0].n_features:
             raise holder.error(f"it must have {self.agents[0].n_features} features; got {holder.n_features}.")
         same_columns(holder.feature_names, self._models.feature_names, "its rows", holder.error)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from degroot.agents.abstention import Columns, blank_columns, has_gaps, join_columns
 from degroot.agents.agent import Agent, Scorer
 from degroot.agents.scoring import Scoring, check_neighbourhoods, prepare_neighbourhoods
 from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, interval_fields
@@ -18,8 +20,9 @@ from degroot.answers.display import View, Viewed, counted, one_line
 from degroot.answers.explanation import Explanation
 from degroot.answers.gains import Gains
 from degroot.compute.compiled import Array
-from degroot.compute.tables import check_points, row_labels
-from degroot.consultation.asker import AskerView, ViewQuestion
+from degroot.compute.tables import as_floats, check_points, is_frame, row_labels
+from degroot.consultation.abstention import check_scored, list_unscored, list_unscored_by_columns
+from degroot.consultation.asker import AskerView, ViewQuestion, flag_for_asker
 from degroot.consultation.askers import NOBODY, AskerViews, answer_by_asker, check_asker, consensus_fields
 from degroot.consultation.calibration import Calibration, CalibrationRows, calibrate
 from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult, drop_output_axis
@@ -46,6 +49,7 @@ from degroot.intervals import rows_needed
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import NOTHING, PeerIndices
 from degroot.rules.rules import RULES, RuleSettings
+from degroot.schema import Schema, encode_frame
 
 if TYPE_CHECKING:
     from degroot.audit import Audit
@@ -67,6 +71,20 @@ def find_engine(given: Any) -> EngineStarter | None:
         raise InvalidInput(f"`engine` must be {LOCAL!r}, {RAY!r} or an engine; got {given!r}.")
     starter: EngineStarter = given
     return starter
+
+
+def _refuse_values(message: str) -> InvalidInput:
+    """The error about points of other values than numbers, where there is a schema."""
+    return InvalidInput(f"{message} A frame of pandas or polars may hold texts, categories and dates.")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPoints:
+    """Points to ask about: where the agents have a schema, as numbers by it."""
+
+    X: Any  # (M, d)
+    index: Any = None  # what a pandas frame calls its rows
+    absent: NDArray[np.bool_] | None = None  # (d,) columns that the points do not have at all; None: they have all
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +117,8 @@ class Collective(Viewed):
         How neighbours count: ``"uniform"`` (the paper's), ``"tricube"`` or ``"gaussian"``, by their distance over the
         distance of the farthest of them. By default tricube for stacking, uniform for the others.
     space : transformer or callable, optional
-        Applied before distances are taken, for agents that have no `space` of their own. (Rows that are not finite
-        numbers need the agent's own.)
+        Applied before distances are taken, for agents that have no `space` of their own. By default the features as
+        they are or, where there is a schema, all columns on one scale (`degroot.schema.SchemaSpace`).
     ridge : float, optional
         How far stacking holds on to equal weights; 1 by default. The penalty is this much of the best model's error,
         times the number of models over the effective number of neighbours.
@@ -262,6 +280,11 @@ class Collective(Viewed):
         return self._roster.feature_names
 
     @property
+    def schema(self) -> Schema | None:
+        """What the columns are, where rows are not all plain numbers."""
+        return self._roster.schema
+
+    @property
     def outputs(self) -> int | None:
         """How many numbers a prediction is; None: one, as (M,)."""
         return self._roster.outputs
@@ -312,7 +335,7 @@ class Collective(Viewed):
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether points may hold NaN: the spaces and models of all agents take it. It is tried out."""
+        """Whether points may hold NaN: all spaces take it, and so does some model; others abstain. It is tried out."""
         if self._bare:
             return False
         with warnings.catch_warnings(action="ignore"):
@@ -342,10 +365,10 @@ class Collective(Viewed):
         >>> Collective(agents).predict([[3.0], [5.0]])
         array([4.13364055, 6.88940092])
         """
-        X, corrects = self._check_points(X), self._check_correct(correct, asker)
+        points, corrects = self._check_points(X), self._check_correct(correct, asker)
         if asker is not None:
-            return np.asarray(self._consult_for(X, ["value"], asker, None, corrects).value)
-        return np.asarray(self._answer(X, ["value"])["value"])
+            return np.asarray(self._consult_for(points, ["value"], asker, None, corrects).value)
+        return np.asarray(self._answer(points, ["value"])["value"])
 
     def calibrate(self) -> "Collective":
         """Get ready for intervals: put the agents' own rows to the collective, each left out of its own neighbourhood.
@@ -407,6 +430,7 @@ class Collective(Viewed):
         coverage: float | None = None,
         asker: Any = None,
         correct: bool | None = None,
+        absent: Sequence[str] = (),
     ) -> Consensus:
         """The collective prediction with what lies behind it.
 
@@ -425,6 +449,9 @@ class Collective(Viewed):
             what was mixed. None, also for single rows: the neutral consensus.
         correct : bool, optional
             As for the collective itself.
+        absent : names of columns of the schema, optional
+            That the rows do not have: models that take them abstain, and what stands in these columns is not looked at.
+            Those that a frame does not have need not be named.
 
         Examples
         --------
@@ -438,22 +465,23 @@ class Collective(Viewed):
         >>> answer.trust is None  # not asked for
         True
         """
-        X, corrects = self._check_points(X), self._check_correct(correct, asker)
+        points, corrects = self._check_points(X, absent), self._check_correct(correct, asker)
         if asker is None:
-            answer = self._consult_consensus(X, check_fields(fields, FIELDS), coverage)
+            answer = self._consult_consensus(points, check_fields(fields, FIELDS), coverage)
         else:
             names = list(ASKER_FIELDS) if fields is FIELDS else check_fields(fields, ASKER_FIELDS)
-            answer = self._consult_for(X, names, asker, coverage, corrects)
-        return flag_far(answer, self._extents.find_far(X, self.n_jobs), self.agents)
+            answer = self._consult_for(points, names, asker, coverage, corrects)
+        return flag_far(answer, self._extents.find_far(points.X, self.n_jobs), self.agents)
 
-    def _consult_consensus(self, X: Any, names: Sequence[str], coverage: float | None) -> Consensus:
+    def _consult_consensus(self, points: AskedPoints, names: Sequence[str], coverage: float | None) -> Consensus:
         """The answer for nobody in particular."""
-        about: dict[str, Any] = {"choice": self.choice, "classes": self.classes, "index": row_labels(X)}
+        X = points.X
+        about: dict[str, Any] = {"choice": self.choice, "classes": self.classes, "index": points.index}
         if coverage is None:
-            return Consensus(self.names, **self._answer(X, names), **about, peers=self.peers)
+            return Consensus(self.names, **self._answer(points, names), **about, peers=self.peers)
         if self._calibration is None or not self.is_calibrated:
             raise InvalidInput("Intervals must be calibrated: call calibrate() before asking for a coverage.")
-        known = self._answer(X, list(dict.fromkeys([*names, "value"])))
+        known = self._answer(points, list(dict.fromkeys([*names, "value"])))
         value = known["value"]
         if self.agents[0].classes is not None:
             known["sets"] = self._calibration.sets(value, coverage)
@@ -500,41 +528,44 @@ class Collective(Viewed):
         return self.correct if correct is None else bool(correct)
 
     def _consult_for(
-        self, X: Any, names: Sequence[str], asker: Any, coverage: float | None, correct: bool
+        self, asked: AskedPoints, names: Sequence[str], asker: Any, coverage: float | None, correct: bool
     ) -> Consensus:
         """The answer for each row's asker."""
+        X = asked.X
         K, Q, places = len(self.names), self.outputs or 1, check_asker(asker, self.names, X.shape[0])
         shown = [*names, *interval_fields(coverage, self.classes)]
 
         def ask(place: int, points: Any) -> dict[str, Any]:
+            some = replace(asked, X=points)
             if place != NOBODY:
-                return self._consult_view(self.view_of(self.names[place]), points, names, coverage, correct)
+                return self._consult_view(self.view_of(self.names[place]), some, names, coverage, correct)
             plain = [name for name in names if name != "correction"]
-            return consensus_fields(self._consult_consensus(points, plain, coverage), shown, points.shape[0], Q)
+            return consensus_fields(self._consult_consensus(some, plain, coverage), shown, points.shape[0], Q)
 
         known, flags = answer_by_asker(X, places, shown, K, Q, ask)
-        asked, one = [self.names[place] for place in np.unique(places) if place != NOBODY], isinstance(asker, str)
-        choices = {name: self.view_of(name).choice(correct) for name in ([asker] if one else asked)}
+        askers, one = [self.names[place] for place in np.unique(places) if place != NOBODY], isinstance(asker, str)
+        choices = {name: self.view_of(name).choice(correct) for name in ([asker] if one else askers)}
         return Consensus(
             self.names, **(known if self.outputs is not None else drop_output_axis(known)), flags=flags,
             choice=choices[asker] if one else choices,
             asker=asker if one else np.array([None if k == NOBODY else self.names[k] for k in places], object),
-            coverage=None if coverage is None else float(coverage), classes=self.classes, index=row_labels(X),
+            coverage=None if coverage is None else float(coverage), classes=self.classes, index=asked.index,
         )  # fmt: skip
 
     def _consult_view(
-        self, view: AskerView, X: Any, names: Sequence[str], coverage: float | None, correct: bool
+        self, view: AskerView, points: AskedPoints, names: Sequence[str], coverage: float | None, correct: bool
     ) -> dict[str, Any]:
         """The fields of one asker's answer, with an axis of outputs, and flags."""
-        panel = replace(self.panel, guarded=False)
-        started = self._started_for(panel, ["beliefs"])
-        beliefs = np.asarray(consult(started.engine, panel, X, ["beliefs"], check=started.checked)["beliefs"])
+        X, panel = points.X, replace(self._panel_for(points), guarded=False)
+        started, absent = self._started_for(panel, ["beliefs"]), join_columns(points.absent, view.agent.lacks)
+        said = consult(started.engine, panel, X, ["beliefs"], check=started.checked, absent=absent)
         pooled = []
         if coverage is not None and len(view.sample) < rows_needed(coverage):
             others = [each for each in self.agents if each.name != view.agent.name and not each.scored_by_peers]
             pooled = [self.view_of(each.name).calibration.summary for each in others]
         question = ViewQuestion(frozenset(names), self.guarded, correct, coverage)
-        return view.answer(X, beliefs.reshape(X.shape[0], len(self.names), -1), question, pooled)
+        known = view.answer(X, said["beliefs"].reshape(X.shape[0], len(self.names), -1), question, pooled)
+        return known | {"flags": (*known["flags"], *flag_for_asker(view, panel, said.get("flags", ()), X.shape[0]))}
 
     def gains(self, shapley: bool = False, correct: bool | None = None) -> Gains:
         """What every agent gains by asking for its own view, measured on its own rows, left out in folds.
@@ -602,7 +633,8 @@ class Collective(Viewed):
         >>> explained.facts["own"]
         0.5
         """
-        return self.consult(X, asker=asker, coverage=coverage, correct=correct).explain(point, output)
+        target = None if self.schema is None else self.schema.target
+        return self.consult(X, asker=asker, coverage=coverage, correct=correct).explain(point, output, target)
 
     def audit(self, X: Any, asker: str | None = None) -> "Audit":
         """Who carries the answers for the points `X`, who could be dropped, and where they depend on one agent.
@@ -705,10 +737,10 @@ class Collective(Viewed):
             return self.agents[place].score_models([], self.metric, self.space)
         return self.scorers[place]
 
-    def _answer(self, X: Any, names: Sequence[str]) -> dict[str, Any]:
-        panel = self.panel
+    def _answer(self, points: AskedPoints, names: Sequence[str]) -> dict[str, Any]:
+        panel = self._panel_for(points)
         started = self._started_for(panel, names)
-        return consult(started.engine, panel, X, names, check=started.checked)
+        return consult(started.engine, panel, points.X, names, check=started.checked, absent=points.absent)
 
     def _started_for(self, panel: Panel, names: Iterable[str]) -> _Started:
         """Where the agents answer: with their scores of each other's models once a question needs them."""
@@ -725,9 +757,26 @@ class Collective(Viewed):
         return self.rule, self.neighbours, self.kernel, self.ridge, self.guard, self.n_jobs
 
     def _make_panel(self) -> Panel:
-        roster = self._roster
-        by_peers = scored_by_peers_indices(roster.agents)
-        return Panel(roster.names, roster.outputs, self.option, self.guarded, by_peers, roster.peers)
+        roster, lacks = self._roster, tuple(agent.lacks for agent in self.agents)
+        optional = lacks if all(each is None for each in lacks) else self._optional  # for which rows have to be read
+        by_peers, features = scored_by_peers_indices(roster.agents), self.feature_names
+        needs_scores = roster.peers is None and (self.guarded or self.option.definition.uses != NOTHING)
+        unscored = list_unscored(roster.scorers) if needs_scores else list_unscored_by_columns(lacks, optional)
+        if needs_scores:
+            check_scored(roster.agents, [*((place, place) for place in by_peers), *unscored])
+        return Panel(
+            roster.names, roster.outputs, self.option, self.guarded, by_peers, roster.peers, unscored, lacks, optional,
+            None if features is None else tuple(features),
+        )  # fmt: skip
+
+    def _panel_for(self, points: AskedPoints) -> Panel:
+        """The panel; where points lack something, it knows what the models can do without."""
+        has_all = points.absent is None and not has_gaps(points.X)
+        return self.panel if has_all else replace(self.panel, optional=self._optional)
+
+    @property
+    def _optional(self) -> tuple[Columns, ...]:
+        return tuple(agent.optional for agent in self.agents)
 
     def _close_engine(self) -> None:
         if self._started is not None and not isinstance(self._started.engine, LocalEngine):
@@ -760,8 +809,22 @@ class Collective(Viewed):
         if self.engine is not None:
             raise InvalidInput(f"{what}() must have the agents in this process; got engine={self.engine!r}.")
 
-    def _check_points(self, X: Any) -> Any:
-        return check_points(X, self._roster.n_features, self.feature_names)
+    def _check_points(self, X: Any, lacking: Sequence[str] = ()) -> AskedPoints:
+        schema = self.schema
+        if schema is None:
+            if len(lacking):
+                raise InvalidInput(f"`absent` must name columns of the schema; there is none, and got {lacking[0]!r}.")
+            table = check_points(X, self._roster.n_features, self.feature_names)
+            return AskedPoints(table, row_labels(table))
+        marked = schema.mark_features(lacking, "`absent`")
+        if is_frame(X):
+            marked |= schema.find_absent(X.columns)
+            numbers = encode_frame(X, schema)
+        else:
+            numbers = as_floats(check_points(X, self._roster.n_features, None), _refuse_values, "X")
+            schema.check_numbers(numbers)
+        absent = marked if marked.any() else None
+        return AskedPoints(blank_columns(numbers, absent), row_labels(X), absent)
 
     @property
     def _options(self) -> list[RuleSettings]:
@@ -777,4 +840,4 @@ class Collective(Viewed):
     @property
     def _bare(self) -> bool:
         """Whether some agent takes distances on the features as they are."""
-        return self.space is None and any(agent.space is None for agent in self.agents)
+        return self.space is None and any(agent.space is None and agent.schema is None for agent in self.agents)

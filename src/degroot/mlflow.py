@@ -17,11 +17,13 @@ from degroot.collective import Collective
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import is_free
 from degroot.models.formats import first_line
+from degroot.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, Schema
 
 NEEDED = "A collective in MLflow needs extra packages: pip install 'degroot[mlflow]'"
 FLAVOUR = "degroot"
 FOLDER = "collective"
 PINNED = ("numpy", "scikit-learn", "skops", "onnxruntime")  # with which the models were saved
+TYPES = {NUMBER: "double", CATEGORY: "string", ORDERED: "string", BOOLEAN: "boolean", DATE: "datetime"}  # of MLflow
 BOOSTERS = {"lightgbm": "lightgbm", "xgboost": "xgboost-cpu"}  # modules, and what brings them
 
 
@@ -126,7 +128,7 @@ def signature_of(collective: Collective) -> Any:
     names = collective.feature_names or [f"x{k}" for k in range(width)]
     shape = (-1,) if outputs is None else (-1, outputs)
     return models.ModelSignature(
-        inputs=types.Schema([types.ColSpec("double", name) for name in names]),
+        inputs=types.Schema([_column(types.ColSpec, name, collective.schema) for name in names]),
         outputs=types.Schema([types.TensorSpec(np.dtype(np.float64), shape)]),
         params=schema.ParamSchema([
             schema.ParamSpec("fields", "string", default=[], shape=(-1,)),
@@ -136,11 +138,20 @@ def signature_of(collective: Collective) -> Any:
     )  # fmt: skip
 
 
+def _column(spec: Any, name: str, schema: Schema | None) -> Any:
+    """What MLflow is told of a feature: by a schema, it may be missing."""
+    if schema is None:
+        return spec("double", name)
+    return spec(TYPES[schema.column(name).kind], name, required=False)
+
+
 def requirements(collective: Collective) -> list[str]:
     """The packages with which it can be opened again, in the versions that are here."""
-    used = {type(agent.model).__module__.partition(".")[0] for agent in collective.agents}
-    used |= {word for agent in collective.agents for word in BOOSTERS if word in type(agent.model).__name__.lower()}
-    packages = [*PINNED, *(package for module, package in BOOSTERS.items() if module in used)]
+    models = [getattr(agent.model, "model", agent.model) for agent in collective.agents]
+    used = {type(model).__module__.partition(".")[0] for model in models}
+    used |= {word for model in models for word in BOOSTERS if word in type(model).__name__.lower()}
+    libraries = {agent.form.library for agent in collective.agents if agent.form is not None}
+    packages = [*PINNED, *sorted(libraries), *(package for module, package in BOOSTERS.items() if module in used)]
     here = [package for package in packages if _version(package) is not None]
     return [f"degroot[mlflow]=={version('degroot')}", *(f"{package}=={_version(package)}" for package in here)]
 

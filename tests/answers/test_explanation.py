@@ -51,7 +51,7 @@ def some_agents(K, Q=None, classes=None):
         X = rng.normal(size=(30, 2)) + rng.normal(size=2)
         if classes is not None:
             y = np.array(classes)[(X[:, 0] > 0).astype(int)]
-            model = lambda X, k=k: np.array(classes)[(X[:, 0] > 0.3 * k).astype(int)]  # noqa: E731
+            model = lambda X, k=k: np.eye(len(classes))[(X[:, 0] > 0.3 * k).astype(int)]  # noqa: E731
         else:
             slope = rng.normal(size=2 if Q is None else (2, Q))
             y, model = X @ slope, lambda X, slope=slope, k=k: X @ slope + 0.1 * k

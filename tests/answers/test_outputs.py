@@ -1,5 +1,7 @@
 """Several outputs, and classes."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,11 +10,12 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from support import oracle
+from support.checks import parametrize_with_applicable_checks
 
 from degroot import Agent, AgentError, Collective, DeGrootClassifier, DeGrootRegressor, InvalidInput
 from degroot.baselines import average, best_single, cv_adaptive, cv_static
+from degroot.exceptions import HardLabelsWarning
 from degroot.rules.rules import RULES
 
 CLASSES = np.array(["cat", "cow", "dog"])
@@ -175,11 +178,32 @@ def test_models_may_give_labels_only():
     X, y = load_iris(return_X_y=True)
     names = CLASSES[y]
     svm = LinearSVC(random_state=0, max_iter=10_000)
-    model = DeGrootClassifier(svm, n_agents=3, random_state=0).fit(X, names)
+    with pytest.warns(HardLabelsWarning) as warned:
+        model = DeGrootClassifier(svm, n_agents=3, random_state=0).fit(X, names)
+    told = "its model, a LinearSVC, gives labels without probabilities, which are averaged as 1 and 0; give it"
+    assert {str(each.message).partition(" predict_proba")[0] for each in warned} == {
+        f"Agent 'agent {k}': {told}" for k in (1, 2, 3)
+    }
+    assert len(warned) == 3  # and not again below
     assert set(np.unique(model.agents_[0].predict(X))) <= {0.0, 1.0}
     assert_allclose(model.predict_proba(X).sum(axis=1), 1)
     assert (model.predict(X) == names).mean() > 0.9
     assert_array_equal(model.classes_, np.unique(names))
+
+
+def test_an_agent_warns_once_of_labels_that_are_averaged_and_not_of_probabilities():
+    X, y = np.zeros((3, 1)), ["cat", "dog", "dog"]
+    about = {"X": X, "y": y, "classes": ["cat", "dog"]}
+    certain = Agent(lambda X: np.tile([1.0, 0.0], (len(X), 1)), name="certain", **about)
+    hard = Agent(lambda X: ["cat"] * len(X), name="hard", **about)
+    expected = certain.predict(X)
+    with pytest.warns(HardLabelsWarning, match="^Agent 'hard': its model, a function, gives labels") as warned:
+        found = [hard.predict(X) for _ in range(2)]
+    assert_array_equal(found, [expected] * 2)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    copied = pickle.loads(pickle.dumps(warned[0].message))
+    assert (str(copied), copied.agent) == (str(warned[0].message), "hard")
 
 
 @pytest.mark.parametrize("rule", ["degroot", "stacking", "auto"])
@@ -199,24 +223,26 @@ def test_agents_by_label_see_one_class_each():
     assert model.score(X, y) > 0.9
 
 
-@parametrize_with_checks([DeGrootClassifier()])
+@parametrize_with_applicable_checks([DeGrootClassifier()])
 def test_it_is_a_classifier_of_scikit_learn(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks([DeGrootClassifier(DecisionTreeClassifier(random_state=0), rule="stacking", n_agents=2)])
+@parametrize_with_applicable_checks(
+    [DeGrootClassifier(DecisionTreeClassifier(random_state=0), rule="stacking", n_agents=2)]
+)
 def test_it_is_one_with_other_settings_too(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks([DeGrootRegressor(rule="stacking")])
+@parametrize_with_applicable_checks([DeGrootRegressor(rule="stacking")])
 def test_the_regressor_is_one_with_stacking(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks([DeGrootRegressor(rule="auto", n_agents=2, self_scoring="peers")])
+@parametrize_with_applicable_checks([DeGrootRegressor(rule="auto", n_agents=2, self_scoring="peers")])
 def test_the_regressor_is_one_with_every_rule(estimator, check):
     check(estimator)
 

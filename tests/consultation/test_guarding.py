@@ -205,7 +205,7 @@ def test_a_guard_takes_one_agent_several_outputs_and_classes():
         Collective(two, guard=True).predict(X)[:, 0], Collective(agents, guard=True).predict(X), rtol=0.05, atol=0.05
     )
     labels = [
-        Agent(lambda rows: (rows[:, 0] > 0).astype(int), a.X, (a.X[:, 0] > 0).astype(int), a.name, classes=[0, 1])
+        Agent(lambda rows: np.eye(2)[1 * (rows[:, 0] > 0)], a.X, 1 * (a.X[:, 0] > 0), a.name, classes=[0, 1])
         for a in agents
     ]
     assert_array_equal(Collective(labels, guard=True).predict(X).argmax(axis=1), X[:, 0] > 0)

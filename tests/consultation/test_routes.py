@@ -91,7 +91,7 @@ def ask_nodes(collective, X, *, guard):
         told = encode_opinion(node.give_opinion(X, distances=True, guard=guard), 1).SerializeToString()
         opinions[agent.name] = decode_opinion(wire.OpinionReply.FromString(told), len(X), 1)
     aside = [agent.name for agent in collective.agents if agent.scored_by_peers]
-    return solve(names, Membership(names, {}), opinions, collective.option, FIELDS, guard=guard, aside=aside)
+    return solve(names, Membership(names, {}), opinions, collective.option, FIELDS, guard=guard, aside=aside, points=X)
 
 
 def flags_of(flags):

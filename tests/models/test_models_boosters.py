@@ -13,10 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from support.refusals import complaint
 
 from degroot import Agent, AgentError, Collective, load_model
-from degroot.models import check_features
+from degroot.models import bind_schema, check_features
 from degroot.models.lightgbm_check import check_trees
 from degroot.models.saving import model_file
 from degroot.models.skops import from_skops
+from degroot.schema import Column, Schema, encode_frame
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(120, 3))
@@ -24,6 +25,7 @@ Y = X @ [1.0, -2.0, 0.5] + 0.1 * RANDOM.normal(size=120)
 NUMBERS = np.digitize(Y, [-1.0, 1.0])
 LABELS = np.array(["low", "mid", "top"])[NUMBERS]
 FEW = {"n_estimators": 4, "n_jobs": 1}
+ENABLED = {"enable_categorical": True}
 
 
 def lightgbm_file(folder, model, suffix=".txt"):
@@ -146,12 +148,22 @@ def test_features_are_those_of_training_in_their_order(tmp_path, file):
     assert "takes 3 features" in complaint(lambda: check_features(loaded, ["a"]))
 
 
-def test_categories_would_be_taken_for_numbers_and_are_refused(tmp_path):
+@pytest.mark.parametrize(("make", "file", "about"), [(light, lightgbm_file, {}), (extreme, xgboost_file, ENABLED)])
+def test_categories_are_looked_up_in_frames_or_by_a_schema(tmp_path, make, file, about):
     frame = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(NUMBERS + 5)})
-    path = lightgbm_file(tmp_path, light().fit(frame, Y))
-    assert "categories" in complaint(lambda: load_model(path))
-    path = xgboost_file(tmp_path, extreme(enable_categorical=True).fit(frame, Y))
-    assert "categories" in complaint(lambda: load_model(path))
+    trained = make(**about).fit(frame, Y)
+    model = load_model(file(tmp_path, trained))
+    assert_array_equal(model.predict(frame), trained.predict(frame))
+    numbers = np.column_stack([X[:, 0], NUMBERS + 5])
+    assert "categories" in complaint(lambda: model.predict(numbers))
+    known = sorted({str(each) for each in NUMBERS + 5}, reverse=True)
+    schema = Schema((Column("b", "category", (*known, "none of them")), Column("a")))
+    bound = bind_schema(model, schema)
+    assert_array_equal(bound.predict(encode_frame(frame, schema)), trained.predict(frame))
+    again = pickle.loads(pickle.dumps(bound))  # as it goes to other processes
+    assert_array_equal(again.predict(encode_frame(frame, schema)), trained.predict(frame))
+    unknown = np.array([[float(len(known)), 0.5], [np.nan, 0.5]])
+    assert len(set(bound.predict(unknown).tolist())) == 1  # a category that it never met is a gap
 
 
 @pytest.mark.slow  # it takes a process

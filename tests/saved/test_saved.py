@@ -37,6 +37,7 @@ from support.refusals import complaint
 from degroot import Agent, Collective, InvalidInput, saved
 from degroot.consensus.sparse.sample_peers import sample_peers
 from degroot.models.onnx import from_onnx
+from degroot.schema import infer_form
 
 ARRAYS = ("value", "standard_error", "weights", "beliefs", "trust", "influence")
 CLASSES = np.array(["cat", "cow", "dog"])
@@ -550,13 +551,16 @@ def test_what_cannot_be_saved_is_refused_before_anything_is_there(tmp_path, mode
     assert list(tmp_path.iterdir()) == []
 
 
-def test_rows_that_are_no_numbers_are_refused(tmp_path):
+def test_a_space_and_a_model_of_frames_get_frames_again(tmp_path):
     frame = pd.DataFrame({"town": ["a", "b", "a", "b"], "age": [1.0, 2.0, 3.0, 4.0]})
     space = make_column_transformer((StandardScaler(), ["age"]))
     model = make_pipeline(make_column_transformer((StandardScaler(), ["age"])), Ridge()).fit(frame, frame["age"])
-    collective = Collective([Agent(model, frame, frame["age"], "odd", space=space)], 2)
-    assert "Only numbers can be saved" in complaint(lambda: collective.save(tmp_path / "c"))
-    assert list(tmp_path.iterdir()) == []
+    plain = Collective([Agent(model, frame, frame["age"], "odd", space=space)], 2)
+    assert "give the agent a `schema`" in complaint(lambda: plain.save(tmp_path / "c"))
+    schema = infer_form(frame)[0]
+    collective = Collective([Agent(model, frame, frame["age"], "odd", space=space, schema=schema)], 2)
+    again = Collective.load(collective.save(tmp_path / "c"))
+    np.testing.assert_array_equal(again.consult(frame).value, collective.consult(frame).value)
 
 
 def test_other_agents_than_those_of_this_process_are_refused(tmp_path):

@@ -128,7 +128,7 @@ def test_rows_without_a_unit_and_units_of_two_agents_are_refused(tmp_path):
     file, frame = listed(tmp_path), next(frames())
     frame.assign(farm=frame["farm"].where(frame["farm"] != "003")).to_csv(tmp_path / "0.csv", index=False)
     assert "Column 'farm' of" in (message := complaint(lambda: Collective.load(file)))
-    assert message.endswith("must have no gaps; row 9 is empty.")
+    assert message.endswith("must have no gaps; row 10 is empty.")
     frame.to_csv(tmp_path / "1.csv", index=False)
     frame.to_csv(tmp_path / "0.csv", index=False)
     assert "unit '000' is in 'agent 0' and in 'agent 1'" in complaint(lambda: Collective.load(file))

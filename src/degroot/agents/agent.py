@@ -1,20 +1,32 @@
 """Agents, a model and private rows each, and scorers: an agent's errors of every model on these rows."""
 
+import warnings
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from degroot.agents.abstention import (
+    Columns,
+    Mask,
+    blank_columns,
+    complete_predictions,
+    find_gap_rows,
+    find_needed,
+    has_gaps,
+)
 from degroot.agents.classification import as_probabilities, known_classes, one_hot, probabilities
 from degroot.agents.units import as_units, code_units
 from degroot.answers.display import View, Viewed, counted, one_line, some
 from degroot.compute.compiled import Array, as_kernel_array
 from degroot.compute.tables import (
     ErrorFactory,
+    as_floats,
     as_table,
     call_model,
     column_names,
@@ -23,12 +35,13 @@ from degroot.compute.tables import (
     to_numbers,
     to_outputs,
 )
-from degroot.exceptions import AgentError, InvalidInput, describe_error
+from degroot.exceptions import AgentError, HardLabelsWarning, InvalidInput, describe_error
 from degroot.files.source import PEERS
 from degroot.guard.forecast import AnswerForecaster, GuardStandards
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import Evidence, NeighbourhoodSpec
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD
+from degroot.schema import FrameForm, Schema, SchemaSpace, encode_frame, infer_form, is_mixed
 
 ASKED_BYTES = 1 << 26  # of rows, put to a model at once: agents may hold more rows than fit into memory
 
@@ -54,19 +67,22 @@ class Scorer:
     kept: dict[str, NDArray[Any]] = field(default_factory=dict)  # what neighbourhoods of any reach need not make anew
     source: Callable[[], Any] | None = None  # gives agent and scorer again, in another process, where they are in files
     least_rows: int = 1  # behind each end of the range of labels that the guard is told
+    unscored: Mask | None = None  # (K,) models that abstain on all rows, whose residuals are stand-ins; None: none
 
     @classmethod
     def build(cls, agent: "Agent", predictors: Sequence[Predictor], metric: str, space: Any = None) -> "Scorer":
-        """Make `agent` the scorer of all `predictors`. Its own space goes before `space`."""
+        """Make `agent` the scorer of all `predictors`. Its own space goes before `space`, its schema's after that."""
         space = _fitted_space(agent.space if agent.space is not None else space, agent)
-        rows = _transform(agent.X, space, agent.error)
-        residuals = residuals_of(agent, predictors)
-        return cls(agent, space, rows, metric, residuals, _squared(residuals))
+        rows = _transform(agent.X, space, agent)
+        residuals, unscored = score_rows(agent, predictors)
+        return cls(agent, space, rows, metric, residuals, _squared(residuals), unscored=unscored)
 
-    def with_residuals(self, residuals: Array) -> "Scorer":
-        """The same scorer of models with these residuals (n, Q, K) on its rows."""
+    def with_residuals(self, residuals: Array, unscored: Mask | None = None) -> "Scorer":
+        """The same scorer of models with these residuals (n, Q, K) on its rows; those `unscored` (K,) are stand-ins."""
         together = as_kernel_array(residuals)
-        return replace(self, residuals=together, errors=_squared(together), source=None)
+        if unscored is not None and not unscored.any():
+            unscored = None
+        return replace(self, residuals=together, errors=_squared(together), source=None, unscored=unscored)
 
     def size(self, reach: NeighbourhoodSpec) -> int:
         """How many of its rows are a neighbourhood."""
@@ -81,9 +97,11 @@ class Scorer:
 
     def transform(self, X: Any) -> Any:
         """`X` where distances are taken."""
+        X = self.agent.encode_rows(X)
         if is_frame(X) and not is_frame(self.agent.X):
             X = np.asarray(X)  # a space that was fitted without names takes none
-        transformed = _transform(X, self.space, self.agent.error if self.space is not None else InvalidInput)
+        X = blank_columns(X, self.agent.lacks)
+        transformed = _transform(X, self.space, self.agent)
         if transformed.shape[1] != self.rows.shape[1]:
             raise self.agent.error(
                 f"its `space` must give points {self.rows.shape[1]} features, as it gave its rows; "
@@ -133,15 +151,19 @@ class Scorer:
 
     def with_model(self, place: int, predictor: Predictor) -> "Scorer":
         """The same scorer, with `predictor` in the place of the model at `place`, or after the last."""
-        return self._with_model(place, residuals_of(self.agent, [predictor]))
+        return self._with_model(place, *score_rows(self.agent, [predictor]))
 
     def without_model(self, place: int) -> "Scorer":
         """The same scorer, without the model at `place`."""
-        return self._with_model(place, self.residuals[..., :0])
+        return self._with_model(place, self.residuals[..., :0], None)
 
-    def _with_model(self, place: int, residuals: Array) -> "Scorer":
+    def _with_model(self, place: int, residuals: Array, unscored: Mask | None) -> "Scorer":
+        """With these residuals (n, Q, 0 or 1) in the place of those of the model there."""
         parts = [self.residuals[..., :place], residuals, self.residuals[..., place + 1 :]]
-        return self.with_residuals(np.concatenate(parts, axis=-1))
+        known = np.zeros(self.residuals.shape[2], np.bool_) if self.unscored is None else self.unscored
+        new = np.zeros(residuals.shape[2], np.bool_) if unscored is None else unscored
+        marks = np.concatenate([known[:place], new, known[place + 1 :]])
+        return self.with_residuals(np.concatenate(parts, axis=-1), marks)
 
 
 def round_range(low: Array, high: Array) -> tuple[Array, Array]:
@@ -164,20 +186,73 @@ def squared_errors(agent: "Agent", predictors: Sequence[Predictor]) -> Array:
 
 
 def residuals_of(agent: "Agent", predictors: Sequence[Predictor]) -> Array:
-    """Residuals (n, Q, K); of its own model by its own predictions, where it has any."""
-    n, own = agent.n_rows, agent.own_predictions
-    labels = agent.y.reshape(n, -1)
-    residuals = np.empty((*labels.shape, len(predictors)))
-    step = max(1, ASKED_BYTES // (8 * agent.X.shape[1]))
+    """Residuals (n, Q, K); of its own model by its own predictions, where it has any. See `score_rows`."""
+    return score_rows(agent, predictors)[0]
+
+
+def score_rows(agent: "Agent", predictors: Sequence[Predictor]) -> tuple[Array, Mask | None]:
+    """Residuals (n, Q, K) of all models on the rows of `agent`, and which of these models abstain on all of them, (K,).
+
+    Where a model abstains, its residual is a stand-in (`degroot.agents.abstention.complete_predictions`); None in the
+    place of the marks: every model answers some row.
+    """
+    labels = agent.y.reshape(agent.n_rows, -1)
+    residuals, unscored = np.empty((*labels.shape, len(predictors))), np.zeros(len(predictors), np.bool_)
+    own: Array | None = None
     for k, each in enumerate(predictors):
-        if own is not None and each is agent:
-            residuals[..., k] = own.reshape(n, -1) - labels
-            continue
-        for start in range(0, n, step):
-            part = slice(start, min(start + step, n))
-            rows = agent.X if step >= n else take(agent.X, part)
-            residuals[part, :, k] = each.predict(rows).reshape(rows.shape[0], -1) - labels[part]
-    return residuals
+        said = predict_rows(agent, each)
+        silent = np.isnan(said[:, 0])
+        if silent.any():
+            unscored[k] = silent.all()
+            own = predict_rows(agent, agent) if own is None else own
+            said = complete_predictions(said, own, labels)
+        residuals[..., k] = said - labels
+    return residuals, unscored if unscored.any() else None
+
+
+def predict_rows(agent: "Agent", predictor: Predictor) -> Array:
+    """What a model says of the rows of `agent`, (n, Q): NaN where it abstains, honest predictions of its own model."""
+    n = agent.n_rows
+    if agent.own_predictions is not None and predictor is agent:
+        return agent.own_predictions.reshape(n, -1)
+    step = max(1, ASKED_BYTES // (8 * agent.X.shape[1]))
+    if step >= n:
+        return predict_where_able(predictor, agent.X, agent.lacks)
+    said = np.empty(agent.y.reshape(n, -1).shape)
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        said[part] = predict_where_able(predictor, take(agent.X, part), agent.lacks)
+    return said
+
+
+def predict_where_able(predictor: Predictor, X: Any, absent: Columns = None) -> Array:
+    """One prediction for each row of `X`, (M, Q); NaN where the model abstains: it is not called for these rows.
+
+    `absent`: columns (d,) that these rows do not have.
+    """
+    M = X.shape[0]
+    abstains = predictor.find_abstentions(X, absent) if isinstance(predictor, Agent) else None
+    if abstains is None:
+        return predictor.predict(X).reshape(M, -1)
+    said = np.full((M, getattr(predictor, "outputs", None) or 1), np.nan)
+    rows = np.flatnonzero(~abstains)
+    if len(rows):
+        said[rows] = predictor.predict(take(X, rows)).reshape(len(rows), -1)
+    return said
+
+
+def find_able_rows(agent: "Agent") -> NDArray[np.intp]:
+    """The numbers of an agent's rows for which its own model does not abstain."""
+    abstains = agent.find_abstentions(agent.X)
+    return np.arange(agent.n_rows) if abstains is None else np.flatnonzero(~abstains)
+
+
+def try_model(agent: "Agent") -> None:
+    """Ask an agent's model about one of its rows: a model that does not fit them is found here."""
+    able = find_able_rows(agent)
+    if not len(able):
+        raise agent.error("its model must answer some of its rows; it takes no gaps, and all of them have some.")
+    agent.predict(take(agent.X, able[:1]))
 
 
 def _squared(residuals: Array) -> Array:
@@ -192,7 +267,11 @@ def neighbourhood_size(reach: NeighbourhoodSpec, n_rows: int, complaint: ErrorFa
 
 
 def _fitted_space(space: Any, agent: "Agent") -> Any:
-    """`space`, fitted on the agent's rows where it needs that and has not been."""
+    """`space`, fitted on the agent's rows where it needs that and has not been; by default that of its schema."""
+    if space is None and agent.schema is not None:
+        return SchemaSpace.of(agent.schema).fit(agent.X)
+    if isinstance(space, SchemaSpace):
+        return space if space.is_fitted else space.fit(agent.X)
     if space is None or not hasattr(space, "transform"):
         if space is None or callable(space):
             return space
@@ -208,17 +287,20 @@ def _fitted_space(space: Any, agent: "Agent") -> Any:
     except NotFittedError:
         space = clone(space)
         try:
-            space.fit(agent.X, agent.y)
+            space.fit(agent.restore_rows(agent.X), agent.y)
         except Exception as error:
             raise agent.error(f"its `space` must fit its rows; it raised {describe_error(error)}.") from error
     return space
 
 
-def _transform(X: Any, space: Any, complaint: ErrorFactory) -> Any:
+def _transform(X: Any, space: Any, agent: "Agent") -> Any:
+    """`X` where distances are taken; a space of the user's own gets the rows as the agent's model gets them."""
     if space is None:
-        return to_numbers(X, complaint)
+        return to_numbers(X, agent.error if X is agent.X else InvalidInput)
+    complaint = agent.error
+    rows = X if isinstance(space, SchemaSpace) else agent.restore_rows(X)
     try:
-        transformed = space.transform(X) if hasattr(space, "transform") else space(X)
+        transformed = space.transform(rows) if hasattr(space, "transform") else space(rows)
     except Exception as error:
         raise complaint(f"its `space` must transform rows; it raised {describe_error(error)}.") from error
     transformed = to_numbers(transformed, complaint, name="space.transform(X)")
@@ -229,6 +311,12 @@ def _transform(X: Any, space: Any, complaint: ErrorFactory) -> Any:
     return transformed
 
 
+def _find_lacking(numbers: Array) -> NDArray[np.bool_] | None:
+    """Which columns hold nothing but gaps, (d,); None: none."""
+    lacking = np.asarray(np.isnan(numbers).all(axis=0))
+    return lacking if len(numbers) and lacking.any() else None
+
+
 class Agent(Viewed):
     """One organisation: a trained model and the rows that it keeps to itself.
 
@@ -237,7 +325,8 @@ class Agent(Viewed):
     model : object with ``predict(X)``, or a callable
         Gives one number for each row, or as many as `y` has columns.
     X : (n, d) array, frame or sparse matrix
-        Private rows, on which this agent scores every model. They need not be the model's training rows.
+        Private rows, on which this agent scores every model. They need not be the model's training rows. A frame may
+        have categories, texts, booleans, dates and gaps: its model gets such frames, of the same types.
     y : (n,) or (n, Q)
         The labels of these rows.
     name : str
@@ -252,11 +341,21 @@ class Agent(Viewed):
         has not seen, and flattering for its training rows (which is the paper's way).
     classes : labels, optional
         All the classes there are, for a classifier. Then `y` holds labels, and predictions are probabilities, (n, Q):
-        of a model with ``predict_proba``, or 1 and 0 of one that gives labels only. A class that the model has not
-        seen has probability 0.
+        of a model with ``predict_proba``, or 1 and 0, with a `HardLabelsWarning`, of one that gives labels only. A
+        class that the model has not seen has probability 0.
     units : (n,) labels, optional
         Which person, farm or country each row is of: numbers or strings. No other agent may hold rows of the same
         unit, and `own_predictions` should come from folds of whole units. None: each row is its own unit.
+    schema : Schema, optional
+        What the columns are, as the members have agreed. A frame need not have all of them: those that it lacks are not
+        collected here. An array holds numbers by the schema. By default the schema follows from the frame's types,
+        where it is not all numbers.
+
+    Attributes
+    ----------
+    X : where there is a schema, the rows as numbers by it, (n, d), NaN for gaps; otherwise as given
+    schema : what the columns are; None where rows are plain numbers
+    lacks : (d,) which columns of the schema it does not have; None: it has all
 
     Examples
     --------
@@ -264,9 +363,9 @@ class Agent(Viewed):
     >>> north = Agent(lambda X: X[:, 0], X=[[0.0], [1.0]], y=[0.0, 2.0], name="north")
     >>> north.predict(np.array([[5.0]]))
     array([5.])
-    >>> vet = Agent(lambda X: ["cat"] * len(X), [[0.0], [1.0]], ["cat", "dog"], "vet", classes=["cat", "cow", "dog"])
+    >>> vet = Agent(lambda X: [[0.9, 0.1]] * len(X), [[0.0], [1.0]], ["cat", "dog"], "vet", classes=["cat", "dog"])
     >>> vet.predict(np.array([[5.0]]))
-    array([[1., 0., 0.]])
+    array([[0.9, 0.1]])
     >>> clinic = Agent(lambda X: X[:, 0], [[0.0], [1.0], [2.0]], [0.0, 2.0, 1.0], "clinic", units=["bob", "ann", "bob"])
     >>> clinic.unit_codes
     array([0, 1, 0])
@@ -274,6 +373,12 @@ class Agent(Viewed):
 
     remote = False  # whether another organisation answers for it, which may lie
     units: NDArray[Any] | None = None  # (n,) the label of each row's unit, as given
+    schema: Schema | None = None
+    form: FrameForm | None = None  # of the frames that its model takes; None: it takes the rows as they are
+    frame: Any = None  # its rows as they were given, where they became numbers
+    has_agreed_schema = False  # whether the schema was given, and not inferred from its own rows
+    lacks: Columns = None  # (d,) columns that it does not collect: NaN in its rows, and not taken by its model
+    _has_warned = False  # that its model gives labels without probabilities
 
     def __init__(
         self,
@@ -286,19 +391,19 @@ class Agent(Viewed):
         own_predictions: Any = None,
         classes: Any = None,
         units: Any = None,
+        schema: Schema | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"An agent's `name` must be a string that is not empty; got {name!r}.")
         self.name, self.model, self.space = name, model, space
         if not (hasattr(model, "predict") or callable(model)):
             raise self.error(f"its model must have predict(X) or be callable; it is a {type(model).__name__}.")
-        self.X = as_table(X, self.error)
+        self.has_agreed_schema = schema is not None
+        self._take_rows(X, schema)
         if self.X.shape[0] == 0:
             raise self.error("it must hold at least one row; it has none.")
         if self.X.shape[1] == 0:
             raise self.error("its rows must have at least one feature; they have none.")
-        if space is None:
-            to_numbers(self.X, self.error)
         self.classes = None if classes is None else known_classes(classes, self.error)
         self.y = self._labels(y)
         self.scored_by_peers = isinstance(own_predictions, str) and own_predictions == PEERS
@@ -370,8 +475,8 @@ class Agent(Viewed):
 
     @property
     def feature_names(self) -> list[str] | None:
-        """The names of its features, if its rows are a frame."""
-        return column_names(self.X)
+        """The names of its features, if its rows are a frame or have a schema."""
+        return column_names(self.X) if self.schema is None else list(self.schema.names)
 
     def __sklearn_clone__(self) -> "Agent":
         """Itself: a copy of an estimator has the same agents, not others with the same rows."""
@@ -396,10 +501,193 @@ class Agent(Viewed):
         >>> Agent(lambda X: 2 * X[:, 0], X=[[0.0], [1.0]], y=[0.0, 2.0], name="north").predict(np.array([[5.0]]))
         array([10.])
         """
+        rows = self.restore_rows(X)
         if self.classes is not None:
-            return probabilities(self.model, X, self.classes, self.error)
-        answer = call_model(self.model.predict if hasattr(self.model, "predict") else self.model, X, self.error)
+            return probabilities(self.model, rows, self.classes, self.error, self._warn_of_hard_labels)
+        answer = call_model(self.model.predict if hasattr(self.model, "predict") else self.model, rows, self.error)
         return to_outputs(answer, X.shape[0], self.error, "predict(X)", self.outputs)
+
+    def encode_rows(self, X: Any) -> Any:
+        """Rows as numbers by the schema, where they are a frame and there is a schema; otherwise as they are.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> rows = pd.DataFrame({"town": ["Bern", "Basel", None], "size": [1.0, 2.0, 3.0]})
+        >>> Agent(lambda X: X["size"], rows, [1.0, 2.0, 4.0], "north").encode_rows(rows)
+        array([[ 1.,  1.],
+               [ 0.,  2.],
+               [nan,  3.]])
+        """
+        if self.schema is None or not is_frame(X):
+            return X
+        try:
+            return encode_frame(X, self.schema)
+        except InvalidInput as error:
+            raise self.error(str(error)) from error
+
+    def restore_rows(self, X: Any) -> Any:
+        """Rows in the form that its model takes: frames of the types that it was given, or numbers by the schema.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> rows = pd.DataFrame({"town": ["Bern", "Basel"], "size": [1.0, 2.0]})
+        >>> north = Agent(lambda X: X["size"], rows, [1.0, 2.0], "north")
+        >>> north.restore_rows([[0.0, 5.0]])
+            town  size
+        0  Basel   5.0
+        """
+        numbers = np.asarray(self.encode_rows(X)) if self.schema is not None else X
+        return numbers if self.form is None or self.schema is None else self.form.restore(numbers, self.schema)
+
+    def with_schema(self, schema: Schema) -> "Agent":
+        """The same agent with its rows as numbers by `schema`, which has all its columns and categories.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from degroot.schema import Column, Schema
+        >>> rows = pd.DataFrame({"town": ["Bern", "Basel"]})
+        >>> towns = Schema((Column("town", "category", ("Aarau", "Basel", "Bern")),))
+        >>> Agent(lambda X: [1.0] * len(X), rows, [1.0, 2.0], "north").with_schema(towns).X.ravel()
+        array([2., 1.])
+        """
+        if self.schema is not None and self.schema == schema:
+            return self
+        other = self.copy_without_caches()
+        own, numbers = self.schema, self.X
+        if own is None:
+            own, other.form = infer_form(self.X)
+            numbers, other.frame = encode_frame(self.X, own), self.X
+        other.X, other.schema = own.recode(numbers, schema), schema
+        other.lacks = _find_lacking(other.X)
+        return other
+
+    def without_inferred_schema(self) -> "Agent":
+        """The same agent with its rows as they were given, where their schema was inferred: for spaces of users.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> rows = pd.DataFrame({"town": ["Bern", "Basel"]})
+        >>> Agent(lambda X: [1.0] * len(X), rows, [1.0, 2.0], "north").without_inferred_schema().X is rows
+        True
+        """
+        if self.schema is None or self.has_agreed_schema or self.frame is None:
+            return self
+        other = self.copy_without_caches()
+        other.X, other.schema, other.form, other.lacks, other.frame = self.frame, None, None, None, None
+        return other
+
+    def copy_without_caches(self) -> Self:
+        """A copy whose model or rows may be changed: what was found by trying the model is found anew.
+
+        Examples
+        --------
+        >>> north = Agent(lambda X: X[:, 0], X=[[0.0, 1.0]], y=[0.0], name="north")
+        >>> north.takes_gaps, "takes_gaps" in vars(north), "takes_gaps" in vars(north.copy_without_caches())
+        (False, True, False)
+        """
+        other = copy(self)
+        for name in ("takes_gaps", "optional"):
+            vars(other).pop(name, None)
+        return other
+
+    def _take_rows(self, X: Any, schema: Schema | None) -> None:
+        """Set its rows: as numbers by a schema, with the form of its frames; plain rows, or with a space, as given."""
+        if schema is None and (self.space is not None or not is_mixed(X)):
+            self.X = as_table(X, self.error)
+            return
+        if is_frame(X):
+            try:
+                inferred, form = infer_form(X)
+            except InvalidInput as error:
+                raise self.error(str(error)) from error
+            self.schema = inferred if schema is None else schema
+            self.form, self.frame = form.among(self.schema.names), X
+            self.X = self.encode_rows(X)
+        else:
+            self.schema = schema
+            self.X = self._check_numbers(as_table(X, self.error))
+        self.lacks = _find_lacking(self.X)
+
+    def _check_numbers(self, X: Any) -> Array:
+        """Rows that are numbers by the schema already."""
+        numbers = np.ascontiguousarray(as_floats(np.asarray(X), self.error, "X"))
+        schema = self.schema
+        if schema is not None and numbers.shape[1] != len(schema.names):
+            raise self.error(
+                f"`X` must have {len(schema.names)} columns, as the schema has; it has {numbers.shape[1]}."
+            )
+        if schema is not None:
+            try:
+                schema.check_numbers(numbers)
+            except InvalidInput as error:
+                raise self.error(str(error)) from error
+        return numbers
+
+    @cached_property
+    def takes_gaps(self) -> bool:
+        """Whether its model answers where any input may be missing: it is asked about a row in which all are."""
+        return self._answers_without(np.ones(self.n_features, np.bool_))
+
+    @cached_property
+    def optional(self) -> Columns:
+        """Columns (d,) that its model can do without; None: none.
+
+        These are the columns that the agent lacks and, if its model accepts gaps there, those in which its own rows
+        have gaps: a row of a site that does not collect such a column is to the model one more row with a gap.
+        """
+        if not has_gaps(self.X):
+            return self.lacks
+        gaps = np.asarray(np.isnan(self.X).any(axis=0))
+        return gaps if self._answers_without(gaps) else self.lacks
+
+    def _answers_without(self, columns: Mask) -> bool:
+        """Whether its model gives a finite answer where these columns (d,) are missing: for its first row."""
+        with warnings.catch_warnings(action="ignore"):
+            try:
+                row = np.array(take(self.X, slice(0, 1)), np.float64)
+                row[:, columns] = np.nan
+                return bool(np.isfinite(self.predict(row)).all())
+            except Exception:  # whatever a model makes of NaN
+                return False
+
+    def find_abstentions(self, X: Any, absent: Columns = None) -> Mask | None:
+        """For which rows of `X` its model lacks an input and abstains, (M,); None: for none.
+
+        It abstains everywhere if it needs a column that is `absent`, (d,), one that is not `optional`, and elsewhere at
+        rows with a gap in such a column, unless it takes gaps in all of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> north = Agent(lambda X: X[:, 0], X=[[0.0, 1.0]], y=[0.0], name="north")
+        >>> X = np.array([[5.0, 1.0], [np.nan, 1.0]])
+        >>> north.find_abstentions(X), north.find_abstentions(X, absent=np.array([False, True]))
+        (array([False,  True]), array([ True,  True]))
+        """
+        if absent is not None and find_needed(absent, self.optional) is not None:
+            return np.ones(X.shape[0], np.bool_)
+        rows = find_gap_rows(X, self.optional) if has_gaps(X) else None
+        if rows is None or self.takes_gaps:
+            return None
+        return rows if self.form is None else find_gap_rows(X, self._find_dispensable(X))
+
+    def _find_dispensable(self, X: Array) -> Mask:
+        """Optional columns (d,), and those with gaps in `X` in which its model takes a gap: a pipeline may in some."""
+        dispensable = np.zeros(self.n_features, np.bool_) if self.optional is None else self.optional.copy()
+        for place in np.flatnonzero(np.isnan(X).any(axis=0) & ~dispensable).tolist():
+            if place not in self._takes_gap_in:
+                self._takes_gap_in[place] = self._answers_without(np.arange(self.n_features) == place)
+            dispensable[place] = self._takes_gap_in[place]
+        return dispensable
+
+    @cached_property
+    def _takes_gap_in(self) -> dict[int, bool]:
+        """Whether its model answers without one of the columns, as far as that was tried."""
+        return {}
 
     def score_models(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
         """This agent as the scorer of all `predictors`, with `space` if it has none of its own.
@@ -412,6 +700,12 @@ class Agent(Viewed):
                [0.25]])
         """
         return Scorer.build(self, predictors, metric, space)
+
+    def _warn_of_hard_labels(self) -> None:
+        """Warn, once for each agent, that its model gives labels without probabilities."""
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(HardLabelsWarning(self.name, type(self.model).__name__), stacklevel=4)
 
     def _labels(self, y: ArrayLike) -> Array:
         if self.classes is None:

@@ -3,6 +3,7 @@
 The squared error of probabilities, summed over the classes, is the Brier score (Brier, 1950).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,26 @@ def one_hot(labels: ArrayLike, classes: NDArray[Any], length: int, complaint: Er
     return coded
 
 
-def probabilities(model: Any, X: Any, classes: NDArray[Any], complaint: ErrorFactory) -> Array:
-    """What `model` says of each row of `X`, (M, Q). Classes it has never seen get 0; labels alone become 1 or 0."""
+def probabilities(
+    model: Any,
+    X: Any,
+    classes: NDArray[Any],
+    complaint: ErrorFactory,
+    warn_of_hard_labels: Callable[[], None] | None = None,
+) -> Array:
+    """What `model` says of each row of `X`, (M, Q). Classes it has never seen get 0; labels alone become 1 or 0.
+
+    Where it gives labels alone, `warn_of_hard_labels` is called.
+    """
     length = X.shape[0]
     if not hasattr(model, "predict_proba"):
         answer = _array(call_model(model.predict if hasattr(model, "predict") else model, X, complaint), complaint)
         if answer.ndim == 2 and answer.shape[1] == len(classes):
             return as_probabilities(answer, length, classes, complaint, "predict(X)")
-        return one_hot(answer, classes, length, complaint, "predict(X)")
+        found = one_hot(answer, classes, length, complaint, "predict(X)")
+        if warn_of_hard_labels is not None:
+            warn_of_hard_labels()
+        return found
     answer = _array(call_model(model.predict_proba, X, complaint), complaint)
     seen = np.asarray(getattr(model, "classes_", classes))
     if answer.ndim != 2 or seen.ndim != 1 or answer.shape[1] != len(seen):

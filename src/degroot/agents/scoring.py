@@ -21,6 +21,8 @@ class Scoring:
 
     def everybody(self, agents: Sequence[Agent]) -> tuple[Scorer, ...]:
         """All agents as scorers."""
+        if self.peers is not None:
+            _check_columns(agents)
         scorers = []
         with progress("Scoring models", len(agents)) as advance:
             for place in range(len(agents)):
@@ -49,6 +51,13 @@ class Scoring:
     def _rescored(self, scorer: Scorer, k: int, place: int, agent: Agent) -> Scorer:
         columns = np.array([place]) if self.peers is None else np.flatnonzero(self.peers[k] == place)
         return scorer.with_model(int(columns[0]), agent) if columns.size else scorer
+
+
+def _check_columns(agents: Sequence[Agent]) -> None:
+    """Refuse agents that lack columns, where a sample of them scores each model: there may be nobody who can."""
+    for agent in agents:
+        if agent.lacks is not None and agent.lacks.any():
+            raise agent.error("with a `degree` it must have all columns; its rows lack some.")
 
 
 def check_neighbourhoods(scorers: tuple[Scorer, ...], *reaches: NeighbourhoodSpec) -> None:

@@ -14,6 +14,7 @@ from degroot.answers.flags import Flag
 from degroot.answers.frame import frame
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
+from degroot.schema import Column
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,7 +75,7 @@ class Consensus(Viewed):
         known = {name: np.shape(getattr(self, name)) for name in _AXES}
         return next((known[name][-1] for name, axes in _AXES.items() if len(known[name]) > axes), None)
 
-    def explain(self, point: int, output: int | str | None = None) -> Explanation:
+    def explain(self, point: int, output: int | str | None = None, target: Column | None = None) -> Explanation:
         """Where the answer for one point came from, in words and as plain facts.
 
         Parameters
@@ -84,6 +85,8 @@ class Consensus(Viewed):
         output : int or str, optional
             Of several outputs, which; of classes, which, by its name. By default the first output, or the most likely
             class.
+        target : Column, optional
+            What is predicted, with its unit: the target of a schema.
 
         Examples
         --------
@@ -104,7 +107,7 @@ class Consensus(Viewed):
         times 1   5.00   0.692       10.00    0.692
         times 2  10.00   0.308        5.00    0.308
         """
-        return explain(self, point, output)
+        return explain(self, point, output, target)
 
     def to_frame(self, library: str = "pandas", fields: Sequence[str] | str | None = None) -> Any:
         """The answer as a data frame, a row for each point.
@@ -113,8 +116,8 @@ class Consensus(Viewed):
         ----------
         library : ``"pandas"`` or ``"polars"``
         fields : names, optional
-            Fields of the answer, ``"missing"`` and ``"flags"``. By default all that it holds but trust, which has a
-            column for every pair of agents.
+            Fields of the answer, ``"label"`` (of classes: the most likely), ``"missing"`` and ``"flags"``. By default
+            all that it holds but trust, which has a column for every pair of agents.
 
         Returns
         -------

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from degroot.answers.answer import FIELDS, Consensus
 from degroot.compute.compiled import Array
+from degroot.schema import Schema
 
 
 class Consultable(Protocol):
@@ -14,9 +15,9 @@ class Consultable(Protocol):
     --------
     >>> import numpy as np
     >>> class Constant:
-    ...     names, feature_names, outputs, classes, takes_gaps = ("a",), None, None, (), False
+    ...     names, feature_names, schema, outputs, classes, takes_gaps = ("a",), None, None, None, (), False
     ...     def predict(self, X): return np.ones(len(X))
-    ...     def consult(self, X, fields=FIELDS, *, coverage=None, asker=None, correct=None):
+    ...     def consult(self, X, fields=FIELDS, *, coverage=None, asker=None, correct=None, absent=()):
     ...         return Consensus(self.names, value=self.predict(X))
     ...     def calibrate(self): return self
     >>> one: Consultable = Constant()
@@ -31,6 +32,10 @@ class Consultable(Protocol):
     @property
     def feature_names(self) -> list[str] | None:
         """The names of the features, if they have any."""
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the columns are, where rows are not all plain numbers."""
 
     @property
     def outputs(self) -> int | None:
@@ -55,10 +60,12 @@ class Consultable(Protocol):
         coverage: float | None = None,
         asker: Any = None,
         correct: Any = None,
+        absent: Sequence[str] = (),
     ) -> Consensus:
         """The collective prediction with what lies behind it; with a `coverage`, also prediction intervals.
 
         `asker`: whose view; of a node, its own only. `correct`: whether that is corrected by the asker's rows.
+        `absent`: columns of the schema that rows do not have.
         """
 
     def calibrate(self) -> "Consultable":

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MISSING = "missing"  # how the reason of a flag begins where the agent did not take part
+ABSTAINS = "abstains"  # where its model lacks an input of the point, and gave no answer
+UNSCORED = "unscored"  # where some agent could not score its model, whose inputs its rows lack
 FAR_FROM_ALL = "far from all"  # where it is not about one agent: the point is far outside the rows of everybody
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from degroot.answers.display.words import output_names
+from degroot.answers.display.words import output_names, read_class
 from degroot.answers.flags import MISSING
 from degroot.exceptions import InvalidInput
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 FLAGS = "flags"  # beside MISSING, a column of text: who was left out or could not be checked
 ASKER = "asker"  # a column of text: for whom the answer is
+LABEL = "label"  # of classes: the most likely one
 LIBRARIES = ("pandas", "polars")
 SINGLE = {"weights": "weight", "beliefs": "belief", "sets": "set"}  # what one column of a field is called
 OF_POINTS = ("value", "standard_error", "lower", "upper", "sets", "correction")  # without a place for every agent
 SHARED = ("weights", "trust")  # fields without outputs
 NUMBERS = (*OF_POINTS, "weights", "beliefs", "influence")  # as a rule
-ALL = (ASKER, *NUMBERS, "trust", MISSING, FLAGS)
+ALL = (LABEL, ASKER, *NUMBERS, "trust", MISSING, FLAGS)
 
 
 def frame(answer: "Consensus", library: str, fields: Sequence[str] | str | None) -> Any:
@@ -52,6 +53,9 @@ def columns(answer: "Consensus", fields: Sequence[str] | str | None = None) -> d
         if field == ASKER:
             told[field] = askers(answer)
             continue
+        if field == LABEL:
+            told[field] = likeliest(answer, [read_class(written) for written in answer.classes])
+            continue
         values = np.asarray(getattr(answer, field))
         names = column_names(field, answer.names, output_names(answer.outputs, answer.classes), answer.peers)
         flat = values.reshape(len(values), len(names))
@@ -63,7 +67,8 @@ def columns(answer: "Consensus", fields: Sequence[str] | str | None = None) -> d
 
 
 def _list_fields(answer: "Consensus", fields: Sequence[str] | str | None) -> list[str]:
-    there = [name for name in ALL[:-2] if getattr(answer, name) is not None]
+    there = [LABEL] if answer.classes and answer.value is not None else []
+    there += [name for name in ALL[1:-2] if getattr(answer, name) is not None]
     if fields is None:
         unasked = ("trust", ASKER) if isinstance(answer.asker, str) else ("trust",)
         return [name for name in there if name not in unasked] + ([MISSING, FLAGS] if answer.flags else [])
@@ -103,6 +108,20 @@ def askers(answer: "Consensus") -> list[str | None]:
     if answer.asker is None or isinstance(answer.asker, str):
         return [answer.asker] * answer.points
     return list(answer.asker)
+
+
+def likeliest(answer: "Consensus", classes: Sequence[Any]) -> list[Any]:
+    """The most likely of the classes for each point, the first of equally likely ones; None without an answer.
+
+    Examples
+    --------
+    >>> from degroot.answers import Consensus
+    >>> likeliest(Consensus(("north",), np.array([[0.2, 0.8], [0.5, 0.5], [np.nan, np.nan]])), ["cat", "dog"])
+    ['dog', 'cat', None]
+    """
+    values = np.asarray(answer.value)
+    known = np.isfinite(values).all(axis=1)
+    return [classes[q] if there else None for q, there in zip(values.argmax(axis=1), known, strict=True)]
 
 
 def notes(answer: "Consensus", *, missing: bool) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from degroot.answers.display import Digits, View, Viewed, counted, one_line, some
+from degroot.answers.display.words import label, quoted
 from degroot.answers.frame import make_frame
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
@@ -18,9 +19,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEVEL = 0.05  # of Holm-corrected p-values, below which a difference is beyond chance
+SMALLEST_SHARE = 0.1  # of the error on all rows: smaller errors are told with fewer digits
 SHOWN = 20  # organisations in the table
 NAMED = 20  # organisations in a sentence
 GAINS, CONTRIBUTIONS = TABLES = ("gains", "contributions")
+SCORED = ("own", "control", "collective", "neutral", "pooled")  # whose answers have scores of classes
+SCORES = {"error_rate": "error rate", "log_loss": "log loss", "brier": "Brier score", "auc": "AUC"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClassScores:
+    """The usual scores of classifiers, (K + 1,): on each of K organisations' rows, and last on all rows together.
+
+    NaN where a score is not defined: there is no AUC of rows that are all of one class.
+    """
+
+    error_rate: Array  # the share of rows whose most likely class is wrong
+    log_loss: Array
+    brier: Array  # mean squared error of the probabilities, summed over the classes
+    auc: Array  # area under the ROC curve: of the second of two classes; of more, the mean of each against the rest
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,6 +86,8 @@ class Gains(Viewed):
     # (K, K) row: asker; column: whose Shapley value in its gain; diagonal: what its own rows bring without peers
     contributions: Array | None = None
     contributions_error: Array | None = None  # (K, K) their standard errors
+    # for classes, on rows that were held out: of "own", "control", "collective", "neutral" and "pooled"
+    scores: dict[str, ClassScores] | None = None
 
     @property
     def measure(self) -> str:
@@ -244,7 +263,8 @@ class Gains(Viewed):
             f"control: own model, corrected without peers{corrected}.",
             f"Changes of the {self.measure} in %, ± one standard error; *: beyond chance.",
         )
-        return View(f"{self.sentence}.", above, self._table(), tuple(self._tell()))
+        more = () if self.scores is None else (self._table_of_scores(self.scores),)
+        return View(f"{self.sentence}.", above, self._table(), tuple(self._tell()), more)
 
     @property
     def _clear(self) -> NDArray[np.bool_]:
@@ -269,7 +289,8 @@ class Gains(Viewed):
         errors = {name: values for name, values in errors.items() if values is not None}
         totals = {name: self.total(name) for name in errors}
         shown = [self._size(each) for name in errors for each in (*errors[name], totals[name])]
-        digits = Digits.of(shown, [min((each for each in shown if each > 0.0), default=0.0)])
+        least = min((each for each in shown if each > 0.0), default=0.0)
+        digits = Digits.of(shown, [max(least, SMALLEST_SHARE * max(map(self._size, totals.values())))])
         head = ["organisation", "rows", *errors, "against own"]
         head += ["against control"] if self.pooled is None else []
         head += ["most from"] if self.contributions is not None else []
@@ -283,6 +304,18 @@ class Gains(Viewed):
             cells = [digits.write(self._size(total)) for total in totals.values()]
             table.append(("all rows", f"{int(self.rows.sum()):,}", *cells, *self._total_changes()))
         return tuple(table)
+
+    def _table_of_scores(self, scores: dict[str, ClassScores]) -> tuple[str, tuple[tuple[str, ...], ...]]:
+        """The scores of classes on all rows together, and what stands above them."""
+        found = {name: [getattr(each, score)[-1] for score in SCORES] for name, each in scores.items()}
+        defined = [k for k, _ in enumerate(SCORES) if not all(np.isnan(values[k]) for values in found.values())]
+        head = ("", *(list(SCORES.values())[k] for k in defined))
+        rows = [(name, *(f"{values[k]:.4f}" for k in defined)) for name, values in found.items()]
+        about = "no AUC, as all rows are of one class"
+        if len(defined) == len(SCORES):
+            last = quoted(label(self.classes[-1]))
+            about = f"AUC of {last}" if len(self.classes) == 2 else "AUC: mean of each class against the rest"
+        return f"On all {int(self.rows.sum()):,} rows together; {about}:", (head, *rows)
 
     def _changes(self, k: int) -> list[str]:
         """Against the own model and the control, and who contributes most, of one organisation."""
@@ -351,7 +384,8 @@ class Gains(Viewed):
         told = []
         for name in names[:NAMED]:
             k = self.names.index(name)
-            told.append(f"{one_line(name)} ({_change(self.difference[k], self.standard_error[k], self.own[k])} %)")
+            change = f"{_change(self.difference[k], self.standard_error[k], self.own[k])} %"
+            told.append(f"{one_line(name)} ({change if self.own[k] > 0.0 else 'its own model has no error'})")
         return ", ".join([*told, *([f"and {len(names) - NAMED} more"] if len(names) > NAMED else [])])
 
     # ---- columns ----------------------------------------------------------------------------------------------------
@@ -368,6 +402,8 @@ class Gains(Viewed):
         for name in ("own", "control", "collective", "average", "neutral", "pooled"):
             if getattr(self, name) is not None:
                 columns[f"{name}_{unit}"] = getattr(self, name)
+        for name, scores in (self.scores or {}).items():
+            columns |= {f"{name}_{score}": getattr(scores, score)[:-1] for score in SCORES if score != unit}
         columns |= {"change_percent": self.change, "change_percent_error": self.change_error}
         compared = ["difference", "standard_error", "p_value"]
         compared += ["against_control", "against_control_error", "against_control_p_value"]

@@ -33,6 +33,7 @@ class Bounded(NamedTuple):
     alone: NDArray[np.bool_]  # (M,) at least half of the others are not believed: the own model answers
     n_replaced: int  # in all
     reach: Array  # (M,) how far the answer may be from the own prediction
+    absent: NDArray[np.bool_] | None = None  # (M, K) who abstains, and is none of the others; None: nobody
 
     def hold(self, value: Array, own: Array, alone: NDArray[np.bool_] | None = None) -> Array:
         """Answers (..., M, Q) drawn towards the own predictions (M, Q) until no output is farther than the reach.
@@ -54,11 +55,14 @@ class Bounded(NamedTuple):
         M, K = self.replaced.shape
         alone = np.zeros((K, M), np.bool_)
         if self.n_replaced:
-            _find_alone_without_each(self.replaced, own, alone)
+            absent = np.zeros((M, K), np.bool_) if self.absent is None else self.absent
+            _find_alone_without_each(self.replaced, absent, own, alone)
         return alone
 
 
-def bound_beliefs(beliefs: Array, expected: Array, spread: Array, error: Array, own: int) -> Bounded:
+def bound_beliefs(
+    beliefs: Array, expected: Array, spread: Array, error: Array, own: int, absent: NDArray[np.bool_] | None = None
+) -> Bounded:
     """What models say at M points, `beliefs` (M, K, Q), held to what is expected of them.
 
     Parameters
@@ -72,6 +76,8 @@ def bound_beliefs(beliefs: Array, expected: Array, spread: Array, error: Array, 
         The own model's root mean squared error near the points.
     own : int
         The place of the asker's model.
+    absent : (M, K), optional
+        Models that abstain. Their `beliefs` are what stands in for them, and pass as they are.
 
     Examples
     --------
@@ -84,7 +90,11 @@ def bound_beliefs(beliefs: Array, expected: Array, spread: Array, error: Array, 
     believed, replaced, alone = np.empty(beliefs.shape), np.empty((M, K), np.bool_), np.empty(M, np.bool_)
     beliefs, expected, spread, error = (as_kernel_array(each) for each in (beliefs, expected, spread, error))
     n_replaced = _bound_into(beliefs, expected, spread, error, own, believed, replaced, alone)
-    return Bounded(believed, replaced, alone, n_replaced, REACH * error)
+    if absent is not None:
+        believed[absent], replaced[absent] = beliefs[absent], False
+        n_replaced, others = int(replaced.sum()), K - 1 - np.delete(absent, own, axis=1).sum(axis=1)
+        alone = (others > 0) & (2 * replaced.sum(axis=1) >= others)
+    return Bounded(believed, replaced, alone, n_replaced, REACH * error, absent)
 
 
 @compiled
@@ -128,12 +138,15 @@ def _bound_into(
 
 
 @compiled
-def _find_alone_without_each(replaced: NDArray[np.bool_], own: int, alone: NDArray[np.bool_]) -> None:
+def _find_alone_without_each(
+    replaced: NDArray[np.bool_], absent: NDArray[np.bool_], own: int, alone: NDArray[np.bool_]
+) -> None:
     M, K = replaced.shape
     for m in range(M):
         count = replaced[m].sum()
+        others = K - 1 - (absent[m].sum() - absent[m, own])
         for k in range(K):
-            alone[k, m] = _is_alone(count - replaced[m, k], K - 1 if k == own else K - 2)
+            alone[k, m] = _is_alone(count - replaced[m, k], others if k == own or absent[m, k] else others - 1)
 
 
 @compiled

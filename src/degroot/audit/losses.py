@@ -13,6 +13,7 @@ from degroot.compute.progress import progress
 from degroot.consultation.asker import AskerView
 from degroot.consultation.leave_one_out import (
     ROWS,
+    Places,
     measure_left_out,
     sample_rows,
     sums_over_parts,
@@ -94,13 +95,13 @@ def _squared_errors(
     most = min(ROWS, max(FEWEST, WORK // K**2))
     squares = np.full((len(sample_rows(agents[place], most)), 1 + K), np.nan)
 
-    def heard(points: slice, evidence: Evidence, residuals: Array) -> None:
-        everybody = np.arange(K)
-        members = everybody if residuals.shape[1] == K else np.delete(everybody, place)
+    def heard(points: Places, evidence: Evidence, residuals: Array, members: Places) -> None:
         outputs = [np.ascontiguousarray(residuals[..., q]) for q in range(residuals.shape[2])]
         errors = np.einsum("mk,mkq->mq", rule.weights(evidence), residuals)
-        squares[points, 0] = (errors**2).sum(axis=1)
-        squares[points, 1 + members] = sum(rule.values_without(evidence, output) ** 2 for output in outputs)
+        squares[points] = (errors**2).sum(axis=1)[:, None]  # also without those who abstain there
+        if agents[place].scored_by_peers:
+            squares[points, 1 + place] = np.nan
+        squares[np.ix_(points, 1 + members)] = sum(rule.values_without(evidence, output) ** 2 for output in outputs)
 
     measure_left_out(
         agents, scorers, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs, most=most

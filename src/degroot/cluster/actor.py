@@ -75,7 +75,8 @@ def source_of(agent: Agent, scorer: Scorer | None) -> Source:
 
     if scorer is not None and scorer.source is not None:
         return scorer.source
-    held = (_with_one_row(agent), None) if scorer is None else (agent, replace(scorer, near={}))
+    light = _without_frame(agent)
+    held = (_with_one_row(light), None) if scorer is None else (light, replace(scorer, agent=light, near={}))
     try:
         return Stored(ray.put(held))
     except Exception as error:  # whatever its model raises
@@ -85,8 +86,19 @@ def source_of(agent: Agent, scorer: Scorer | None) -> Source:
         ) from error
 
 
+def _without_frame(agent: Agent) -> Agent:
+    """The agent without the frame that its rows came from: an actor needs their numbers only."""
+    if agent.frame is None:
+        return agent
+    light = copy(agent)
+    light.frame = None
+    return light
+
+
 def _with_one_row(agent: Agent) -> Agent:
     """The agent with one of its rows: who is not asked what it finds on them needs no more."""
+    if agent.schema is not None:
+        _ = agent.optional  # which takes all rows, and is kept by the copy
     light = copy(agent)
     light.X, light.y, light.own_predictions = take(agent.X, slice(0, 1)), agent.y[:1], None
     for name in OF_SAVED_AGENTS:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
+from degroot.agents.abstention import Columns
 from degroot.agents.agent import Agent, Scorer
 from degroot.answers.answer import FIELDS, Consensus, check_fields
 from degroot.cluster.actor import VERSION, Actor, Source, source_of
@@ -37,9 +38,9 @@ class Assembly:
     scored: bool  # whether they can be asked for more than predictions
     n_jobs: int | None
 
-    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS) -> Consensus:
-        """The collective prediction for the points `X`, with what lies behind it."""
-        known = consult(self, self.panel, X, check_fields(fields, FIELDS))
+    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, absent: Columns = None) -> Consensus:
+        """The collective prediction for the points `X`, with what lies behind it; they lack the columns `absent`."""
+        known = consult(self, self.panel, X, check_fields(fields, FIELDS), absent=absent)
         return Consensus(self.panel.names, **known, peers=self.panel.peers)
 
     def collect(self, X: Any, question: Question, conclude: Conclude) -> None:

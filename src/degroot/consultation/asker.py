@@ -8,6 +8,9 @@ units (`degroot.asker.mixture`), and answers with their mixture,
 In DeGroot's terms the asker's trust row gives its belief after one round of pooling, and the neutral consensus is the
 limit of all rounds; in the model of Friedkin and Johnsen (*Social influence and opinions*, 1990) a stubborn asker lies
 between the two. Here nobody else's trust enters: whatever others say of errors or distances, the answer is the same.
+
+A model that takes a column which the asker's rows lack cannot be scored, and has no part. Where a model abstains at a
+point, the asker's own prediction stands in for it (`degroot.consultation.abstention`).
 """
 
 from collections.abc import Sequence
@@ -18,15 +21,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.agent import Scorer
+from degroot.agents.abstention import Mask
+from degroot.agents.agent import Scorer, predict_where_able
 from degroot.answers.choice import Mixture
-from degroot.answers.flags import Flag
+from degroot.answers.flags import ABSTAINS, Flag
 from degroot.asker.candidates import EVERYBODY, Candidate, Moments, OwnRows, list_candidates, without_model
 from degroot.asker.guard import Bounded, bound_beliefs
 from degroot.asker.mixture import assign_folds, clustered_standard_error, mix_candidates
 from degroot.compute.compiled import Array, block_size, in_blocks
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
+from degroot.consultation.abstention import MEAN_STANDS_IN, StandIns, flag_unscored, group_by_members, stand_in
+from degroot.consultation.consult import Panel
 from degroot.consultation.correction import CONTROL_ROWS, LEAST_ROWS, Correction, learn_correction
 from degroot.consultation.leave_one_out import ROWS, sample_rows
 from degroot.consultation.own_calibration import OwnCalibration
@@ -155,7 +161,8 @@ class AskerView:
         self.scorer = scorer
         self.residuals = scorer.residuals  # (n, Q, K)
         self.Q, self.K = self.residuals.shape[1:]
-        self.distinct = np.delete(np.arange(self.K), find_copies(scorer, place))  # copies of its model count as that
+        self.unscored = find_unscored(scorer, place)
+        self.distinct = find_distinct(scorer, place, self.unscored)  # copies of its model count as that
         self.sample = np.sort(sample_rows(agent))  # the rows that are scored
         self.units = agent.unit_codes
         self.folds = assign_folds(self.units)
@@ -208,6 +215,13 @@ class AskerView:
     def own_errors(self) -> Array:
         """Errors of the own model on the scored rows, (m, Q)."""
         return self.residuals[self.sample][:, :, self.place]
+
+    @property
+    def average_errors(self) -> Array:
+        """Errors of the plain average of all models that it could score, on the scored rows, (m, Q)."""
+        residuals = self.residuals[self.sample]
+        mean: Array = (residuals if self.unscored is None else residuals[:, :, ~self.unscored]).mean(axis=-1)
+        return mean
 
     @property
     def control_left_out(self) -> Array:
@@ -275,14 +289,16 @@ class AskerView:
     ) -> dict[str, Any]:
         """The asked fields for the points `X`, from everybody's `beliefs` (M, K, Q), and flags.
 
-        `pooled`: other members' scores, for a coverage that takes more rows than the asker has. `prepared`: what
-        `prepare` gave for the same points and question.
+        Beliefs are NaN where a model abstains; `NobodyAnswers` is raised where all do. `pooled`: other members' scores,
+        for a coverage that takes more rows than the asker has. `prepared`: what `prepare` gave for the same points and
+        question.
         """
+        standing = stand_in(beliefs, self.place, self.unscored)
         if prepared is None:
             points = self.scorer.transform(X)
-            answered = AnsweredPoints.join(self._answer_in_blocks(points, beliefs, asked, pooled), self.K)
+            answered = AnsweredPoints.join(self._answer_in_blocks(points, beliefs, asked, pooled, standing), self.K)
         else:
-            points, answered = prepared.points, self._conclude(prepared, beliefs, asked)
+            points, answered = prepared.points, self._conclude(prepared, beliefs, asked, standing)
         M, alone, known = len(beliefs), answered.alone, answered.fields
         flags = self._list_flags(answered)
         if asked.correct and self.corrected_shares.whole_correction is None and M:
@@ -290,7 +306,8 @@ class AskerView:
         if asked.coverage is not None:
             if alone is not None:  # there its own model answers, with its own errors
                 tolerance = self.own_calibration.tolerance(points, asked.coverage, pooled)
-                own = self.own_calibration.intervals(beliefs[:, self.place], tolerance, answered.far)
+                said = (beliefs if standing is None else standing.beliefs)[:, self.place]
+                own = self.own_calibration.intervals(said, tolerance, answered.far)
                 for name, array in own.items():
                     known[name][alone] = array[alone]
             if self.calibration.rows < rows_needed(asked.coverage):
@@ -303,20 +320,24 @@ class AskerView:
         return asked.needs in self._answered
 
     def prepare(self, X: Any, own: Array, asked: ViewQuestion) -> PreparedAnswer:
-        """What can be found for a few points `X` while others are asked; the own model says `own` (M, Q) there."""
+        """What can be found for a few points `X` while others are asked; the own model says `own` (M, Q) there.
+
+        It must not abstain: what stands in for it is known once the others have answered.
+        """
         self._make_parts(asked)
         return self._prepare(self.scorer.transform(X), own, asked)
 
     def _answer_in_blocks(
-        self, points: Any, beliefs: Array, asked: ViewQuestion, pooled: Sequence[Summary]
+        self, points: Any, beliefs: Array, asked: ViewQuestion, pooled: Sequence[Summary], standing: StandIns | None
     ) -> list[AnsweredPoints]:
         """Answers at consecutive points, at least one of them, on all threads."""
         found: dict[int, AnsweredPoints] = {}
 
         def block(start: int, stop: int) -> None:
-            said = beliefs[start:stop]
+            here = None if standing is None else standing.part(slice(start, stop))
+            said = beliefs[start:stop] if here is None else here.beliefs
             prepared = self._prepare(points[start:stop], said[:, self.place], asked, pooled)
-            found[start] = self._conclude(prepared, said, asked)
+            found[start] = self._conclude(prepared, beliefs[start:stop], asked, here)
 
         self._make_parts(asked)
         floats = 4 * (self.K + self.Q) ** 2
@@ -339,18 +360,23 @@ class AskerView:
             None if asked.coverage is None else self.calibration.tolerance(points, asked.coverage, pooled),
         )
 
-    def _conclude(self, prepared: PreparedAnswer, beliefs: Array, asked: ViewQuestion) -> AnsweredPoints:
-        """The answer at points where everybody says `beliefs`, (m, K, Q)."""
-        bounded, said, far = None, beliefs, prepared.far
+    def _conclude(
+        self, prepared: PreparedAnswer, beliefs: Array, asked: ViewQuestion, standing: StandIns | None
+    ) -> AnsweredPoints:
+        """The answer at points where everybody says `beliefs`, (m, K, Q), and something stands in for some."""
+        complete, absent = (beliefs, None) if standing is None else (standing.beliefs, standing.absent)
+        bounded, said, far = None, complete, prepared.far
         if prepared.expected is not None:
-            bounded = bound_beliefs(beliefs, prepared.expected, self.peers.spread, prepared.error, self.place)
+            bounded = bound_beliefs(complete, prepared.expected, self.peers.spread, prepared.error, self.place, absent)
             said = bounded.beliefs
         value, weights = self._mix_predictions(prepared, said, bounded)
+        if standing is not None:
+            weights = standing.move_weights(weights)
         out = {"value": value, "weights": weights, "beliefs": beliefs}
         if asked.has_jackknife:
-            out["influence"], out["standard_error"] = self._jackknife(prepared, value, said, bounded)
+            out["influence"], out["standard_error"] = self._jackknife(prepared, value, said, bounded, absent)
         if "correction" in asked.fields:
-            out["correction"] = value - np.matmul(weights[:, None], beliefs)[:, 0]
+            out["correction"] = value - np.matmul(weights[:, None], complete)[:, 0]
         fields: dict[str, Any] = {name: out[name] for name in asked.fields}
         if prepared.tolerance is not None:
             fields |= self.calibration.intervals(value, prepared.tolerance, far)
@@ -412,9 +438,12 @@ class AskerView:
         )
 
     def _jackknife(
-        self, prepared: PreparedAnswer, value: Array, said: Array, bounded: Bounded | None
+        self, prepared: PreparedAnswer, value: Array, said: Array, bounded: Bounded | None, absent: Mask | None
     ) -> tuple[Array, Array]:
-        """Influence (m, K, Q) and standard error (m, Q), from the value without each model, the mixture refitted."""
+        """Influence (m, K, Q) and standard error (m, Q), from the value without each model, the mixture refitted.
+
+        Models that are `absent`, (m, K), have no influence, and are none of those that are left out in turn.
+        """
         mixtures, combined = prepared.mixtures, prepared.combined
         if len(mixtures.shares) == 1:  # there is nobody else
             return np.full(said.shape, np.nan), np.full(value.shape, np.nan)
@@ -430,8 +459,17 @@ class AskerView:
             without = as_distribution(without)
         if bounded is not None:
             without = bounded.hold(without, said[:, self.place], bounded.alone_without_each(self.place))
-        by_output = np.ascontiguousarray(without.transpose(1, 2, 0)).reshape(-1, self.K)
-        return value[:, None] - without.transpose(1, 0, 2), jackknife_error(by_output).reshape(value.shape)
+        by_output = np.ascontiguousarray(without.transpose(1, 2, 0))  # (m, Q, K)
+        influence = value[:, None] - without.transpose(1, 0, 2)
+        if absent is None:
+            return influence, jackknife_error(by_output.reshape(-1, self.K)).reshape(value.shape)
+        influence[absent], error = 0.0, np.empty(value.shape)
+        for points, members in group_by_members(~absent):
+            left = np.ascontiguousarray(by_output[points][:, :, members]).reshape(-1, len(members))
+            error[points] = jackknife_error(left).reshape(-1, self.Q)
+            if len(members) == 1:  # without whom nobody would be left
+                influence[np.ix_(points, members)] = np.nan
+        return influence, error
 
     def _list_flags(self, answered: AnsweredPoints) -> list[Flag]:
         name, flags = self.agent.name, []
@@ -596,6 +634,39 @@ def as_distribution(values: Array) -> Array:
     return probabilities
 
 
+def flag_for_asker(view: AskerView, panel: Panel, told: Sequence[Flag], M: int) -> list[Flag]:
+    """Flags about missing inputs of the answer for an asker: `told`, of who abstains, and models that it cannot score.
+
+    Of a model that it cannot score at all, that alone is told.
+    """
+    unscored = () if view.unscored is None else np.flatnonzero(view.unscored).tolist()
+    names = {view.names[model] for model in unscored}
+    flags = list(flag_unscored(panel.about_columns, [(view.place, model) for model in unscored], M))
+    for flag in told:
+        own = flag.kind == ABSTAINS and flag.agent == view.agent.name
+        if flag.agent not in names:
+            flags.append(replace(flag, reason=flag.reason + MEAN_STANDS_IN) if own else flag)
+    return flags
+
+
+def find_unscored(scorer: Scorer, place: int) -> Mask | None:
+    """Which models an asker, whose own is at `place`, could not score on its rows, (K,); None: none."""
+    if scorer.unscored is None:
+        return None
+    others = scorer.unscored.copy()
+    others[place] = False
+    return others if others.any() else None
+
+
+def find_distinct(scorer: Scorer, place: int, unscored: Mask | None = None) -> NDArray[np.intp]:
+    """The places of the models among which an asker chooses: all that it could score, but for copies of its own."""
+    left_out = find_copies(scorer, place)
+    return np.setdiff1d(
+        np.arange(scorer.residuals.shape[2]),
+        left_out if unscored is None else np.append(left_out, np.flatnonzero(unscored)),
+    )
+
+
 def find_copies(scorer: Scorer, place: int) -> NDArray[np.intp]:
     """The places of peers that say of the asker's rows what its own model, the one at `place`, says of them.
 
@@ -610,7 +681,11 @@ def find_copies(scorer: Scorer, place: int) -> NDArray[np.intp]:
     if agent.own_predictions is None:
         said = residuals[some][:, :, place] + labels
     else:
-        said = agent.predict(take(agent.X, some)).reshape(len(some), -1)
+        said = predict_where_able(agent, take(agent.X, some), agent.lacks)
+        if (silent := np.isnan(said[:, 0])).any():  # where its model abstains there is nothing to compare
+            some, labels, said = some[~silent], labels[~silent], said[~silent]
+        if not len(some):
+            return np.empty(0, np.intp)
     gap = np.abs(residuals[some] + labels[..., None] - said[..., None]).max(axis=(0, 1))
     unit = float(np.ptp(said)) or float(np.abs(said).max()) or 1.0
     return np.flatnonzero((gap <= SAME * unit) & (np.arange(residuals.shape[2]) != place))

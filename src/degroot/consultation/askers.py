@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from degroot.answers.answer import Consensus
 from degroot.answers.flags import Flag
 from degroot.compute.tables import is_missing, take
+from degroot.consultation.abstention import UnansweredRow
 from degroot.consultation.asker import AskerView, LeftOut
 from degroot.consultation.consult import field_shape
 from degroot.exceptions import InvalidInput
@@ -72,7 +73,10 @@ def answer_by_asker(
     flags: list[Flag] = []
     for place in np.unique(places).tolist():
         rows = np.flatnonzero(places == place)
-        known = ask(place, take(X, rows))
+        try:
+            known = ask(place, take(X, rows))
+        except UnansweredRow as error:
+            raise error.move(int(rows[error.row])) from error
         for name in fields:
             out[name][rows] = known[name]
         flags += [Flag(each.agent, each.reason, rows[each.points]) for each in known["flags"]]

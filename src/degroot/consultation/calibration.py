@@ -13,7 +13,7 @@ from degroot.compute.compiled import Array, in_blocks
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
 from degroot.consultation.consult import LocalEngine
-from degroot.consultation.leave_one_out import measure_left_out, sample_rows
+from degroot.consultation.leave_one_out import Places, measure_left_out, sample_rows
 from degroot.intervals import Summary, class_scores, half_width, local_error, prediction_sets, score, summary, threshold
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import MOMENTS, Evidence
@@ -107,7 +107,7 @@ def _errors(
     """Answers minus labels, (m, Q), for rows of one agent that are left out of their own neighbourhoods."""
     rule, errors = option.definition, np.empty((len(sample_rows(agents[place])), scorers[place].residuals.shape[1]))
 
-    def heard(points: slice, evidence: Evidence, residuals: Array) -> None:
+    def heard(points: Places, evidence: Evidence, residuals: Array, _: Places) -> None:
         errors[points] = np.einsum("mk,mkq->mq", rule.weights(evidence), residuals)
 
     measure_left_out(agents, scorers, place, option.reach, heard, moments=rule.uses == MOMENTS, n_jobs=n_jobs)

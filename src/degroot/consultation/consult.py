@@ -5,18 +5,28 @@ makes the answer of them. Engines differ in how the opinions travel.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.agent import Agent, Scorer
+from degroot.agents.abstention import Columns, Mask, has_gaps
+from degroot.agents.agent import Agent, Scorer, predict_where_able
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array, block_size, count_threads, in_blocks
 from degroot.compute.tables import take, to_numbers
+from degroot.consultation.abstention import (
+    AgentColumns,
+    NobodyAnswers,
+    describe_nobody,
+    find_present,
+    flag_abstentions,
+    flag_unscored,
+    group_by_members,
+)
 from degroot.consultation.guarding import Codes, Verdict, examine, list_flags
-from degroot.exceptions import AgentError, DeGrootError
+from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 from degroot.guard.checks import malformed
 from degroot.guard.forecast import AnswerForecast, GuardStandards
 from degroot.rules.degroot import jackknife_agents, pool_predictions
@@ -25,10 +35,11 @@ from degroot.rules.evidence import (
     NOTHING,
     Evidence,
     NeighbourhoodSpec,
+    Pair,
     PeerIndices,
     Rule,
+    fill_unscored,
     pool_moments,
-    scored_by_peers,
     stack_evidence,
     unknown,
 )
@@ -51,6 +62,8 @@ class Question:
     distances: bool = False  # whether to say how near the rows are
     forecasts: bool = False  # whether to forecast the others' answers, for the guard
     pooled: bool = False  # whether nobody's own moments have to be kept
+    gaps: bool = False  # whether points lack inputs, so that models may abstain: their predictions are NaN
+    absent: Columns = field(default=None, compare=False)  # (d,) columns that the points do not have at all
 
     def floats(self, K: int, Q: int, models: int) -> int:
         """How many numbers each of K agents says of a point: Q predictions, and what it measured, of so many models."""
@@ -64,7 +77,7 @@ class Question:
 class Opinion:
     """What one agent says of M points: its predictions, and what it measured on its own rows near them."""
 
-    beliefs: Array  # (M, Q)
+    beliefs: Array  # (M, Q); NaN where its model abstains
     measured: Evidence | None = None  # in one slot, its own; None where only predictions were asked for
     forecast: AnswerForecast | None = None  # of every model's answers, for the guard
     standards: GuardStandards | None = None  # what is usual at its own rows, for the guard
@@ -86,6 +99,20 @@ class Panel:
     guarded: bool = False
     scored_by_peers: tuple[int, ...] = ()  # who does not score its own model
     peers: PeerIndices | None = None  # whose models each agent has scored; None: everybody's
+    unscored: tuple[Pair, ...] = ()  # agents and models that they could not score, which lack columns of their rows
+    lacks: tuple[Columns, ...] = field(default=(), compare=False)  # (d,) columns that each agent lacks; for flags
+    optional: tuple[Columns, ...] = field(default=(), compare=False)  # (d,) that its model can do without; for flags
+    features: tuple[str, ...] | None = None  # the names of the columns; for flags
+
+    @property
+    def about_columns(self) -> AgentColumns:
+        """What flags tell of the columns that agents have and their models need."""
+        return AgentColumns(self.names, self.lacks, self.optional or self.lacks, self.features)
+
+    @property
+    def gaps_in_evidence(self) -> tuple[Pair, ...]:
+        """The places of agents and of all models that they have not scored, their own among them."""
+        return (*((place, place) for place in self.scored_by_peers), *self.unscored)
 
     @property
     def rule(self) -> Rule:
@@ -97,14 +124,17 @@ class Panel:
         """How many models each agent has scored."""
         return len(self.names) if self.peers is None else self.peers.shape[1]
 
-    def make_question(self, names: Iterable[str]) -> Question:
-        """The question to put to the agents for these fields."""
-        asked, uses = set(names), self.rule.uses
+    def make_question(self, names: Iterable[str], *, gaps: bool = False, absent: Columns = None) -> Question:
+        """The question to put to the agents for these fields.
+
+        `gaps`: whether models may abstain, since points have gaps; `absent`: columns (d,) that they do not have at all.
+        """
+        asked, uses, gaps = set(names), self.rule.uses, gaps or absent is not None
         if not self.guarded and "trust" not in asked and (uses == NOTHING or asked == {"beliefs"}):
-            return Question(None)
-        moments, distances = uses == MOMENTS, bool(self.scored_by_peers)
-        pooled = moments and not distances and not self.guarded and asked <= POOLED_FIELDS
-        return Question(self.settings.reach, moments, distances, self.guarded, pooled)
+            return Question(None, gaps=gaps, absent=absent)
+        moments, distances = uses == MOMENTS, bool(self.gaps_in_evidence)
+        pooled = moments and not distances and not self.guarded and not gaps and asked <= POOLED_FIELDS
+        return Question(self.settings.reach, moments, distances, self.guarded, pooled, gaps, absent)
 
 
 # takes all agents' opinions of some of the points; it may go through them twice
@@ -145,14 +175,23 @@ class MalformedOpinions(DeGrootError):
         return f"Opinions must have valid errors; those of agents {', '.join(map(str, self.agents))} have not."
 
 
-def consult(engine: Engine, panel: Panel, X: Any, names: Iterable[str], *, check: bool = True) -> dict[str, Any]:
-    """The fields in `names` for the points `X`, and flags. `check`: whether opinions may be malformed."""
-    names = list(names)
-    question, buffer = panel.make_question(names), AnswerBuffer.allocate(panel, names, X.shape[0])
-    answered = np.zeros(X.shape[0], np.bool_)
+def consult(
+    engine: Engine, panel: Panel, X: Any, names: Iterable[str], *, check: bool = True, absent: Columns = None
+) -> dict[str, Any]:
+    """The fields in `names` for the points `X`, and flags.
+
+    `check`: whether opinions may be malformed. `absent`: columns (d,) that the points do not have.
+    """
+    names, M = list(names), X.shape[0]
+    question = panel.make_question(names, gaps=has_gaps(X), absent=absent)
+    buffer = AnswerBuffer.allocate(panel, names, M, gaps=question.gaps)
+    answered = np.zeros(M, np.bool_)
 
     def conclude_part(part: slice, opinions: Iterable[Opinion]) -> None:
-        conclude(opinions, panel, question, buffer.part(part), check=check)
+        try:
+            conclude(opinions, panel, question, buffer.part(part), check=check)
+        except NobodyAnswers as error:
+            raise describe_nobody(error.after(part.start).point, X, absent, panel.features) from error
         answered[part] = True
 
     try:
@@ -161,7 +200,18 @@ def consult(engine: Engine, panel: Panel, X: Any, names: Iterable[str], *, check
         raise AgentError(panel.names[error.agents[0]], INVALID) from error
     if not answered.all():
         raise DeGrootError(f"An engine must conclude all points; point {answered.argmin()} of {len(answered)} is not.")
-    return buffer.to_fields(panel)
+    known = buffer.to_fields(panel)
+    told = list_gap_flags(panel, question, X, buffer.abstains)
+    return known | {"flags": (*known.get("flags", ()), *told)} if told else known
+
+
+def list_gap_flags(panel: Panel, question: Question, X: Any, abstains: Mask | None) -> list[Flag]:
+    """Who abstains at the points `X`, (M, K), and who could not be scored by whom, with the reasons."""
+    about = panel.about_columns
+    flags = [] if abstains is None else list(flag_abstentions(about, X, question.absent, abstains))
+    if question.neighbourhood is not None and panel.unscored:
+        flags += flag_unscored(about, panel.unscored, X.shape[0] if abstains is None else ~abstains)
+    return flags
 
 
 def give_opinion(
@@ -178,7 +228,10 @@ def give_opinion(
     scorer.measure(measured, 0, points, question.neighbourhood, exclude_row)
     if not question.forecasts:
         return Opinion(beliefs, measured)
-    return Opinion(beliefs, measured, scorer.forecaster.forecast(points), scorer.standards)
+    forecast = scorer.forecaster.forecast(points)
+    if scorer.unscored is not None:
+        forecast.tolerance[:, scorer.unscored] = np.inf  # nothing is expected of these models
+    return Opinion(beliefs, measured, forecast, scorer.standards)
 
 
 def give_whole_opinion(
@@ -186,10 +239,10 @@ def give_whole_opinion(
 ) -> Opinion:
     """One agent's opinion of the points `X`, on several threads. Its model and space are called from this one only."""
     if scorer is None or question.neighbourhood is None:
-        return Opinion(agent.predict(X).reshape(X.shape[0], -1))
+        return Opinion(predict(agent, X, question))
     scorer.ready(question.neighbourhood)
     points = scorer.transform(X)  # first: it knows which points are good
-    M, beliefs = X.shape[0], agent.predict(X).reshape(X.shape[0], -1)
+    M, beliefs = X.shape[0], predict(agent, X, question)
     if M <= FEW_POINTS:
         return give_opinion(scorer, points, beliefs, question)
     parts: dict[int, Opinion] = {}
@@ -201,6 +254,13 @@ def give_whole_opinion(
     size = max(scorer.near[question.neighbourhood].at_once, block_size(M, question.floats(models, 1, models), n_jobs))
     in_blocks(block, M, min(size, FORECAST_POINTS) if question.forecasts else size, n_jobs)
     return join_opinions([parts[start] for start in sorted(parts)])
+
+
+def predict(agent: Agent, X: Any, question: Question) -> Array:
+    """What an agent's model says of the points `X`, (M, Q); NaN where it abstains."""
+    if question.gaps:
+        return predict_where_able(agent, X, question.absent)
+    return agent.predict(X).reshape(X.shape[0], -1)
 
 
 def join_opinions(parts: Sequence[Opinion]) -> Opinion:
@@ -227,17 +287,29 @@ def conclude(
     """From all agents' opinions of some points to the answer, on one thread: guard, rule, jackknife.
 
     Opinions come one by one where their moments are pooled. Without a guard, and with `check`, malformed opinions are
-    refused; the guard leaves them out. Then peers' scores stand in for those of agents that do not score themselves.
+    refused; the guard leaves them out. Then what others measured stands in for scores that agents do not have. Who
+    abstains at a point takes no part there; `NobodyAnswers` is raised where all do.
     """
     evidence, beliefs, each = _gather(opinions, panel, question, check=check and not panel.guarded)
-    kept = None
+    present = kept = find_present(beliefs) if question.gaps else None
+    if present is not None:
+        _check_dense(evidence, panel, present)
+        out.note_abstentions(present)
     if panel.guarded:
-        verdict = examine([o.forecast for o in each], [o.standards for o in each], beliefs, malformed(evidence))
-        evidence, kept = verdict.apply(evidence, panel.scored_by_peers), verdict.kept
+        said, usual = [o.forecast for o in each], [o.standards for o in each]
+        verdict = examine(said, usual, beliefs, malformed(evidence), present, panel.unscored)
+        evidence, kept = verdict.apply(evidence, panel.gaps_in_evidence, present), verdict.kept
         out.note(verdict)
     elif evidence.spread is not None:
-        evidence = scored_by_peers(evidence, panel.scored_by_peers)
+        evidence = fill_unscored(evidence, panel.gaps_in_evidence, present)
     out.fill(panel.rule, evidence, beliefs, kept)
+
+
+def _check_dense(evidence: Evidence, panel: Panel, present: Mask) -> None:
+    """Refuse abstentions where agents have scored a sample of the models only."""
+    if evidence.peers is not None:
+        name = panel.names[int((~present).any(axis=0).argmax())]
+        raise InvalidInput(f"With a `degree` every model must answer at every point; that of {name!r} abstains.")
 
 
 def conclude_in_blocks(
@@ -251,7 +323,10 @@ def conclude_in_blocks(
 
     def block(start: int, stop: int) -> None:
         part = slice(start, stop)
-        conclude([opinion.part(part) for opinion in opinions], panel, question, out.part(part))
+        try:
+            conclude([opinion.part(part) for opinion in opinions], panel, question, out.part(part))
+        except NobodyAnswers as error:
+            raise error.after(start) from error
 
     in_blocks(block, M, block_size(M, K * question.floats(K, panel.outputs or 1, panel.n_scored), n_jobs), n_jobs)
 
@@ -299,18 +374,26 @@ class AnswerBuffer:
 
     fields: dict[str, Array]  # with an axis of outputs
     codes: Codes | None  # what the guard has to say of whom; None without a guard
+    abstains: Mask | None = None  # (M, K) whose models abstain; None where none can
 
     @classmethod
-    def allocate(cls, panel: Panel, names: Iterable[str], M: int) -> "AnswerBuffer":
-        """For M points."""
+    def allocate(cls, panel: Panel, names: Iterable[str], M: int, *, gaps: bool = False) -> "AnswerBuffer":
+        """For M points, at which models may abstain if they have `gaps`."""
         K, Q = len(panel.names), panel.outputs or 1
         codes = np.zeros((M, K), np.uint8) if panel.guarded else None
-        return cls({name: np.empty(field_shape(name, M, K, Q, panel.n_scored)) for name in names}, codes)
+        abstains = np.zeros((M, K), np.bool_) if gaps else None
+        return cls({name: np.empty(field_shape(name, M, K, Q, panel.n_scored)) for name in names}, codes, abstains)
 
     def part(self, points: slice) -> "AnswerBuffer":
         """The same arrays, for some of the points."""
         arrays = {name: array[points] for name, array in self.fields.items()}
-        return AnswerBuffer(arrays, None if self.codes is None else self.codes[points])
+        codes = None if self.codes is None else self.codes[points]
+        return AnswerBuffer(arrays, codes, None if self.abstains is None else self.abstains[points])
+
+    def note_abstentions(self, present: Mask) -> None:
+        """Take in whose models answer, (M, K)."""
+        if self.abstains is not None:
+            self.abstains[:] = ~present
 
     def note(self, verdict: Verdict) -> None:
         """Take in what the guard has to say."""
@@ -333,8 +416,7 @@ class AnswerBuffer:
             for name, array in compute_fields(out, rule, evidence, beliefs).items():
                 out[name][:] = array
             return
-        for pattern in np.unique(kept, axis=0):
-            points, members = np.flatnonzero((kept == pattern).all(axis=1)), np.flatnonzero(pattern)
+        for points, members in group_by_members(kept):
             some = compute_fields(out, rule, evidence.among(points, members), beliefs[np.ix_(points, members)])
             for name, array in some.items():
                 if name in OF_AGENTS:
@@ -413,7 +495,7 @@ class LocalEngine:
 
     def _collect(self, X: Any, question: Question, conclude: Conclude, first: int) -> None:
         M, transformed = X.shape[0], self.transform(X)
-        beliefs = [agent.predict(X).reshape(M, -1) for agent in self.agents]
+        beliefs = [predict(agent, X, question) for agent in self.agents]
 
         def block(start: int, stop: int) -> None:
             opinions = _LocalOpinions(self.scorers, transformed, beliefs, question, slice(start, stop))

@@ -69,7 +69,7 @@ def _reason(agent: Agent) -> str:
 
 def _left_out(view: AskerView, correct: bool) -> RowLosses:
     rows, answered = view.sample, view.corrected_left_out if correct else view.left_out
-    errors = (view.own_errors, view.control_left_out, answered, view.residuals[view.sample].mean(axis=-1))
+    errors = (view.own_errors, view.control_left_out, answered, view.average_errors)
     losses = ((view.as_answered(each, rows) ** 2).sum(axis=1) for each in errors)
     return RowLosses(view.units[rows], *losses)
 

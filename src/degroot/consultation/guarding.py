@@ -21,9 +21,10 @@ from degroot.guard.checks import (
     verified,
 )
 from degroot.guard.forecast import AnswerForecast, GuardStandards
-from degroot.rules.evidence import Evidence, scored_by_peers, with_errors
+from degroot.rules.evidence import Evidence, Pair, fill_unscored, with_errors
 
 Codes = NDArray[np.uint8]  # (M, K) sums of the numbers below
+MOST_OBJECTIONS = np.iinfo(np.intp).max  # against who is not there
 
 MALFORMED, INCONSISTENT, IMPLAUSIBLE, UNVERIFIED, SUSPECT = 1, 2, 4, 8, 16
 REASONS = {
@@ -45,9 +46,13 @@ class Verdict:
     distance: Array  # (M, K) how far each agent's rows are, relative to what is usual for it
     bounds: Bounds  # of what may be said of every model
 
-    def apply(self, evidence: Evidence, peers_score: Sequence[int] = ()) -> Evidence:
-        """Evidence that liars cannot bend far. For the agents `peers_score` the peers' scores of their models count."""
-        evidence = scored_by_peers(without_opinions(evidence, self.wrong), peers_score)
+    def apply(self, evidence: Evidence, pairs: Iterable[Pair] = (), present: Mask | None = None) -> Evidence:
+        """Evidence that liars cannot bend far.
+
+        For the `pairs` of agents and models that they have not scored, what others measured counts; `present` (M, K):
+        whose models answer.
+        """
+        evidence = fill_unscored(without_opinions(evidence, self.wrong), pairs, present)
         places = np.arange(evidence.errors.shape[1])
         evidence = with_errors(evidence, within(evidence.errors, self.bounds, places))
         if evidence.spread is None:
@@ -60,10 +65,14 @@ def examine(
     standards: Sequence[GuardStandards | None],
     beliefs: Array,
     wrong: Mask | bool = False,
+    present: Mask | None = None,
+    unscored: Iterable[Pair] = (),
 ) -> Verdict:
     """Who of K agents is believed, given their beliefs (M, K, Q) and what they forecast of each other.
 
-    `wrong`: whose opinions, (M, K), are known to be malformed.
+    `wrong`: whose opinions, (M, K), are known to be malformed. `present`: whose models answer, (M, K), all by default;
+    those that abstain are not kept, and what their agents found of the others still counts. `unscored`: pairs of agents
+    and models that they could not score, of which they know nothing.
     """
     said, usual = [each for each in forecasts if each is not None], [each for each in standards if each is not None]
     if not len(said) == len(usual) == beliefs.shape[1]:
@@ -77,13 +86,39 @@ def examine(
     distance = relative_distance(np.where(wrong, np.inf, spread), [each.distance for each in usual])
     against = objections(beliefs, expected, tolerance)
     faults = {MALFORMED: wrong, INCONSISTENT: ~consistent(against), IMPLAUSIBLE: ~plausible(beliefs, low, high)}
+    if present is not None:
+        faults |= {code: faults[code] & present for code in (INCONSISTENT, IMPLAUSIBLE)}
     failed = np.logical_or.reduce(list(faults.values()))
-    kept = remaining(~failed, against + len(said) * wrong)
+    weighed = against + len(said) * wrong
+    if present is None:
+        kept = heard = remaining(~failed, weighed)
+    else:
+        kept = remaining(~failed & present, np.where(present, weighed, MOST_OBJECTIONS))
+        heard = kept | ~(present | wrong)
     faults = {code: fault & ~kept for code, fault in faults.items()} | {SUSPECT: failed & kept}
-    faults[UNVERIFIED] = ~verified(distance, kept)
+    checked, found = _look_up(np.where(wrong[..., None], 1.0, local), distance, heard, unscored)
+    faults[UNVERIFIED] = ~checked if present is None else ~checked & present
     codes = sum(code * fault.astype(np.uint8) for code, fault in faults.items())
-    found = bounds(np.where(wrong[..., None], 1.0, local), distance, kept)
     return Verdict(kept, np.asarray(codes, np.uint8), wrong, distance, found)
+
+
+def _look_up(local: Array, distance: Array, heard: Mask, unscored: Iterable[Pair]) -> tuple[Mask, Bounds]:
+    """Whether each model is verified, (M, K), and the bounds of what may be said of it, by those who have scored it."""
+    K = local.shape[1]
+    knows = np.ones((K, K), np.bool_)  # row j: who has scored model j
+    for scorer, model in unscored:
+        knows[model, scorer] = False
+    if knows.all():
+        return verified(distance, heard), bounds(local, distance, heard)
+    checked, found = np.empty(heard.shape, np.bool_), Bounds(*(np.empty(heard.shape) for _ in range(3)))
+    scorers, which = np.unique(knows, axis=0, return_inverse=True)
+    for number, some in enumerate(scorers):
+        models = np.flatnonzero(which.reshape(-1) == number)
+        part = bounds(local, distance, heard & some)
+        checked[:, models] = verified(distance, heard & some)[:, models]
+        for name in ("low", "high", "own"):
+            getattr(found, name)[:, models] = getattr(part, name)[:, models]
+    return checked, found
 
 
 def list_flags(codes: Codes, names: Sequence[str]) -> Iterable[Flag]:

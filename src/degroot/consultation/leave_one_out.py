@@ -3,7 +3,7 @@
 What comes out stays with the agent: only sums or quantiles of it are pooled.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,17 +12,20 @@ from numpy.typing import NDArray
 from degroot.agents.agent import Agent, Scorer
 from degroot.compute.compiled import Array, block_size, in_blocks
 from degroot.compute.tables import take
+from degroot.consultation.abstention import group_by_members, list_unscored
 from degroot.consultation.consult import INVALID, MalformedOpinions, Question, give_opinion
 from degroot.consultation.roster import scored_by_peers_indices
 from degroot.exceptions import InvalidInput
 from degroot.guard.checks import malformed
-from degroot.rules.evidence import Evidence, NeighbourhoodSpec, scored_by_peers, stack_evidence
+from degroot.rules.evidence import Evidence, NeighbourhoodSpec, Pair, fill_unscored, stack_evidence
 
 ROWS = 2000  # of each agent, at most: a sample of them settles what they are asked for
 SEED = 0
 PARTS = 10  # of an agent's rows, of which it tells the sums
 
-Heard: TypeAlias = Callable[[slice, Evidence, Array], None]  # points, what was found, residuals (m, K, Q)
+Places: TypeAlias = NDArray[np.intp]
+# points, what the agents that take part there found of each other, residuals (m, members, Q), and who these are
+Heard: TypeAlias = Callable[[Places, Evidence, Array, Places], None]
 
 
 def sample_rows(agent: Agent, most: int = ROWS) -> NDArray[np.intp]:
@@ -46,13 +49,15 @@ def measure_left_out(
 ) -> None:
     """Put rows of the agent at `place` to everybody, block by block, each left out of its own neighbourhood.
 
-    Its own model takes part by its honest predictions. Where there are none, since peers score it, it does not.
+    Its own model takes part by its honest predictions. Where there are none, since peers score it, it does not; nor do
+    models that abstain at a row.
     """
     rows = sample_rows(agents[place], most)
     X, K = take(agents[place].X, rows), len(agents)
     residuals = scorers[place].residuals[rows].transpose(0, 2, 1)
     transformed = [_transform(scorer, X, agents[place]) for scorer in scorers]
     peers_score = scored_by_peers_indices(agents)
+    pairs, present = [*((k, k) for k in peers_score), *list_unscored(scorers)], find_members(agents, place, X)
     question, nothing = Question(reach, moments, distances=True), np.empty((len(rows), 0))
     check = any(type(scorer) is not Scorer for scorer in scorers)  # what a plain one measures comes from rows
 
@@ -64,31 +69,49 @@ def measure_left_out(
         )
         measured = [each.measured for each in opinions if each.measured is not None]
         try:
-            evidence, members = gather_left_out(measured, place, peers_score, check=check)
+            groups = list(gather_left_out(measured, pairs, present[part], check=check))
         except MalformedOpinions as error:
             raise agents[error.agents[0]].error(INVALID) from error
-        heard(part, evidence, residuals[part][:, members])
+        for at, evidence, members in groups:
+            heard(start + at, evidence, residuals[part][np.ix_(at, members)], members)
 
     held = K * (K * (K + 1) // 2 if moments else K)
     in_blocks(block, len(rows), block_size(len(rows), held, n_jobs), n_jobs)
 
 
-def gather_left_out(
-    measured: Sequence[Evidence], place: int, peers_score: Sequence[int], *, check: bool = True
-) -> tuple[Evidence, NDArray[np.intp]]:
-    """What all agents measured near rows of the agent at `place`, and who takes part, in one place for all routes.
+def find_members(agents: Sequence[Agent], place: int, X: Any) -> NDArray[np.bool_]:
+    """Who takes part at rows `X` of the agent at `place`, (m, K): its own model if there are honest predictions of it.
 
-    The agent itself has left each row out. If peers score its model, there is no honest prediction of its own for these
-    rows: its model takes no part. `check`: whether opinions may be malformed.
+    At a row at which all others abstain they take part with what stands in for their predictions.
     """
-    evidence, K = stack_evidence(measured), len(measured)
+    own, M = agents[place], X.shape[0]
+    everybody = np.arange(len(agents)) != (place if own.scored_by_peers else -1)
+    present = np.tile(everybody, (M, 1))
+    for k, agent in enumerate(agents):
+        abstains = None if k == place and own.own_predictions is not None else agent.find_abstentions(X, own.lacks)
+        if abstains is not None:
+            present[:, k] &= ~abstains
+    present[~present.any(axis=1)] = everybody
+    return present
+
+
+def gather_left_out(
+    measured: Sequence[Evidence], pairs: Iterable[Pair], present: NDArray[np.bool_], *, check: bool = True
+) -> Iterator[tuple[Places, Evidence, Places]]:
+    """What all agents measured near an agent's left-out rows, for rows at which the same agents take part together.
+
+    `pairs`: of agents and models that they have not scored. `present`: who takes part, (m, K). `check`: whether
+    opinions may be malformed.
+    """
+    evidence, (m, K) = stack_evidence(measured), present.shape
     if check and (wrong := malformed(evidence).any(axis=0)).any():
         raise MalformedOpinions(np.flatnonzero(wrong).tolist())
-    evidence = scored_by_peers(evidence, peers_score)
-    members = np.array([k for k in range(K) if k != place or k not in peers_score])
-    if len(members) < K:
-        evidence = evidence.among(np.arange(evidence.errors.shape[0]), members)
-    return evidence, members
+    if present.all():
+        yield np.arange(m), fill_unscored(evidence, pairs), np.arange(K)
+        return
+    evidence = fill_unscored(evidence, pairs, present)
+    for points, members in group_by_members(present):
+        yield points, evidence.among(points, members), members
 
 
 def _transform(scorer: Scorer, X: Any, owner: Agent) -> Any:

@@ -8,7 +8,13 @@ from degroot.agents.agent import Agent, Scorer
 from degroot.answers.choice import Choice
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
-from degroot.consultation.leave_one_out import measure_left_out, sample_rows, sums_over_parts, total_standard_error
+from degroot.consultation.leave_one_out import (
+    Places,
+    measure_left_out,
+    sample_rows,
+    sums_over_parts,
+    total_standard_error,
+)
 from degroot.rules.evidence import MOMENTS, PAPER_NEIGHBOURHOOD, Evidence, NeighbourhoodSpec
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
 from degroot.stacking.local import RIDGE
@@ -61,7 +67,7 @@ def _squared_errors(
     for reach in dict.fromkeys(option.reach for option in options):
         tried = [k for k, option in enumerate(options) if option.reach == reach]
 
-        def heard(points: slice, evidence: Evidence, residuals: Array, tried: list[int] = tried) -> None:
+        def heard(points: Places, evidence: Evidence, residuals: Array, _: Places, tried: list[int] = tried) -> None:
             for k in tried:
                 weights = options[k].definition.weights(evidence)
                 squares[k, points] = (np.einsum("mk,mkq->mq", weights, residuals) ** 2).sum(axis=1)

@@ -3,6 +3,7 @@
 import reprlib
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -21,12 +22,15 @@ from degroot.answers.display.words import output_names
 from degroot.answers.explanation import Explanation
 from degroot.answers.gains import Gains
 from degroot.collective import Collective
-from degroot.compute.tables import as_array, is_frame, take
+from degroot.compute.compiled import Array
+from degroot.compute.gaps import check_finite
+from degroot.compute.tables import as_array, is_frame, take, to_outputs
 from degroot.consultation.groups import match_groups
 from degroot.consultation.settings import OWN, check_choice
 from degroot.estimators.self_scoring import SELF_SCORING, CrossFittedModel, train_with_own_predictions
-from degroot.exceptions import InvalidInput
+from degroot.exceptions import AgentError, InvalidInput
 from degroot.files.source import PEERS
+from degroot.schema import is_mixed
 
 if TYPE_CHECKING:
     from degroot.audit import Audit
@@ -235,6 +239,7 @@ class CollectiveEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc
         y: NDArray[Any],
         groups: ArrayLike | None,
         units: ArrayLike | None,
+        sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None = None,
     ) -> None:
         """Deal checked rows to agents, train a model for each and let them pool."""
@@ -243,16 +248,25 @@ class CollectiveEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc
             self._pool(self.agents)
             return
         labels = None if units is None else as_units(units, len(y))
+        weights = None if sample_weight is None else _as_weights(sample_weight, len(y))
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            X, y, weights, groups = take(X, kept), y[kept], weights[kept], _keep_groups(groups, kept, len(y))
+            labels = None if labels is None else labels[kept]
         names, parts = self._parts(X, y, groups, labels)
+        if self._needs_numbers and not is_mixed(X):
+            for name, part in zip(names, parts, strict=True):
+                check_finite(take(X, part), partial(AgentError, name))
         held = [None if labels is None else labels[part] for part in parts]
         models = self._models(len(parts))
         random = check_random_state(self.random_state)
         seeds = [int(random.randint(np.iinfo(np.int32).max)) for _ in parts]
+        counted = [None if weights is None else weights[part] for part in parts]
         results: Sequence[CrossFittedModel] = Parallel(n_jobs=self.n_jobs)(
             delayed(train_with_own_predictions)(
-                model, take(X, part), y[part], name, classes, self.self_scoring, seed, own
+                model, take(X, part), y[part], name, classes, self.self_scoring, seed, own, weight
             )
-            for model, part, name, seed, own in zip(models, parts, names, seeds, held, strict=True)
+            for model, part, name, seed, own, weight in zip(models, parts, names, seeds, held, counted, strict=True)
         )
         alone = len(parts) == 1
         self._pool(
@@ -302,17 +316,21 @@ class CollectiveEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc
     def _check_points(self, X: Any) -> Any:
         """Checked points to predict."""
         checks = {"skip_check_array": True} if is_frame(X) else self._checks()
-        return validate_data(self, X, reset=False, **checks)
+        points = validate_data(self, X, reset=False, **checks)
+        if self._needs_numbers and self.collective_.schema is None:
+            check_finite(points)
+        return points
 
     def _checks(self) -> dict[str, Any]:
-        """What scikit-learn should check; rows that a space turns into numbers may be anything."""
+        """What scikit-learn should check; whether numbers are finite is looked at with the names of agents at hand."""
+        dtype = [np.float64, np.float32] if self._needs_numbers else None
+        return {"accept_sparse": "csr", "dtype": dtype, "ensure_all_finite": False}
+
+    @property
+    def _needs_numbers(self) -> bool:
+        """Whether rows have to be finite numbers: those that a space turns into numbers may be anything."""
         agents = self.collective_.agents if hasattr(self, "collective_") else ()
-        numbers = self.space is None and not (agents and all(agent.space is not None for agent in agents))
-        return {
-            "accept_sparse": "csr",
-            "dtype": [np.float64, np.float32] if numbers else None,
-            "ensure_all_finite": numbers,
-        }
+        return self.space is None and not (agents and all(agent.space is not None for agent in agents))
 
     def _templates(self) -> Sequence[Any]:
         if self.estimator is None:
@@ -342,9 +360,7 @@ class CollectiveEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc
         if groups is not None:
             labels, parts = partitions.by_group(groups)
             if sum(map(len, parts)) != len(y):
-                raise InvalidInput(
-                    f"`groups` must have one label for each of {len(y)} rows; it has {sum(map(len, parts))}."
-                )
+                raise _groups_error(len(y), sum(map(len, parts)))
             names, hint = [str(label) for label in labels], LABEL_APART
         else:
             parts = self._deal_rows(X, y, units)
@@ -355,6 +371,11 @@ class CollectiveEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc
         return names, parts
 
     def _deal_rows(self, X: Any, y: NDArray[Any], units: NDArray[Any] | None) -> list[partitions.Rows]:
+        if isinstance(self.n_agents, Integral) and self.n_agents > len(y) and not callable(self.partition):
+            raise InvalidInput(
+                f"`n_agents` must be at most the number of rows, as every agent must get one; got "
+                f"n_agents={self.n_agents} and n_samples={len(y)}."
+            )
         if callable(self.partition):
             return _row_numbers(self.partition(X, y), len(y))
         random = check_random_state(self.random_state)
@@ -402,6 +423,34 @@ def _row_numbers(parts: Any, n_rows: int) -> list[partitions.Rows]:
             given = reprlib.repr(part.tolist())
             raise InvalidInput(f"`partition` must give each agent row numbers from 0 to {n_rows - 1}; got {given}.")
     return rows
+
+
+def _as_weights(sample_weight: ArrayLike, n_rows: int) -> Array:
+    """Weights of rows, (n,), if they are finite numbers and none is negative."""
+    weights = to_outputs(sample_weight, n_rows, name="sample_weight", outputs=None)
+    if (weights < 0.0).any():
+        row = int(np.flatnonzero(weights < 0.0)[0])
+        raise InvalidInput(f"`sample_weight` must not be negative; row {row} is {weights[row]:g}.")
+    if not weights.any():
+        raise InvalidInput("`sample_weight` must be above zero for some rows; all weights are zero.")
+    return weights
+
+
+def _keep_groups(groups: ArrayLike | None, kept: NDArray[np.intp], n_rows: int) -> ArrayLike | None:
+    """The groups of the rows that have a weight, if every group has such a row."""
+    if groups is None:
+        return None
+    labels = as_array(groups, lambda why: InvalidInput(f"`groups` must hold one label for each row; {why}."))
+    if len(labels) != n_rows:
+        raise _groups_error(n_rows, len(labels))
+    left = set(labels.tolist()) - set(labels[kept].tolist())
+    if left:
+        raise InvalidInput(f"Every group must have a row with a weight above zero; {min(left, key=str)!r} has none.")
+    return labels[kept]
+
+
+def _groups_error(n_rows: int, count: int) -> InvalidInput:
+    return InvalidInput(f"`groups` must have one label for each of {n_rows} rows; it has {count}.")
 
 
 def _ranks(labels: NDArray[Any]) -> NDArray[Any]:

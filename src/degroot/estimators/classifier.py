@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from degroot.agents.agent import Agent
 from degroot.compute.compiled import Array
-from degroot.compute.tables import is_frame, to_numbers
+from degroot.compute.tables import is_frame
 from degroot.estimators.base import CollectiveEstimator
 from degroot.exceptions import InvalidInput, describe_error
 
@@ -51,12 +51,20 @@ class DeGrootClassifier(ClassifierMixin, CollectiveEstimator):  # type: ignore[m
     """
 
     def fit(
-        self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, units: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        units: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> "DeGrootClassifier":
         """Deal the rows to agents, one for each group where `groups` are given, and train a model for each.
 
         `units`, (n,), labels the rows of one person, farm or country: they go to one agent, and into one fold when it
-        cross-fits.
+        cross-fits. `sample_weight`, (n,), goes to the training of each agent's model, also in folds; rows are dealt,
+        and count as evidence of errors, without it; those of weight 0 are left out.
+
+        An agent with a single row is scored by its peers, as no row is left to score its model on.
 
         Examples
         --------
@@ -67,7 +75,7 @@ class DeGrootClassifier(ClassifierMixin, CollectiveEstimator):  # type: ignore[m
         """
         X, labels = self._check_training(X, y)
         self.classes_: NDArray[Any] = np.unique(labels)
-        self._deal(X, labels, groups, units, self.classes_)
+        self._deal(X, labels, groups, units, sample_weight, self.classes_)
         return self
 
     def predict_proba(self, X: Any, groups: ArrayLike | None = None) -> Array:
@@ -151,8 +159,6 @@ class DeGrootClassifier(ClassifierMixin, CollectiveEstimator):  # type: ignore[m
             validate_data(self, X, skip_check_array=True)
             if not len(X):
                 raise InvalidInput("`X` must have at least one row; it has none.")
-            if self.space is None:
-                to_numbers(X)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
         try:

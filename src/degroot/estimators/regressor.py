@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import validate_data
 
 from degroot.compute.compiled import Array
-from degroot.compute.tables import is_frame, to_numbers, to_outputs
+from degroot.compute.tables import is_frame, to_outputs
 from degroot.estimators.base import CollectiveEstimator
 from degroot.exceptions import InvalidInput
 
@@ -61,12 +61,21 @@ class DeGrootRegressor(RegressorMixin, CollectiveEstimator):  # type: ignore[mis
     """
 
     def fit(
-        self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, units: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        units: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> "DeGrootRegressor":
         """Deal the rows to agents, one for each group where `groups` are given, and train a model for each.
 
         `y` is (n,), or (n, Q) for several outputs, which share the weights. `units`, (n,), labels the rows of one
-        person, farm or country: they go to one agent, and into one fold when it cross-fits.
+        person, farm or country: they go to one agent, and into one fold when it cross-fits. `sample_weight`, (n,), goes
+        to the training of each agent's model, also in folds; rows are dealt, and count as evidence of errors, without
+        it; those of weight 0 are left out.
+
+        An agent with a single row is scored by its peers, as no row is left to score its model on.
 
         Examples
         --------
@@ -75,7 +84,7 @@ class DeGrootRegressor(RegressorMixin, CollectiveEstimator):  # type: ignore[mis
         (Agent('north', Ridge, 10 rows x 1 features), Agent('south', Ridge, 10 rows x 1 features))
         """
         X, labels = self._check_training(X, y)
-        self._deal(X, labels, groups, units)
+        self._deal(X, labels, groups, units, sample_weight)
         return self
 
     def predict(self, X: Any, return_std: bool = False, groups: ArrayLike | None = None) -> Any:
@@ -143,8 +152,6 @@ class DeGrootRegressor(RegressorMixin, CollectiveEstimator):  # type: ignore[mis
         validate_data(self, X, skip_check_array=True)
         if not len(X):
             raise InvalidInput("`X` must have at least one row; it has none.")
-        if self.space is None:
-            to_numbers(X)
         return X, to_outputs(np.asarray(y), len(X))
 
     def __sklearn_tags__(self) -> Any:

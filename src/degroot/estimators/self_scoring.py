@@ -1,26 +1,34 @@
 """Self-scoring: an agent's model, and its out-of-fold predictions of the agent's own rows."""
 
+import inspect
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+from sklearn.pipeline import Pipeline
 
 from degroot.agents.classification import probabilities
 from degroot.agents.units import code_units
+from degroot.answers.display import counted
 from degroot.compute.compiled import Array
+from degroot.compute.gaps import describe_failure
 from degroot.compute.tables import call_model, take, to_outputs
-from degroot.exceptions import AgentError, describe_error
+from degroot.exceptions import AgentError, InvalidInput
 from degroot.files.source import PEERS
+from degroot.schema.frames import has_words
 
 CROSS, TRAIN = "cross", "train"
 SELF_SCORING = (CROSS, TRAIN, PEERS)
 FOLDS = 5
 MANY_UNITS = 5000  # from which on folds have nearly the same mix of labels without looking at it, which takes long
+
+TAKES_FRAMES = "Models of frames with texts or dates are pipelines that encode them, OneHotEncoder for example."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +48,51 @@ def train_with_own_predictions(
     self_scoring: str,
     seed: int,
     units: NDArray[Any] | None = None,
+    sample_weight: Array | None = None,
 ) -> CrossFittedModel:
     """Train `model` on the rows of the agent called `name`; where it scores itself by cross-fitting, also on folds.
 
     Rows with the same label in `units`, (n,), are in the same fold. One row cannot be left out of itself: then peers
-    score the model.
+    score the model. `sample_weight`, (n,), is what the model's training counts each row for; a pipeline hands it to its
+    last step. Out-of-fold predictions are of all rows, whatever their weights.
     """
-    fitted = _fit(model, X, y, classes)
+    try:
+        fitted = _fit(model, X, y, classes, sample_weight)
+    except Exception as error:
+        remedy = " Join its row to another group's, or leave it out." if len(y) == 1 else ""
+        if len(y) > 1 and has_words(X):
+            remedy = f" {TAKES_FRAMES}"
+        raise AgentError(
+            name, f"its model must train on its {counted(len(y), 'row')}; {describe_failure(X, error)}.{remedy}"
+        ) from error
     if self_scoring == TRAIN:
         return CrossFittedModel(fitted, None)
     if self_scoring == PEERS or len(y) == 1:
         return CrossFittedModel(fitted, PEERS)
     folds = _folds(y, name, classes, units, np.random.default_rng(seed))
-    return CrossFittedModel(fitted, _out_of_fold(model, X, y, name, classes, folds))
+    return CrossFittedModel(fitted, _out_of_fold(model, X, y, name, classes, folds, sample_weight))
 
 
 def _out_of_fold(
-    model: Any, X: Any, y: NDArray[Any], name: str, classes: NDArray[Any] | None, folds: list[NDArray[np.intp]]
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    name: str,
+    classes: NDArray[Any] | None,
+    folds: list[NDArray[np.intp]],
+    sample_weight: Array | None,
 ) -> Array:
     own = np.empty(y.shape if classes is None else (len(y), len(classes)))
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(y)), fold)
+        rows, weight = take(X, rest), None if sample_weight is None else sample_weight[rest]
         try:
-            other = _fit(model, take(X, rest), y[rest], classes)
+            other = _fit(model, rows, y[rest], classes, weight)
         except Exception as error:
             raise AgentError(
                 name,
-                f"to score itself its model must train on {len(rest)} of its {len(y)} rows; it raised "
-                f"{describe_error(error)}. "
+                f"to score itself its model must train on {len(rest)} of its {len(y)} rows; "
+                f"{describe_failure(rows, error)}. "
                 f"`self_scoring` {TRAIN!r} or {PEERS!r} does without.",
             ) from error
         own[fold] = _says(other, take(X, fold), y.shape[1:], name, classes)
@@ -120,11 +145,28 @@ def _folds_of_units(
     return [fold for fold in folds if len(fold)]
 
 
-def _fit(model: Any, X: Any, y: NDArray[Any], classes: NDArray[Any] | None) -> Any:
+def _fit(model: Any, X: Any, y: NDArray[Any], classes: NDArray[Any] | None, sample_weight: Array | None = None) -> Any:
     """A trained clone. Most classifiers cannot learn from one class: where there is but one, it is the answer."""
-    if classes is not None and len(np.unique(y)) == 1:
-        return DummyClassifier(strategy="most_frequent").fit(X, y)
-    return clone(model).fit(X, y)
+    weights = {} if sample_weight is None else _name_weights(model, sample_weight)
+    learned = y if sample_weight is None else y[sample_weight > 0.0]
+    if classes is not None and len(np.unique(learned)) == 1:
+        return DummyClassifier(strategy="most_frequent").fit(X, y, sample_weight)
+    return clone(model).fit(X, y, **weights)
+
+
+def _name_weights(model: Any, sample_weight: Array) -> dict[str, Array]:
+    """Weights as ``model.fit`` takes them: a pipeline by the name of its last step, unless metadata is routed."""
+    if not sample_weight.any():
+        raise InvalidInput("some of these rows must have a weight that is not zero; all weights are zero.")
+    if isinstance(model, Pipeline) and not sklearn.get_config()["enable_metadata_routing"]:
+        step, last = model.steps[-1]
+        return {f"{step}__{name}": weights for name, weights in _name_weights(last, sample_weight).items()}
+    accepted = inspect.signature(model.fit).parameters
+    if "sample_weight" in accepted or any(each.kind == each.VAR_KEYWORD for each in accepted.values()):
+        return {"sample_weight": sample_weight}
+    raise InvalidInput(
+        f"with weights of rows its fit must take sample_weight; that of {type(model).__name__} does not."
+    )
 
 
 def _says(model: Any, X: Any, outputs: tuple[int, ...], name: str, classes: NDArray[Any] | None) -> Array:

@@ -1,6 +1,7 @@
 """Models from files and addresses: something with ``predict(X)``, and its version.
-Imports files, compute and exceptions only."""
+Imports schema, files, compute and exceptions only."""
 
+from degroot.models.by_schema import bind_schema
 from degroot.models.features import check_features
 from degroot.models.inference_client import RemoteModel
 from degroot.models.loading import is_address, load_model, locate_model
@@ -10,6 +11,7 @@ from degroot.models.torch import from_torch
 __all__ = [
     "ModelSource",
     "RemoteModel",
+    "bind_schema",
     "check_features",
     "from_torch",
     "is_address",

@@ -96,6 +96,11 @@ def check_exportable(
     model, _ = open_content(file, content, classes)
     try:
         own.check_width(model)
+        if getattr(model, "own_categories", None):
+            raise InvalidInput(
+                "A model that is given to others must take numbers by the schema; it was trained on categories of a "
+                "frame. Train it on numbers, or grant others the right to ask it."
+            )
         if graph is not None:
             counts, uncounted = _check_onnx(content, graph, own)
         elif isinstance(model, LightGBMModel):

@@ -8,6 +8,8 @@ import numpy as np
 from degroot.compute.tables import column_names, is_frame
 from degroot.exceptions import InvalidInput
 
+NEEDS_FRAMES = "the model was trained on categories of a frame, so it must get frames, or come with a schema."
+
 
 def check_features(model: Any, names: Sequence[str]) -> None:
     """Refuse rows with these features if the model says that it takes others."""

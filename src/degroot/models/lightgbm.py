@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.compute.tables import is_frame
 from degroot.exceptions import InvalidInput
-from degroot.models.features import rows_for
+from degroot.models.features import NEEDS_FRAMES, rows_for
 from degroot.models.labels import Numbered, labels_for, refuse_labels
 from degroot.models.lightgbm_check import check_trees
+from degroot.schema.columns import normalise_text
 
 NEEDED = "Models of LightGBM need an extra package: pip install 'degroot[lightgbm]'"
 ONE_OF, ONE_AGAINST_ALL, TWO = "multiclass", "multiclassova", "binary"  # objectives of classifiers
@@ -27,9 +29,11 @@ class LightGBMModel:
         names = booster.feature_name()
         unnamed = names == [f"Column_{k}" for k in range(len(names))]
         self.feature_names_in_: list[str] | None = None if unnamed else names
+        self.own_categories = [[normalise_text(each) for each in known] for known in booster.pandas_categorical or ()]
+        self.takes_codes = not self.own_categories  # whether rows hold what it calls categories by number
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return from_lightgbm, (self.content, self.classes)
+        return from_lightgbm, (self.content, self.classes), {"takes_codes": self.takes_codes}
 
     @staticmethod
     def written(name: str) -> str:
@@ -38,7 +42,10 @@ class LightGBMModel:
 
     def answers(self, X: Any) -> NDArray[Any]:
         """What LightGBM says of each row."""
-        rows = rows_for(self, X)
+        by_name = is_frame(X) and bool(self.own_categories)  # LightGBM looks its categories up
+        if not by_name and not self.takes_codes:
+            raise InvalidInput(NEEDS_FRAMES)
+        rows = X if by_name else rows_for(self, X)
         threads = {"num_threads": 1} if rows.shape[0] <= FEW else {}
         return np.asarray(self.booster.predict(rows, **threads))
 
@@ -69,8 +76,6 @@ def from_lightgbm(content: bytes, classes: Sequence[Any] | None = None) -> Light
     except ImportError as error:
         raise InvalidInput(f"{NEEDED} ({error}).") from error
     booster = lightgbm.Booster(model_str=content.decode())
-    if booster.pandas_categorical:
-        raise InvalidInput("the model must take numbers; it was trained on categories of a pandas frame.")
     objective = head.get("objective", "").split(" ")[0]
     if objective in (ONE_OF, ONE_AGAINST_ALL, TWO):
         return LightGBMClassifier(booster, content, classes, objective)

@@ -14,10 +14,13 @@ from scipy.sparse import issparse
 from degroot.compute.tables import is_frame
 from degroot.exceptions import InvalidInput, describe_error
 from degroot.files.npy import one_at_a_time
+from degroot.models.by_schema import SchemaModel
 from degroot.models.lightgbm import LightGBMModel
 from degroot.models.onnx import OnnxModel
 from degroot.models.skops import Framed, from_skops, opened, transformer_from_skops
 from degroot.models.xgboost import XGBoostModel
+from degroot.schema.frames import is_mixed
+from degroot.schema.space import SchemaSpace
 
 SCHEMA, ID, FILE = "schema.json", "__id__", "file"
 TREES, COUNTS = ("KDTree", "BallTree"), range(7, 11)  # which count what they were asked and met, there in their state
@@ -27,7 +30,12 @@ SPACES = "its `space` must be a transformer of scikit-learn, to be saved"
 
 
 def model_file(model: Any, rows: Any) -> tuple[bytes, str]:
-    """The file of a model, and how its name ends. Opened again, it says the same of `rows`, bit by bit."""
+    """The file of a model, and how its name ends. Opened again, it says the same of `rows`, bit by bit.
+
+    `rows` are in the form that the model takes; a `SchemaModel` is asked with numbers, and what it asks is in the file.
+    """
+    if isinstance(model, SchemaModel):
+        return model_file(model.model, model.rows.restore(rows))
     if isinstance(model, OnnxModel | LightGBMModel | XGBoostModel):
         return model.content, model.suffix
     content = _dump(model, MODELS)
@@ -40,7 +48,8 @@ def model_file(model: Any, rows: Any) -> tuple[bytes, str]:
 
 def file_labels(model: Any) -> list[Any] | None:
     """The labels that have to be told beside the model's file, which knows its classes by number only."""
-    given = getattr(model, "classes", None) if isinstance(model, LightGBMModel | XGBoostModel) else None
+    file = model.model if isinstance(model, SchemaModel) else model
+    given = getattr(file, "classes", None) if isinstance(file, LightGBMModel | XGBoostModel) else None
     return None if given is None else np.asarray(given).tolist()
 
 
@@ -49,6 +58,8 @@ def transformer_file(space: Any, rows: Any) -> bytes:
     from sklearn.exceptions import NotFittedError
 
     content = _dump(space, SPACES)
+    if isinstance(space, SchemaSpace) and not space.is_fitted:
+        return content
     with suppress(NotFittedError):  # it will be, on its agent's rows
         _check_same(space.transform, transformer_from_skops(content).transform, rows, SPACES)
     return content
@@ -110,18 +121,39 @@ def _dump(thing: Any, requirement: str) -> bytes:
     from skops.io import dumps
 
     inner = thing.model if isinstance(thing, Framed) else thing
-    if not isinstance(inner, BaseEstimator):
+    if not isinstance(inner, BaseEstimator | SchemaSpace):
         raise InvalidInput(f"{requirement}; it is {_kind(inner)}.")
     try:
         return steady(dumps(opened(steady(dumps(inner)))))  # what was read once is written alike ever after
     except InvalidInput as error:
-        raise InvalidInput(f"{requirement}; of {_kind(inner)}, {error}") from error
+        raise InvalidInput(f"{requirement}; of {_kind(inner)}{_name_part(inner)}, {error}") from error
     except Exception as error:
-        raise InvalidInput(f"{requirement}; {_kind(inner)} cannot be written: {describe_error(error)}.") from error
+        what = f"{_kind(inner)}{_name_part(inner)} cannot be written"
+        raise InvalidInput(f"{requirement}; {what}: {describe_error(error)}.") from error
+
+
+def _name_part(thing: Any) -> str:
+    """The step of a pipeline, or of what has steps inside, that cannot be written, in words; empty for others."""
+    for kind in ("steps", "transformers_", "transformers", "estimators"):
+        for name, part, *_ in getattr(thing, kind, None) or ():
+            if hasattr(part, "get_params") and not _can_be_written(part):
+                return _name_part(part) or f", in its step {name!r} ({_kind(part)})"
+    return ""
+
+
+def _can_be_written(part: Any) -> bool:
+    from skops.io import dumps
+
+    try:
+        opened(dumps(part))
+    except Exception:  # whatever it is, the whole has it too
+        return False
+    return True
 
 
 def _check_same(before: Callable[[Any], Any], after: Callable[[Any], Any], rows: Any, requirement: str) -> None:
-    if not _are_same(before(rows), after(np.asarray(rows) if is_frame(rows) else rows)):
+    plain = is_frame(rows) and not is_mixed(rows)  # which models from files get as arrays
+    if not _are_same(before(rows), after(np.asarray(rows) if plain else rows)):
         raise InvalidInput(f"{requirement}; once saved and opened again, it answers otherwise.")
 
 

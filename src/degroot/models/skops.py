@@ -24,6 +24,8 @@ MODULES = (
 )
 NAMES = (
     "collections.OrderedDict",
+    "degroot.schema.space.SchemaSpace",  # lists and arrays of numbers
+    "functools.partial",  # of a function that is named here or by skops, and of numbers
     "lightgbm.basic.Booster",  # a text file of LightGBM, and so are those that hold it
     "lightgbm.sklearn.LGBMClassifier",
     "lightgbm.sklearn.LGBMRegressor",
@@ -32,6 +34,7 @@ NAMES = (
     "sklearn.feature_selection._univariate_selection.chi2",
     "sklearn.feature_selection._univariate_selection.f_classif",
     "sklearn.feature_selection._univariate_selection.f_regression",
+    "sklearn.utils.validation.check_array",
     "xgboost.core.Booster",  # a file of XGBoost, and so are those that hold it
     "xgboost.sklearn.XGBClassifier",
     "xgboost.sklearn.XGBRegressor",

@@ -7,10 +7,13 @@ from typing import Any
 from degroot.exceptions import InvalidInput
 from degroot.files.addresses import split
 from degroot.files.toml import Table
+from degroot.models.by_schema import bind_schema, form_of, read_input
 from degroot.models.formats import content_of, open_content_with, open_file
 from degroot.models.inference_client import RemoteModel
 from degroot.models.mlflow_registry import SCHEMES, from_folder, from_mlflow, version_of
 from degroot.models.skops import transformer_from_skops
+from degroot.schema.frames import FrameForm
+from degroot.schema.schema import Schema
 
 NEEDED = "The node needs extra packages: pip install 'degroot[node]'"  # and so do models at an address
 
@@ -29,13 +32,27 @@ class ModelSource:
     uri: str | None = None  # "models:/…" or "runs:/…"
     tracking: str | None = None  # where MLflow is; by default as MLflow is told
     classes: tuple[Any, ...] | None = None  # labels of classes 0, 1, …, where a file knows numbers only
+    input: FrameForm | str | None = None  # what it takes: "frame", frames of a form, or None: numbers
+
+    def find_form(self, schema: Schema | None) -> FrameForm | None:
+        """The form of the frames that it takes; None: it takes numbers."""
+        return form_of(self.input, schema)
 
 
-def load(source: ModelSource, unsafe_pickle: bool = False, needed: str = NEEDED) -> tuple[Any, str]:
+def load(
+    source: ModelSource, unsafe_pickle: bool = False, needed: str = NEEDED, schema: Schema | None = None
+) -> tuple[Any, str]:
     """The model and its version: 16 hex digits of the file's SHA-256, or what the server says.
 
-    In MLflow it is the number of the version, or the run, and the digest.
+    In MLflow it is the number of the version, or the run, and the digest. With a schema the model takes numbers by it,
+    whatever it was trained on.
     """
+    model, version = _open(source, unsafe_pickle, needed)
+    form = source.find_form(schema)
+    return model if schema is None else bind_schema(model, schema, form), version
+
+
+def _open(source: ModelSource, unsafe_pickle: bool, needed: str) -> tuple[Any, str]:
     try:
         if source.uri is not None:
             return from_mlflow(source.uri, source.tracking, source.classes, unsafe_pickle)
@@ -74,8 +91,8 @@ def _served(source: ModelSource) -> tuple[RemoteModel, str]:
 
 SCHEME = "grpc://"
 PLACES = {
-    "file": ("classes",),
-    "uri": ("tracking", "classes"),
+    "file": ("classes", "input"),
+    "uri": ("tracking", "classes", "input"),
     "address": ("name", "version", "ca", "certificate", "key"),
 }
 
@@ -97,11 +114,12 @@ def _kept(table: Table) -> ModelSource:
     """A model in a file or in MLflow; `classes` are the labels of a classifier that knows numbers only."""
     classes = table.given("classes", lambda key: _labels(table, key), None)
     if "file" in table.entries:
-        return ModelSource(file=table.file("file"), classes=classes)
+        return ModelSource(file=table.file("file"), classes=classes, input=read_input(table))
     uri = table.text("uri")
     if not uri.startswith(SCHEMES):
         raise table.refusal("uri", 'be "models:/…" or "runs:/…"')
-    return ModelSource(uri=uri, tracking=table.given("tracking", table.text, None), classes=classes)
+    tracking = table.given("tracking", table.text, None)
+    return ModelSource(uri=uri, tracking=tracking, classes=classes, input=read_input(table))
 
 
 def _labels(table: Table, key: str) -> tuple[Any, ...]:

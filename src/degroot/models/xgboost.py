@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.compute.tables import is_frame
 from degroot.exceptions import InvalidInput
-from degroot.models.features import rows_for
+from degroot.models.features import NEEDS_FRAMES, rows_for
 from degroot.models.labels import Numbered, labels_for, refuse_labels
+from degroot.schema.columns import normalise_text
 
 NEEDED = "Models of XGBoost need an extra package: pip install 'degroot[xgboost]'"
 LINEAR = "gblinear"
@@ -47,13 +49,18 @@ class XGBoostModel:
         self.trees = (0, 0 if best is None or self.is_linear else int(best) + 1)
         self.n_features_in_: int = booster.num_features()
         self.feature_names_in_: list[str] | None = booster.feature_names
+        self.own_categories = _list_categories(booster)
+        self.takes_codes = not self.own_categories  # whether rows hold what it calls categories by number
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return from_xgboost, (self.content, self.classes)
+        return from_xgboost, (self.content, self.classes), {"takes_codes": self.takes_codes}
 
     def answers(self, X: Any, margins: bool = False) -> NDArray[Any]:
         """What XGBoost says of each row."""
-        rows = rows_for(self, X)
+        by_name = is_frame(X) and bool(self.own_categories)  # XGBoost looks its categories up
+        if not by_name and not self.takes_codes:
+            raise InvalidInput(NEEDS_FRAMES)
+        rows = X if by_name else rows_for(self, X)
         if self.is_linear:  # which does not answer in place
             from xgboost import DMatrix
 
@@ -91,14 +98,24 @@ def from_xgboost(content: bytes, classes: Sequence[Any] | None = None) -> XGBoos
         file = Path(folder) / f"model{_suffix(content)}"
         file.write_bytes(content)
         booster.load_model(file)
-    if "c" in (booster.feature_types or ()):
-        raise InvalidInput("the model must take numbers; it was trained on categories.")
     learner = json.loads(booster.save_config())["learner"]
     objective, count = learner["objective"]["name"], int(learner["learner_model_param"]["num_class"])
     if objective in CLASSIFIERS:
         return XGBoostClassifier(booster, content, classes, objective, max(count, 2))
     refuse_labels(classes)
     return XGBoostModel(booster, content)
+
+
+def _list_categories(booster: Any) -> dict[int, list[str]]:
+    """Its categories as texts, by the place of the feature."""
+    meant = [place for place, kind in enumerate(booster.feature_types or ()) if kind == "c"]
+    if not meant:
+        return {}
+    kept = dict(enumerate(booster.get_categories(export_to_arrow=True).to_arrow()))
+    for place in meant:
+        if kept[place][1] is None:
+            raise InvalidInput("the model must know the names of its categories, on which it was trained; it does not.")
+    return {place: [normalise_text(each) for each in kept[place][1].to_pylist()] for place in meant}
 
 
 def _suffix(content: bytes) -> str:

@@ -14,6 +14,7 @@ from degroot.stacking.local import Pool, coverage
 from degroot.trust import trust_from_errors
 
 PeerIndices: TypeAlias = NDArray[np.intp]  # (K, q) row i, ascending: the models that agent i scores
+Pair: TypeAlias = tuple[int, int]  # the places of an agent and of a model that it has not scored
 
 
 class NeighbourhoodSpec(NamedTuple):
@@ -109,22 +110,32 @@ class Rule:
     reach: NeighbourhoodSpec = PAPER_NEIGHBOURHOOD  # where nothing else is asked for
 
 
-def scored_by_peers(evidence: Evidence, places: Sequence[int]) -> Evidence:
-    r"""Evidence in which some agents do not score their own models: what the others measured near the point stands in.
+def fill_unscored(evidence: Evidence, pairs: Iterable[Pair], present: NDArray[np.bool_] | None = None) -> Evidence:
+    r"""Evidence in which some agents have not scored some models: what others measured near the point stands in.
 
-    Agent i's error of its own model becomes :math:`\sum_{k \ne i} c_k e_{ki} / \sum_{k \ne i} c_k`, with coverage
-    :math:`c_k` the inverse of the mean squared distance to its neighbours.
+    For the pairs (i, j) of an agent and a model that it has not scored, its own among them, the error becomes
+    :math:`e_{ij} = \sum_{k \in S_j} c_k e_{kj} / \sum_{k \in S_j} c_k`, with :math:`S_j` the agents that have scored
+    model j, and coverage :math:`c_k` the inverse of the mean squared distance to agent k's neighbours. Agents that are
+    not `present` at a point, (M, K), do not count there, unless nobody else has scored the model.
     """
-    if not places:
+    missing: dict[int, list[int]] = {}
+    for scorer, model in pairs:
+        missing.setdefault(model, []).append(scorer)
+    if not missing:
         return evidence
-    errors, K = evidence.errors.copy(), evidence.errors.shape[1]
+    errors, spread, K = evidence.errors.copy(), np.asarray(evidence.spread), evidence.errors.shape[1]
     peers = np.tile(np.arange(K), (K, 1)) if evidence.peers is None else evidence.peers
-    for i in places:
-        scorers, columns = np.nonzero(peers == i)
-        others = scorers != i
-        share = coverage(np.asarray(evidence.spread)[:, scorers[others]])
-        measured = evidence.errors[:, scorers[others], columns[others]]
-        errors[:, i, columns[~others][0]] = (share * measured).sum(axis=-1)
+    for model, unscored in missing.items():
+        scorers, columns = np.nonzero(peers == model)
+        lack = np.isin(scorers, unscored)
+        if lack.all():
+            continue
+        distance, measured = spread[:, scorers[~lack]], evidence.errors[:, scorers[~lack], columns[~lack]]
+        if present is not None:
+            there = present[:, scorers[~lack]]
+            distance = np.where(there | ~there.any(axis=1, keepdims=True), distance, np.inf)
+        share = coverage(distance)
+        errors[:, scorers[lack], columns[lack]] = (share * measured).sum(axis=-1)[:, None]
     return with_errors(evidence, errors)
 
 

@@ -11,17 +11,30 @@ from degroot.agents.agent import Agent, Predictor, Scorer
 from degroot.compute.compiled import Array
 from degroot.compute.tables import is_frame
 from degroot.files.source import PEERS
+from degroot.schema import FrameForm, Schema
 
 
 class FiledAgent(Agent):
     """An agent whose rows, labels and model came from files.
 
-    Parameters are those of `Agent`, and the names of the features. Its model gets arrays, whatever is asked about.
+    Parameters are those of `Agent`, the names of the features, and the form of the frames that its model takes. Without
+    one it gets arrays, whatever is asked about.
     """
 
-    def __init__(self, model: Any, X: Any, y: Any, name: str, features: tuple[str, ...], **about: Any) -> None:
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        y: Any,
+        name: str,
+        features: tuple[str, ...],
+        *,
+        form: FrameForm | None = None,
+        **about: Any,
+    ) -> None:
         self.features = features
         super().__init__(model, X, y, name, **about)
+        self.form = form
 
     @property
     def feature_names(self) -> list[str]:
@@ -30,7 +43,7 @@ class FiledAgent(Agent):
 
     def predict(self, X: Any) -> Array:
         """This agent's own prediction for each row of `X`, (M,) or (M, Q)."""
-        return super().predict(np.asarray(X) if is_frame(X) else X)
+        return super().predict(np.asarray(X) if self.schema is None and is_frame(X) else X)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +57,13 @@ class StoredScores:
     errors: Array
     kept: Mapping[str, NDArray[Any]]
     source: Callable[[], Any]
+    unscored: NDArray[np.bool_] | None = None
 
     def score_models(self, agent: Agent) -> Scorer:
         """The scorer that found it."""
         return Scorer(
             agent, self.space, self.rows, self.metric, self.residuals, self.errors,
-            kept=dict(self.kept), source=self.source,
+            kept=dict(self.kept), source=self.source, unscored=self.unscored,
         )  # fmt: skip
 
 
@@ -69,9 +83,14 @@ class SavedAgent(FiledAgent):
         classes: NDArray[Any] | None,
         units: NDArray[Any] | None,
         scores: StoredScores,
+        schema: Schema | None = None,
+        has_agreed_schema: bool = False,
+        form: FrameForm | None = None,
+        lacks: NDArray[np.bool_] | None = None,
     ) -> None:
         self.name, self.model, self.space, self.features = name, model, space, features
         self.X, self.y, self.classes, self.units, self.scores = X, y, classes, units, scores
+        self.schema, self.has_agreed_schema, self.form, self.lacks = schema, has_agreed_schema, form, lacks
         self.scored_by_peers = isinstance(own_predictions, str) and own_predictions == PEERS
         self.own_predictions = None if isinstance(own_predictions, str) else own_predictions
         self.met: Sequence[Agent] = ()  # whose models it has scored

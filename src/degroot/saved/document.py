@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -15,22 +15,26 @@ from degroot import models
 from degroot.exceptions import InvalidInput
 from degroot.files.source import PEERS, STANDARDISE
 from degroot.files.toml import Table
+from degroot.models.by_schema import check_library
 from degroot.saved.settings import FORMER, SETTINGS
+from degroot.schema import FrameForm, Schema, read_schema
 
 FORMAT = 1
 FILE = "collective.toml"
 LABELS = "fiubUS"  # kinds of arrays that can be the labels of units in a file
 NEEDED = "Collectives in files need extra packages: pip install 'degroot[batch]'"
 TOP = (
-    "format", *SETTINGS, FORMER, "choice", "features", "classes", "target", "space", "agents", "digests", "calibration",
+    "format", *SETTINGS, FORMER, "choice", "features", "classes", "target", "space", "schema", "schema_inferred",
+    "agents", "digests", "calibration",
 )  # fmt: skip
 ENTRY = (
-    "name", "model", "data", "target", "own_predictions", "units", "space",
+    "name", "model", "data", "target", "own_predictions", "units", "space", "site", "absent",
     "rows", "labels", "shared_space", "located", "located_features", "residuals", "errors", "scored", "kept",
-    "calibration", "view",
+    "unscored", "calibration", "view",
 )  # fmt: skip
-FILES, WORDS = ("model", "data", "rows", "labels", "own_predictions", "units", "space"), (STANDARDISE, PEERS)
-MODEL = ("file", "uri", "tracking", "classes", "address", "name", "version", "ca", "certificate", "key")
+FILES = ("schema", "site", "model", "data", "rows", "labels", "own_predictions", "units", "space")
+WORDS = (STANDARDISE, PEERS)
+MODEL = ("file", "uri", "tracking", "classes", "input", "address", "name", "version", "ca", "certificate", "key")
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,20 @@ class Document:
         return _digest(self.top.path) == self.digest
 
     @cached_property
+    def schema(self) -> Schema | None:
+        """What the columns are, where the members have agreed on that."""
+        return self.top.given("schema", lambda key: read_schema(self.whole(self.top, key)), None)
+
+    @property
+    def has_agreed_schema(self) -> bool:
+        """Whether the members have agreed on the schema; otherwise it follows from their frames."""
+        return self.schema is not None and not self.top.given("schema_inferred", self.top.flag, False)
+
+    @cached_property
     def features(self) -> tuple[str, ...] | None:
         """The names of the features, in order, where the file tells them; a number stands for x0, x1, …"""
+        if self.schema is not None:
+            return self.schema.names
         count = self.top.entries.get("features")
         if isinstance(count, int):
             return tuple(f"x{k}" for k in range(self.top.whole("features")))
@@ -103,7 +119,7 @@ class Document:
         take = (
             (lambda key: self.top.take(key, _are_alike, "be labels of one kind")) if self.is_scored else self.top.labels
         )
-        known = self.top.given("classes", take, None)
+        known = take("classes") if "classes" in self.top.entries else self.schema and self.schema.classes
         return None if known is None else np.array(known)
 
     @property
@@ -120,12 +136,19 @@ class Document:
             found += [file for key in files for file in _within(table.file(key))]
         return found
 
-    def model(self, agent: Table) -> Any:
-        """The agent's model: a file or an address, or a table with one of them."""
+    def model(self, agent: Table) -> tuple[Any, FrameForm | None]:
+        """The agent's model, a file or an address, or a table with one of them; and the form of frames that it takes.
+
+        Without a form it takes arrays: by the schema, where there is one.
+        """
         source = self._source(agent)
+        form = source.find_form(self.schema)
         if source.address is not None:
-            return models.load(source)[0]
-        return models.load(source, unsafe_pickle=self.unsafe_pickle, needed=NEEDED)[0]
+            return models.load(source)[0], None
+        if form is None:
+            return models.load(source, self.unsafe_pickle, NEEDED, self.schema)[0], None
+        check_library(form)
+        return models.load(replace(source, input=None), self.unsafe_pickle, NEEDED)[0], form
 
     def _source(self, agent: Table) -> models.ModelSource:
         if isinstance(agent.entries.get("model"), dict):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from degroot import models
+from degroot.agents.agent import try_model
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.files.npy import mapped
 from degroot.files.source import PEERS, STANDARDISE, data_source
@@ -14,8 +15,8 @@ from degroot.files.toml import Table
 from degroot.saved.agents import FiledAgent
 from degroot.saved.document import NEEDED, Document
 
-SHARED = ("target", "classes")  # which the top may say for all agents
-COLUMNS = ("target", "own_predictions", "units")
+SHARED = ("target", "classes", "schema")  # which the top may say for all agents
+COLUMNS = ("target", "own_predictions", "units", "site", "absent")
 
 
 def listed_agent(document: Document, entry: Table, features: Sequence[str] | None) -> FiledAgent:
@@ -26,15 +27,17 @@ def listed_agent(document: Document, entry: Table, features: Sequence[str] | Non
     X, y, own, names, units = _arrays(document, entry, features) if mapped_rows else _columns(document, entry, gaps)
     if features is not None and tuple(features) != names:
         X, names = _in_order(X, names, features, entry)
-    model = document.model(entry)
     try:
-        models.check_features(model, names)
+        model, form = document.model(entry)
+        if form is None:
+            models.check_features(model, names)
     except InvalidInput as error:
         raise AgentError(name, str(error)) from error
     agent = FiledAgent(
-        model, X, y, name, names, space=space, own_predictions=own, classes=document.classes, units=units
-    )
-    agent.predict(agent.X[:1])  # a model that does not fit the rows is found here
+        model, X, y, name, names, form=form, space=space, own_predictions=own, classes=document.classes, units=units,
+        schema=document.schema,
+    )  # fmt: skip
+    try_model(agent)
     return agent
 
 
@@ -56,7 +59,7 @@ def _arrays(
     document: Document, entry: Table, features: Sequence[str] | None
 ) -> tuple[Any, Any, Any, tuple[str, ...], Any]:
     """The same, from .npy files, which are mapped into memory. Their columns are the features of the first agent."""
-    for key in ("data", "target"):
+    for key in ("data", "target", "site"):
         if key in entry.entries:
             raise InvalidInput(f"{entry.what(key)} must not stand beside `rows`, which come with `labels`; it does.")
     X, y = mapped(entry.file("rows")), mapped(entry.file("labels"))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from degroot.agents.agent import Agent, Scorer
+from degroot.agents.agent import Agent, Scorer, find_able_rows
 from degroot.answers.choice import Choice
 from degroot.compute.tables import as_floats, is_frame, take
 from degroot.consensus.sparse.sample_peers import sample_peers
@@ -21,6 +21,7 @@ from degroot.files.atomic import is_free
 from degroot.files.atomic_folder import Kept, replacing
 from degroot.files.source import PEERS
 from degroot.files.toml import toml_text
+from degroot.models.by_schema import form_entries
 from degroot.models.inference_client import RemoteModel
 from degroot.models.saving import file_labels, model_file, transformer_file
 from degroot.models.source import SCHEME
@@ -31,6 +32,8 @@ from degroot.saved.document import FILE, FORMAT, LABELS, NEEDED, Document
 from degroot.saved.prepared import keep_calibration, keep_view
 from degroot.saved.scored import METRIC
 from degroot.saved.settings import SETTINGS, choice_entries
+from degroot.schema import SchemaSpace
+from degroot.schema.schema import FILE as SCHEMA_FILE
 
 HEAD = "# Written by degroot: Collective.load opens it.\n"
 TRIED = 100  # rows about which a model is asked before it is saved, and when it has been opened again
@@ -95,7 +98,11 @@ def _top(kept: Kept, agents: Sequence[Agent], settings: Mapping[str, Any]) -> di
     if isinstance(rule, Choice):
         top |= {"rule": AUTO, "choice": choice_entries(rule)}
     if settings.get("space") is not None:
-        top["space"] = kept.file("space.skops", transformer_file(settings["space"], take(agents[0].X, slice(TRIED))))
+        tried = agents[0].restore_rows(take(agents[0].X, slice(TRIED)))
+        top["space"] = kept.file("space.skops", transformer_file(settings["space"], tried))
+    if agents[0].schema is not None:
+        top["schema"] = kept.file(SCHEMA_FILE, agents[0].schema.to_toml().encode())
+        top["schema_inferred"] = None if agents[0].has_agreed_schema else True
     return top | {"features": width if unnamed else names, "classes": None if classes is None else classes.tolist()}
 
 
@@ -110,11 +117,13 @@ def _models(kept: Kept, name: str, agent: Agent, scorer: Scorer) -> dict[str, An
     """The agent's model and its space, as files."""
     if type(agent) not in (Agent, FiledAgent, SavedAgent) or type(scorer) is not Scorer:
         raise agent.error(f"it must be an Agent of this process, to be saved; it is a {type(agent).__name__}.")
-    tried, told = take(agent.X, slice(TRIED)), dict[str, Any](name=agent.name)
+    told = dict[str, Any](name=agent.name)
     try:
-        told["model"] = _model(kept, name, agent.model, tried)
+        told["model"] = _model(kept, name, agent)
         if scorer.space is not None:
             key = "space" if agent.space is not None else "shared_space"
+            numbers = take(agent.X, slice(TRIED))
+            tried = numbers if isinstance(scorer.space, SchemaSpace) else agent.restore_rows(numbers)
             told[key] = kept.file(f"{name}/space.skops", transformer_file(scorer.space, tried))
     except InvalidInput as error:
         raise agent.error(str(error)) from error
@@ -123,11 +132,14 @@ def _models(kept: Kept, name: str, agent: Agent, scorer: Scorer) -> dict[str, An
     return told
 
 
-def _model(kept: Kept, name: str, model: Any, tried: Any) -> str | dict[str, Any]:
+def _model(kept: Kept, name: str, agent: Agent) -> str | dict[str, Any]:
+    model = agent.model
     if not isinstance(model, RemoteModel):
+        tried = agent.restore_rows(take(agent.X, find_able_rows(agent)[:TRIED]))
         content, suffix = model_file(model, tried)
         file, labels = kept.file(f"{name}/model{suffix}", content), file_labels(model)
-        return file if labels is None else {"file": file, "classes": labels}
+        takes = None if agent.form is None or getattr(model, "own_categories", None) else form_entries(agent.form)
+        return file if labels is None and takes is None else {"file": file, "classes": labels, "input": takes}
     keys = ("ca", "certificate", "key")
     files = {key: str(path.absolute()) for key in keys if (path := getattr(model, key)) is not None}
     return {"address": SCHEME + model.address, "name": model.name, "version": model.version} | files
@@ -147,6 +159,10 @@ def _arrays(kept: Kept, name: str, agent: Agent, scorer: Scorer) -> dict[str, An
     if scorer.space is not None or X.dtype not in (np.float32, np.float64):
         told["located"] = kept.table(f"{name}/located", scorer.rows)
         told["located_features"] = scorer.rows.shape[1]
+    if agent.lacks is not None and agent.schema is not None:
+        told["absent"] = [each for each, lacks in zip(agent.schema.names, agent.lacks, strict=True) if lacks]
+    if scorer.unscored is not None:
+        told["unscored"] = np.flatnonzero(scorer.unscored).tolist()
     return told | {
         "residuals": kept.array(f"{name}/residuals.npy", scorer.residuals),
         "errors": kept.array(f"{name}/errors.npy", scorer.errors),
@@ -169,5 +185,7 @@ def _rows(agent: Agent) -> Any:
     """The agent's rows as numbers, of the kind that they are."""
     X = np.asarray(agent.X) if is_frame(agent.X) else agent.X
     if not issparse(X) and X.dtype.kind not in "fiub":
-        return as_floats(X, lambda why: agent.error(f"{why} Only numbers can be saved."), "X")
+        return as_floats(
+            X, lambda why: agent.error(f"{why} Only numbers can be saved: give the agent a `schema`."), "X"
+        )
     return X

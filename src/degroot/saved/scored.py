@@ -1,6 +1,6 @@
 """Agents of a saved collective, with what they have scored: mapped, not read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,10 +29,12 @@ def scored_agent(document: Document, place: int, source: Callable[[], Any]) -> S
     y = _matching(entry, "labels", X.shape[0])
     space = document.space(entry)
     own = entry.given("own_predictions", entry.text, None)
+    model, form = document.model(entry)
     return SavedAgent(
-        document.model(entry), X, y, entry.text("name"), features, space=space,
+        model, X, y, entry.text("name"), features, space=space,
         own_predictions=own if own in (None, PEERS) else _matching(entry, "own_predictions", X.shape[0]),
         classes=document.classes, units=_units(entry, X.shape[0]), scores=_scores(document, place, X, y, source, space),
+        schema=document.schema, has_agreed_schema=document.has_agreed_schema, form=form, lacks=_lacks(entry, features),
     )  # fmt: skip
 
 
@@ -69,7 +71,26 @@ def _scores(document: Document, place: int, X: Any, y: Array, source: Callable[[
         rows = _table(entry, "located", entry.whole("located_features"), FLOATS, n)
     shared = document.space(entry, "shared_space")
     metric = document.top.entries.get("metric", METRIC)
-    return StoredScores(space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source)
+    return StoredScores(
+        space if shared is None else shared, rows, metric, residuals, errors, _kept(entry), source,
+        _unscored(entry, scored),
+    )  # fmt: skip
+
+
+def _lacks(entry: Table, features: Sequence[str]) -> NDArray[np.bool_] | None:
+    """The columns that the agent does not have, (d,)."""
+    return entry.given("absent", lambda key: np.isin(features, entry.texts(key, features)), None)
+
+
+def _unscored(entry: Table, scored: int) -> NDArray[np.bool_] | None:
+    """The models that it could not score, among those that it was asked to."""
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(each, int) and 0 <= each < scored for each in value)
+
+    if "unscored" not in entry.entries:
+        return None
+    return np.isin(np.arange(scored), entry.take("unscored", fits, f"be places among {scored} models"))
 
 
 def _kept(entry: Table) -> dict[str, NDArray[Any]]:

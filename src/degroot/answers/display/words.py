@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 LONGEST = 32  # letters of a name
 NAMED = 4  # of many, so many are named
@@ -72,8 +73,19 @@ def label(written: str) -> str:
     >>> label("'cat'"), label("3"), label("np.str_('cat')")
     ('cat', '3', "np.str_('cat')")
     """
+    return str(read_class(written))
+
+
+def read_class(written: str) -> Any:
+    """A class itself, from how Python writes it; where that cannot be read, as it is written.
+
+    Examples
+    --------
+    >>> read_class("'cat'"), read_class("3"), read_class("np.str_('cat')")
+    ('cat', 3, "np.str_('cat')")
+    """
     try:
-        return str(ast.literal_eval(written))
+        return ast.literal_eval(written)
     except (ValueError, SyntaxError):
         return written
 

@@ -1,4 +1,5 @@
-"""Where the answer for one point came from, as text and as plain facts. Imports answers, asker and exceptions only."""
+"""Where the answer for one point came from, as text and as plain facts. Imports answers, asker, schema and
+exceptions only."""
 
 from degroot.answers.display.overview import overview
 from degroot.answers.explanation.explanation import Explanation, explain

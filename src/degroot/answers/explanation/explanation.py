@@ -7,6 +7,7 @@ from degroot.answers.display import Digits, View, Viewed, aligned, one_line, sha
 from degroot.answers.explanation.facts import facts, present
 from degroot.answers.explanation.sentences import sentences, trusted
 from degroot.answers.flags import MISSING, kind
+from degroot.schema import Column
 
 LINES = 12  # of many agents, those with the largest weights
 HEADER = ["agent", "says", "weight", "without it", "trusted", ""]
@@ -94,9 +95,11 @@ class Explanation(Viewed):
         return View(lines[0], tuple(lines[1:]), rows, tuple(rest(self.facts)) if rows else ())
 
 
-def explain(answer: "Consensus", point: int, output: int | str | None = None) -> Explanation:
+def explain(
+    answer: "Consensus", point: int, output: int | str | None = None, target: Column | None = None
+) -> Explanation:
     """The answer for one point in words and as facts."""
-    known = facts(answer, point, output)
+    known = facts(answer, point, output, target)
     digits = _digits(known)
     paragraphs = sentences(known, digits)
     if table := cells(known, digits):

@@ -8,8 +8,9 @@ import numpy as np
 from degroot.answers.choice import Choice, Mixture
 from degroot.answers.display import label
 from degroot.answers.display.words import output_names
-from degroot.answers.flags import FAR_FROM_ALL, MISSING, Flag
+from degroot.answers.flags import ABSTAINS, FAR_FROM_ALL, MISSING, UNSCORED, Flag
 from degroot.exceptions import InvalidInput
+from degroot.schema import Column
 
 if TYPE_CHECKING:
     from degroot.answers.answer import Consensus
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 LEFT_OUT = ("malformed", "inconsistent", "implausible")  # where it was not let take part in a consensus
 
 
-def facts(answer: "Consensus", point: Any, output: Any = None) -> dict[str, Any]:
+def facts(answer: "Consensus", point: Any, output: Any = None, target: Column | None = None) -> dict[str, Any]:
     """All that is known of one point, ready for JSON: what is not known is None.
 
     `output` is the number of an output or the name of a class; by default the most likely class, or the first output.
+    `target` is what is predicted, by a schema.
     """
     i = place(point, answer.points, "point", "points")
     names = output_names(answer.outputs, answer.classes) or ()
@@ -29,6 +31,8 @@ def facts(answer: "Consensus", point: Any, output: Any = None) -> dict[str, Any]
         raise InvalidInput(f"`output` must be 0 or left out, as there is one output; got {output!r}.")
     told: dict[str, Any] = {
         "point": i,
+        "target": None if target is None else target.name,
+        "unit": (None if target is None else target.unit) or None,
         "output": None if q is None else names[q],
         "value": _one(answer.value, i, q),
         "standard_error": _one(answer.standard_error, i, q),
@@ -128,11 +132,13 @@ def _agents(
 def _standing(flags: Sequence[Flag], asker: str | None) -> dict[str, Any]:
     """Whether an agent took part, and what else there is to say of it.
 
-    For an asker nobody is left out: an answer that is not believed is replaced.
+    For an asker only those are left out who abstain, or whose models it could not score: an answer that is not believed
+    is replaced.
     """
+    left_out = (*LEFT_OUT, ABSTAINS) if asker is None else (UNSCORED, ABSTAINS)
     return {
         "missing": next((flag.about for flag in flags if flag.kind == MISSING), None),
-        "left_out": asker is None and any(flag.kind in LEFT_OUT for flag in flags),
+        "left_out": any(flag.kind in left_out for flag in flags),
         "flags": [flag.reason for flag in flags if flag.kind != MISSING],
     }
 

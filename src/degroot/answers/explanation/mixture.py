@@ -3,7 +3,7 @@
 from typing import Any
 
 from degroot.answers.display import Digits, counted, joined, one_line
-from degroot.answers.flags import kind
+from degroot.answers.flags import UNSCORED, kind
 from degroot.asker.candidates import (
     AVERAGE,
     CENTRED,
@@ -41,7 +41,8 @@ def tell_mixture(facts: dict[str, Any]) -> list[str]:
         return []
     used = [each for each in mixture["candidates"] if (each["share"] or 0.0) >= SHOWN]
     if len(mixture["candidates"]) == 1:
-        return [_why_alone(mixture, name, len(facts["agents"]))]
+        scored = [each for each in facts["agents"] if all(kind(reason) != UNSCORED for reason in each["flags"])]
+        return [_why_alone(mixture, name, len(scored))]
     tried = f"on {counted(mixture['rows'], 'row')} of {name}, left out in {counted(mixture['folds'], 'fold')}"
     by_share = sorted(used, key=lambda each: -each["share"])
     return [

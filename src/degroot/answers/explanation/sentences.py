@@ -6,7 +6,7 @@ from typing import Any
 from degroot.answers.display import Digits, counted, joined, one_line, quoted, share, some
 from degroot.answers.explanation.facts import LEFT_OUT, present
 from degroot.answers.explanation.mixture import tell_correction, tell_mixture
-from degroot.answers.flags import FAR_FROM_ALL, kind
+from degroot.answers.flags import ABSTAINS, FAR_FROM_ALL, UNSCORED, kind
 
 TRUST_ALIKE = 0.01  # mean trust that differs by less is about the same
 FAR_MORE = 0.3  # by which an agent trusts its own model more than the others do
@@ -59,6 +59,7 @@ def _proud(known: list[tuple[dict[str, Any], float]]) -> list[str]:
 
 UNVERIFIED, SUSPECT = "unverified", "suspect"
 FAR, POOLED = "far", "pooled"  # of an asker
+LACKING = {ABSTAINS: "abstains", UNSCORED: "could not be scored"}  # of models that lack an input
 UNLIKE = "the point is unlike all rows that it is calibrated on"
 FAR_FROM = {
     "inconsistent": "from what the others expect of its model",
@@ -96,6 +97,8 @@ def _notes_of_asker(facts: dict[str, Any], digits: Digits) -> list[str]:
                 known.append(told[what])
             elif what == "inconsistent":
                 known.append(_tell_replaced(each, asker, digits))
+            elif what in LACKING:
+                known.append(_tell_lacking(each, reason))
             else:
                 others.append(f"{one_line(each['name'])} is flagged as {one_line(reason, 200)}.")
     return known + others
@@ -105,6 +108,11 @@ def _tell_replaced(agent: dict[str, Any], asker: str, digits: Digits) -> str:
     name, belief = one_line(agent["name"]), "" if agent["belief"] is None else f", {digits.write(agent['belief'])},"
     expected = f"what the rows of {asker} lead to expect of its model"
     return f"What {name} says{belief} is far from {expected}, and was replaced by that."
+
+
+def _tell_lacking(agent: dict[str, Any], reason: str) -> str:
+    """That a model abstains, or could not be scored, which lacks an input."""
+    return f"{one_line(agent['name'])} {LACKING[kind(reason)]}: {one_line(reason.partition(': ')[2], 200)}."
 
 
 def _of_point(facts: dict[str, Any]) -> list[str]:
@@ -149,6 +157,9 @@ def _missing(agents: list[dict[str, Any]]) -> list[str]:
 
 
 def _left_out(agent: dict[str, Any], digits: Digits) -> str:
+    abstains = [reason for reason in agent["flags"] if kind(reason) == ABSTAINS]
+    if abstains:
+        return _tell_lacking(agent, abstains[0])
     belief = "" if agent["belief"] is None else f", {digits.write(agent['belief'])},"
     kinds = [kind(reason) for reason in agent["flags"]]
     clauses = ["no rows could give the opinion that it sent"] if "malformed" in kinds else []
@@ -179,9 +190,11 @@ def _suspect(names: list[str], everybody: bool) -> str:
 
 def _others(agents: list[dict[str, Any]]) -> list[str]:
     """Flags of any other kind, in their own words."""
-    known = {*LEFT_OUT, UNVERIFIED, SUSPECT}
+    known = {*LEFT_OUT, ABSTAINS, UNVERIFIED, SUSPECT}
     return [
-        f"{one_line(each['name'])} is flagged as {one_line(reason, 200)}."
+        _tell_lacking(each, reason)
+        if kind(reason) in LACKING
+        else f"{one_line(each['name'])} is flagged as {one_line(reason, 200)}."
         for each in agents
         for reason in each["flags"]
         if kind(reason) not in known
@@ -219,11 +232,17 @@ def _value(facts: dict[str, Any], digits: Digits) -> list[str]:
 
 
 def _number(facts: dict[str, Any], digits: Digits) -> list[str]:
-    value, outputs = digits.write(facts["value"]), facts["outputs"]
+    value, outputs = _measure(facts, digits.write(facts["value"])), facts["outputs"]
     if outputs is None:
-        return [f"The collective says {value} for point {facts['point']}{_tell_asker(facts)}."]
+        what = "for" if facts["target"] is None else f"for {quoted(facts['target'])} at"
+        return [f"The collective says {value} {what} point {facts['point']}{_tell_asker(facts)}."]
     which = f"output {facts['output']} of {len(outputs)} at point {facts['point']}"
     return [f"The collective says {value} for {which}{_tell_asker(facts)}."]
+
+
+def _measure(facts: dict[str, Any], number: str) -> str:
+    """A number with the unit of the target, where that is known."""
+    return f"{number} {one_line(facts['unit'])}" if facts["unit"] else number
 
 
 def _tell_asker(facts: dict[str, Any]) -> str:
@@ -258,13 +277,14 @@ def _class(facts: dict[str, Any]) -> list[str]:
     then = f"; next is {quoted(others[0]['name'])}, {share(others[0]['value'])}" if others else ""
     likely = f"{name}, with a probability of {share(first['value'])}"
     asked = f"{_tell_asker(facts)}," if facts["asker"] is not None else ""
-    return [f"The most likely class at point {facts['point']}{asked} is {likely}{then}."]
+    what = "" if facts["target"] is None else f" of {quoted(facts['target'])}"
+    return [f"The most likely class{what} at point {facts['point']}{asked} is {likely}{then}."]
 
 
 def _interval(facts: dict[str, Any], digits: Digits) -> list[str]:
     often = "" if facts["coverage"] is None else f", {100 * facts['coverage']:.4g} times in 100"
     if facts["lower"] is not None and facts["upper"] is not None:
-        low, high = digits.write(facts["lower"]), digits.write(facts["upper"])
+        low, high = digits.write(facts["lower"]), _measure(facts, digits.write(facts["upper"]))
         if is_far(facts):
             return [f"The interval is from {low} to {high}, and promises nothing here: {UNLIKE}."]
         return [f"For points like {_calibrated(facts)} the outcome is between {low} and {high}{often}."]
