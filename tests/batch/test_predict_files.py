@@ -132,7 +132,7 @@ def test_a_collective_of_nodes_is_asked_where_it_is(home):
     consult = make_collective(form=np.asarray).consult
     about = {"names": ("a0", "a1", "a2"), "feature_names": NAMES, "outputs": None, "classes": ()}
     granted = frozenset({"value", "standard_error", "weights"})
-    nodes = SimpleNamespace(identity={"models": {"a0": "1"}}, consult=consult, granted=granted, **about)
+    nodes = SimpleNamespace(identity={"models": {"a0": "1"}}, consult=consult, granted=granted, schema=None, **about)
     done = predict_files(nodes, "in.csv", "out.csv")
     assert list(pd.read_csv(done.output))[-2:] == ["missing", "flags"]
     with pytest.raises(InvalidInput, match=r"^The engine 'ray' must come with a collective in files or in memory; got"):
@@ -145,8 +145,8 @@ def test_a_collective_of_nodes_is_asked_where_it_is(home):
         ({"inputs": "nowhere.csv"}, "The input must be files, folders or patterns of files; there is no nowhere.csv."),
         ({"inputs": []}, "The input must be one file or more; got none."),
         ({"output": "out.xlsx"}, "The output must be a .parquet or .csv file; got out.xlsx."),
-        ({"fields": "values"}, "Fields must be different ones of value, "),
-        ({"fields": []}, "Fields must be different ones of value, "),
+        ({"fields": "values"}, "Fields must be different ones of label, value, "),
+        ({"fields": []}, "Fields must be different ones of label, value, "),
         ({"keep": "name"}, "in.csv must have the column 'name'; it has none"),
         ({"coverage": 90}, "must lie between 0 and 1; got 90"),
         ({"coverage": 0.9, "engine": "ray"}, "`coverage` must come with the engine 'local'; got 'ray'"),

@@ -253,10 +253,18 @@ def test_classes_and_several_outputs_have_a_column_each(ask, points, tmp_path_fa
     folder = tmp_path_factory.mktemp("classes")
     with Consortium(folder, 3, agents=agents, data='classes = ["low", "high"]') as classes:
         classes.fork().ready()
-        assert ask(node=address(classes), input=points, output="a.parquet", **classes.credentials()).code == 0
+        who = {"node": address(classes), "input": points, **classes.credentials()}
+        assert ask(**who, output="a.parquet").code == 0
+        assert ask(**who, output="few.csv", fields="weights,label").code == 0
     table, expected = pd.read_parquet("a.parquet"), classes.collective().consult(POINTS.to_numpy(), asker="node0")
     assert_allclose(table[["value_low", "value_high"]], expected.value)
     assert_allclose(table[["standard_error_low", "standard_error_high"]], expected.standard_error, rtol=1e-9)
+    assert next(iter(table)) == "label"
+    assert table["label"].tolist() == [("low", "high")[q] for q in expected.value.argmax(axis=1)]
+    few = pd.read_csv("few.csv")
+    assert list(few) == ["weight_node0", "weight_node1", "weight_node2", "label"]
+    assert few["label"].tolist() == table["label"].tolist()
+    assert_allclose(few["weight_node1"], table["weight_node1"], rtol=1e-9)
 
 
 def test_columns_of_several_outputs_and_of_flags_at_some_rows():
@@ -268,8 +276,9 @@ def test_columns_of_several_outputs_and_of_flags_at_some_rows():
     answer = Consensus(("a", "b", "c"), np.eye(2), np.ones((2, 2)), np.full((2, 3), 1 / 3), flags=flags)
     table = columns(answer)
     assert [table["value_0"], table["value_1"]] == [[1.0, 0.0], [0.0, 1.0]]
-    assert list(columns(answer, ["1", "'two'"]))[:4] == [
-        f"{name}_{label}" for name in FIGURES for label in ("1", "two")
+    assert list(columns(answer, ["1", "'two'"]))[:5] == [
+        "label",
+        *(f"{name}_{label}" for name in FIGURES for label in ("1", "two")),
     ]
     assert table["missing"] == ["b", "b;c"]
     assert table["flags"] == ["", "a: stale"]
@@ -287,7 +296,7 @@ def test_files_of_points(refused, who, tmp_path):
     POINTS.drop(columns="x1").to_csv(tmp_path / "few.csv", index=False)
     assert "missing: 'x1'" in refused(**who | {"input": "few.csv"})
     POINTS.assign(x1="blue").to_csv(tmp_path / "text.csv", index=False)
-    assert "Column 'x1' of text.csv must hold numbers; row 0 is 'blue'" in refused(**who | {"input": "text.csv"})
+    assert "Column 'x1' of text.csv must hold numbers; row 1 is 'blue'" in refused(**who | {"input": "text.csv"})
     POINTS.assign(x1=np.nan).to_csv(tmp_path / "nan.csv", index=False)
     assert "Column 'x1' of nan.csv" in refused(**who | {"input": "nan.csv"})
 
@@ -295,6 +304,8 @@ def test_files_of_points(refused, who, tmp_path):
 def test_files_of_answers_are_refused_before_anybody_is_asked(refused, who, tmp_path):
     nobody = who | {"node": "127.0.0.1:1"}
     assert "must go to a .csv or .parquet file; got answers.xlsx" in refused(**nobody, output="answers.xlsx")
+    assert "--fields must come with --output" in refused(**nobody, fields="value")
+    assert "Fields must be different ones of label" in refused(**nobody, output="answers.csv", fields="values")
     (tmp_path / "file").write_text("")
     assert "Answers must go" not in refused(**nobody, output="file/answers.csv")
     assert "file" in refused(**nobody, output="file/answers.csv")

@@ -554,7 +554,7 @@ def test_a_node_that_is_unlike_all_and_half_of_its_peers_does_not_start(site, mo
     peers = tuple(Peer(f"peer{k}", f"127.0.0.1:{k + 1}") for k in range(len(found)))
     told = dict(zip((peer.name for peer in peers), found, strict=True))
     monkeypatch.setattr(
-        check, "_reached", lambda _, peer, __: check.CheckFinding("peer", told[peer.name], "an address: unlike.")
+        check, "_reached", lambda _, peer, *__: check.CheckFinding("peer", told[peer.name], "an address: unlike.")
     )
     with nullcontext() if starts else pytest.raises(InvalidInput, match="must be like its peers"):
         check.check_peers(replace(configuration, peers=peers), load_scored_agent(configuration))

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus
+from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, interval_fields
 from degroot.answers.flags import MISSING
-from degroot.answers.frame import FLAGS, column_names, notes
+from degroot.answers.frame import FLAGS, LABEL, column_names, likeliest, notes
 from degroot.exceptions import InvalidInput
 
 CORRECTION = "correction"  # of an asker's view
-ALL = (*FIELDS, CORRECTION, FLAGS, MISSING)
+WEIGHTS = "weights"
+ALL = (LABEL, *FIELDS, CORRECTION, FLAGS, MISSING)
+TEXTS = (LABEL, FLAGS, MISSING)
 BOUNDS = ("lower", "upper", "sets")  # where a coverage was asked for
+USUAL = ("value", "standard_error", WEIGHTS)  # written by default
+MAX_WEIGHTS = 20  # columns of weights by default: those of more agents are written where they are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class Columns:
     @property
     def computed_fields(self) -> list[str]:
         """The fields of `Consensus` that have to be computed."""
-        return [field for field in self.fields if field in (*FIELDS, *ASKER_FIELDS)] or ["value"]
+        computed = [field for field in self.fields if field in (*FIELDS, *ASKER_FIELDS)]
+        return computed if computed and (LABEL not in self.fields or "value" in computed) else ["value", *computed]
 
     @property
     def schema(self) -> pa.Schema:
@@ -44,7 +49,7 @@ class Columns:
         return [array for field in self.fields for array in self._arrays(field, answer)]
 
     def _entries(self, field: str) -> list[tuple[str, pa.DataType]]:
-        if field in (FLAGS, MISSING):
+        if field in TEXTS:
             return [(field, pa.string())]
         names = column_names(field, self.agents, self.outputs, self.peers)
         return [(name, pa.bool_() if field == "sets" else pa.float64()) for name in names]
@@ -52,6 +57,8 @@ class Columns:
     def _arrays(self, field: str, answer: Consensus) -> list[pa.Array]:
         if field in (FLAGS, MISSING):
             return [pa.array(notes(answer, missing=field == MISSING), pa.string())]
+        if field == LABEL:
+            return [pa.array(likeliest(answer, self.outputs or ()), pa.string())]
         if getattr(answer, field) is None:
             raise InvalidInput(f"Answers must have the field {field!r}; it was not asked for, or there is no coverage.")
         values = np.asarray(getattr(answer, field))
@@ -63,3 +70,39 @@ def check_fields(fields: Sequence[str]) -> None:
     """Refuse fields that nobody knows, one that is there twice, and none at all."""
     if not fields or len(set(fields)) < len(fields) or not set(fields) <= set(ALL):
         raise InvalidInput(f"Fields must be different ones of {', '.join(ALL)}; got {', '.join(fields) or 'none'}.")
+
+
+def choose_fields(
+    agents: Sequence[str], classes: Sequence[str], known: Sequence[str] = USUAL
+) -> tuple[list[str], list[str]]:
+    """The fields that are written where nobody says which, and those of the `known` ones that are left out.
+
+    Of classes, the most likely one comes first. Weights are left out where they would be more than 20 columns.
+
+    Examples
+    --------
+    >>> choose_fields(["north", "south"], ["'cat'", "'dog'"])
+    (['label', 'value', 'standard_error', 'weights'], [])
+    >>> choose_fields([f"agent {k}" for k in range(21)], [])
+    (['value', 'standard_error'], ['weights'])
+    """
+    omitted = [WEIGHTS] if WEIGHTS in known and len(agents) > MAX_WEIGHTS else []
+    return [*([LABEL] if classes else []), *(name for name in known if name not in omitted)], omitted
+
+
+def check_label(fields: Sequence[str], classes: Sequence[str]) -> None:
+    """Raise where a label is asked for, and there are no classes."""
+    if LABEL in fields and not classes:
+        raise InvalidInput(f"The field {LABEL!r} must come with classes; this collective predicts numbers.")
+
+
+def add_bounds(fields: Sequence[str], coverage: float | None, classes: Sequence[str]) -> tuple[str, ...]:
+    """The fields; with a coverage, bounds come after the label, the value and its standard error.
+
+    Examples
+    --------
+    >>> add_bounds(["value", "weights"], 0.9, ())
+    ('value', 'lower', 'upper', 'weights')
+    """
+    after = max((k for k, field in enumerate(fields, 1) if field in (LABEL, "value", "standard_error")), default=0)
+    return (*fields[:after], *interval_fields(coverage, classes), *fields[after:])

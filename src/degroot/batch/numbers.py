@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from degroot.compute.compiled import Array
+from degroot.files.encoding import cast_floats, parse_numbers
 
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 MISSING = pa.array(pyarrow.csv.ConvertOptions().null_values)  # how a missing value is written, such as NA
 
 
@@ -41,14 +40,5 @@ def _floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type):
-        column = _from_text(column)
-    if not pa.types.is_float64(column.type):
-        column = column.cast(pa.float64(), safe=False)
-    return column.fill_null(np.nan) if column.null_count else column
-
-
-def _from_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    trimmed = pc.utf8_trim_whitespace(column)
-    gap, written = pc.is_in(trimmed, MISSING), pc.match_substring_regex(trimmed, NUMBER)
-    values = pc.if_else(written, pc.utf8_ltrim(trimmed, "+"), None).cast(pa.float64())
-    return pc.if_else(pc.or_(gap, written), values, np.inf)
+        column = parse_numbers(column, MISSING)
+    return cast_floats(column)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from degroot.batch import inputs
 from degroot.batch.columns import BOUNDS, Columns, check_fields
+from degroot.batch.encoding import SchemaEncoding
 from degroot.batch.formats import opened, readable
 from degroot.batch.numbers import is_number
 from degroot.batch.outputs import check_output, check_suffix
@@ -18,6 +19,8 @@ from degroot.batch.task import NULL, REFUSE, Task
 from degroot.compute.progress import progress
 from degroot.exceptions import InvalidInput
 from degroot.files.columns import duplicate_column_error, missing_column_error
+from degroot.files.rows import describe_absent, list_absent
+from degroot.schema import AS_SHARED, Schema, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Plan:
     task: Task
     output: Path
     identity: dict[str, Any]  # what has to be the same when an interrupted run goes on
+    note: str = ""  # what is to be said of features that the input does not have
 
     @property
     def rows(self) -> int:
@@ -48,6 +52,8 @@ def make_plan(
     on_bad_row: str = REFUSE,
     rows: int | None = None,
     identity: dict[str, Any] | None = None,
+    by: Schema | None = None,
+    site: Site = AS_SHARED,
 ) -> Plan:
     """Look at all files, and refuse what cannot be done.
 
@@ -63,14 +69,27 @@ def make_plan(
     on_bad_row : ``"refuse"``, or ``"null"``: a row with a bad value gets no answer
     rows : of a shard, at most; by default 65536, or fewer where rows are wide
     identity : what else has to be the same when an interrupted run goes on
+    by : the schema by which the features become numbers, where there is one; gaps are then allowed
+    site : how the files write the columns of that schema
     """
     files = check(given, output, [field for field in columns.fields if field not in BOUNDS], on_bad_row)
-    schema = _agreed(files, features, keep, () if asker_column is None else (asker_column,))
+    encoding, note = None, ""
+    if by is not None:
+        names = opened(files[0]).schema.names
+        absent = by.find_absent(names, site)
+        encoding, note = (
+            SchemaEncoding(by, site, list_absent(by, absent)),
+            describe_absent(given[0], by, site, absent, names),
+        )
+    read = features if encoding is None else encoding.names
+    schema = _agreed(files, read, keep, () if asker_column is None else (asker_column,), is_raw=by is not None)
     kept = pa.schema([_plain(schema.field(name)) for name in keep])
     _check_clash(kept, columns.schema)
+    gaps = gaps or by is not None
     task = Task(
-        tuple(features), tuple(keep), columns, pa.schema([*kept, *columns.schema]), gaps, on_bad_row, asker_column
-    )
+        tuple(features), tuple(keep), columns, pa.schema([*kept, *columns.schema]), gaps, on_bad_row, asker_column,
+        encoding,
+    )  # fmt: skip
     rows = rows or max(1, min(ROWS, BYTES // (8 * (len(task.names) + len(task.schema) + len(columns.agents)))))
     shards = tuple(_cut(files, rows, task.names))
     check_output(output, task.schema)
@@ -79,7 +98,9 @@ def make_plan(
         "features": list(features), "keep": list(keep), "fields": list(columns.fields), "gaps": gaps,
         "on_bad_row": on_bad_row, "asker_column": asker_column, **(identity or {}),
     }  # fmt: skip
-    return Plan(tuple(files), shards, task, output, told)
+    if by is not None:
+        told |= {"schema": by.digest, "site": site.to_toml()}
+    return Plan(tuple(files), shards, task, output, told, note)
 
 
 def check(given: Sequence[str], output: Path, fields: Sequence[str], on_bad_row: str = REFUSE) -> list[Path]:
@@ -93,19 +114,24 @@ def check(given: Sequence[str], output: Path, fields: Sequence[str], on_bad_row:
     return files
 
 
-def _agreed(files: Sequence[Path], features: Sequence[str], keep: Sequence[str], other: Sequence[str]) -> pa.Schema:
-    """The columns, if all files have the same, and the features are numbers. It is the first file's schema."""
+def _agreed(
+    files: Sequence[Path], features: Sequence[str], keep: Sequence[str], other: Sequence[str], *, is_raw: bool = False
+) -> pa.Schema:
+    """The columns, if all files have the same, and the features are numbers. It is the first file's schema.
+
+    Raw columns, which become numbers by a schema, may be of any type.
+    """
     first: pa.Schema | None = None
     for file in files:
         schema = opened(file).schema
-        _check_columns(file, schema, features, (*keep, *other))
+        _check_columns(file, schema, features, (*keep, *other), is_raw)
         if first is None:
             first = schema
         _check_same(file, schema, files[0], first, keep)
     return first
 
 
-def _check_columns(file: Path, schema: pa.Schema, features: Sequence[str], keep: Sequence[str]) -> None:
+def _check_columns(file: Path, schema: pa.Schema, features: Sequence[str], keep: Sequence[str], is_raw: bool) -> None:
     names = schema.names
     for name in (*features, *keep):
         if name not in names:
@@ -114,7 +140,7 @@ def _check_columns(file: Path, schema: pa.Schema, features: Sequence[str], keep:
             raise duplicate_column_error(file, name)
     for name in features:
         kind = schema.field(name).type
-        if not (is_number(kind) or file.suffix.lower() == ".csv"):
+        if not (is_raw or is_number(kind) or file.suffix.lower() == ".csv"):
             raise InvalidInput(f"Column {name!r} of {file} must hold numbers; it holds {kind}.")
 
 

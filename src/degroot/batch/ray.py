@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, redirect_stdout
 from copy import copy
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
+from degroot.agents.abstention import Columns
 from degroot.answers.answer import FIELDS
 from degroot.batch.local import Reader
 from degroot.batch.resume import pack_batch, unpack_batch
@@ -32,7 +34,11 @@ WAVE = 16  # shards for each caller: a wave ends before the next one begins
 
 @contextmanager
 def on_ray(
-    collective: Collective, address: str | None = None, jobs: int | None = None, fields: Iterable[str] = FIELDS
+    collective: Collective,
+    address: str | None = None,
+    jobs: int | None = None,
+    fields: Iterable[str] = FIELDS,
+    absent: Columns = None,
 ) -> Iterator["Callers"]:
     """Join a Ray cluster, or start a Ray on this machine, and make the agents its actors; leave or end it at the end.
 
@@ -46,6 +52,8 @@ def on_ray(
         How many callers at most; by default as many as the cluster has cores.
     fields : names of fields of `Consensus`
         What will be asked; agents score each other's models only if that takes it.
+    absent : (d,), optional
+        Columns of the schema that the rows do not have.
     """
     given = address or os.environ.get("RAY_ADDRESS", "")
     if given.startswith(CLIENT):
@@ -57,7 +65,8 @@ def on_ray(
         Ray(address) as ray,
         closing(ray.start(collective.agents, scorers, panel)) as assembly,
     ):
-        consult = consult_in_form_of(collective.agents, assembly.with_jobs(1).consult)
+        ask = partial(assembly.with_jobs(1).consult, absent=absent)
+        consult = consult_in_form_of(collective.agents, ask)
         yield Callers(consult, min(jobs or ray.cores, ray.cores))
 
 

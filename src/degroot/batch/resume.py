@@ -14,7 +14,7 @@ import pyarrow.ipc
 
 from degroot.batch.outputs import writer
 from degroot.batch.shards import Shard
-from degroot.batch.task import read_unmatched
+from degroot.batch.task import read_unlisted, read_unmatched
 from degroot.consultation.groups import Unmatched
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.atomic import publish
@@ -162,6 +162,7 @@ class Merging:
     def __init__(self, run: UnfinishedOutput, output: Path, schema: pa.Schema) -> None:
         self._run, self._output, self._next = run, output, 0
         self._unmatched: list[Unmatched] = []
+        self.unlisted: dict[str, list[str]] = {}  # categories so far that count as gaps, by the name of the column
         self._file = run.folder / f"merged{output.suffix}"
         self._sink = self._file.open("wb")
         self._writer = writer(output.suffix, schema, self._sink)
@@ -184,6 +185,8 @@ class Merging:
             batch = self._run.part(self._next)
             self._writer.write_batch(batch)
             self._unmatched.append(read_unmatched(batch))
+            for name, texts in read_unlisted(batch).items():
+                self.unlisted[name] = list(dict.fromkeys([*self.unlisted.get(name, ()), *texts]))
             self._next += 1
 
     @property

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from numbers import Integral
@@ -17,11 +17,12 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from degroot import saved
-from degroot.answers.answer import interval_fields
+from degroot.agents.agent import find_able_rows
 from degroot.answers.display.words import output_names
 from degroot.answers.flags import MISSING
-from degroot.answers.frame import FLAGS
-from degroot.batch.columns import CORRECTION, Columns
+from degroot.answers.frame import FLAGS, LABEL
+from degroot.batch.columns import CORRECTION, USUAL, Columns, add_bounds, check_label, choose_fields
+from degroot.batch.inputs import find
 from degroot.batch.local import Local, ShardEngine
 from degroot.batch.plan import Plan, check, check_unchanged, make_plan
 from degroot.batch.resume import Merging, unfinished
@@ -30,17 +31,21 @@ from degroot.collective import Collective
 from degroot.compute.compiled import count_threads
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
+from degroot.consultation.abstention import UnansweredRow
 from degroot.consultation.askers import check_asker
 from degroot.consultation.groups import Unmatched
 from degroot.consultation.settings import LOCAL, RAY, check_choice, check_flag
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.files.rows import open_site
 from degroot.intervals import rows_needed
+from degroot.schema import AS_SHARED, Schema, Site
+from degroot.schema.schema import describe_unlisted
+from degroot.schema.sites import site_beside
 
 if TYPE_CHECKING:
     from degroot.node.client import RemoteCollective
 
-FIELDS = ("value", "standard_error", "weights")  # written by default
-FIELDS_OF_NODES = (*FIELDS, MISSING, FLAGS)
+FIELDS_OF_NODES = (*USUAL, MISSING, FLAGS)
 NONE_UNMATCHED = Unmatched()
 OWN_VIEW = "own"  # how nodes call the view of the asked node
 PROBE_AGENTS = PROBE_ROWS = 16  # agents, and rows of each, by whose answers a collective in memory is recognised
@@ -57,6 +62,9 @@ class RunSummary:
     output: Path
     unmatched: Unmatched = NONE_UNMATCHED  # rows that got the neutral consensus, as their asker is no agent
     asker_column: str | None = None
+    fields: tuple[str, ...] = ()  # that were written, without bounds
+    omitted: tuple[str, ...] = ()  # that are usual, and were left out as they have many columns
+    note: str = ""  # which features the input does not have, and which of its categories count as gaps
 
     def __str__(self) -> str:
         parts = [f"{self.rows:,} rows"]
@@ -86,6 +94,7 @@ def predict_files(
     restart: bool = False,
     verify: bool = False,
     unsafe_pickle: bool = False,
+    site: str | os.PathLike[str] | None = None,
 ) -> RunSummary:
     """Predict all rows of files of any size, in bounded memory, and write one file of answers: whole or not at all.
 
@@ -103,9 +112,10 @@ def predict_files(
     output : path
         A .parquet or .csv file; one that exists is replaced when the new one is whole.
     fields : names, optional
-        What to write, in this order: ``"value"``, ``"standard_error"``, ``"weights"``, ``"beliefs"``, ``"influence"``,
-        ``"trust"``, ``"correction"``, ``"flags"``, ``"missing"``. By default the first three; of nodes also missing and
-        flags. There is no trust in an asker's view, and no correction without one.
+        What to write, in this order: ``"label"``, ``"value"``, ``"standard_error"``, ``"weights"``, ``"beliefs"``,
+        ``"influence"``, ``"trust"``, ``"correction"``, ``"flags"``, ``"missing"``. By default value, standard error
+        and, of up to 20 agents, weights; of classes the label first, which is the most likely one; of nodes also
+        missing and flags. There is no trust in an asker's view, and no correction without one.
     coverage : float, optional
         Also write prediction intervals (or sets of classes) with this coverage, such as 0.9. A collective in process
         is calibrated first, unless it has been. Not on Ray.
@@ -133,6 +143,10 @@ def predict_files(
         Whether to read all files of a saved collective first, and refuse one that has changed since.
     unsafe_pickle : bool
         Whether to open models in pickle and joblib files, which can run any code.
+    site : path, optional
+        Where the collective has a schema: a site file, which says how the input writes its columns. By default the file
+        ``NAME.site.toml`` beside the input ``NAME.csv``, if it is there, otherwise as the schema does.
+        Features that the input does not have are absent: models that need them abstain.
 
     Returns
     -------
@@ -170,27 +184,65 @@ def predict_files(
     wanted = None if fields is None else [str(name) for name in _as_list("fields", fields)]
     _check_options(engine, address, coverage, jobs)
     _check_asker_options(asker, asker_column, correct)
-    check(given, place, FIELDS if wanted is None else wanted, on_bad_row)
+    kept = [str(name) for name in _as_list("keep", keep)]
+    check(given, place, USUAL if wanted is None else wanted, on_bad_row)
     found, identity = _open(collective, engine, verify, unsafe_pickle)
     is_remote, peers = _is_remote(found), getattr(found, "peers", None)
+    omitted: list[str] = []
     if wanted is None:
-        wanted = _list_granted(found) if is_remote else list(FIELDS)
+        wanted, omitted = choose_fields(found.names, found.classes, _list_granted(found) if is_remote else USUAL)
+        if LABEL in wanted and LABEL in kept:
+            raise InvalidInput(
+                f"A column {LABEL!r} of the input must have another name to be kept, or `fields` must leave out the "
+                "most likely class, which is written by that name."
+            )
+    check_label(wanted, found.classes)
     whose = _check_view(found, wanted, asker, asker_column, correct)
     if whose and isinstance(collective, Collective):
         whose["evidence"] = _digest_evidence(found, asker)
     columns = Columns(
-        _with_bounds(wanted, coverage, found.classes), found.names, output_names(found.outputs, found.classes),
+        add_bounds(wanted, coverage, found.classes), found.names, output_names(found.outputs, found.classes),
         None if peers is None else tuple(map(tuple, peers.tolist())),
     )  # fmt: skip
+    written = _open_site(site, found.schema, given)
     plan = make_plan(
-        given, place, _feature_names(found), columns, keep=[str(name) for name in _as_list("keep", keep)],
-        asker_column=asker_column, gaps=not is_remote and found.takes_gaps, on_bad_row=on_bad_row,
-        identity=identity | whose | {"coverage": coverage},
+        given, place, _feature_names(found), columns, keep=kept,
+        asker_column=asker_column, on_bad_row=on_bad_row,
+        gaps=found.schema is not None or (not is_remote and found.takes_gaps),
+        identity=identity | whose | {"coverage": coverage}, by=found.schema,
+        site=written,
     )  # fmt: skip
     about: dict[str, Any] = {"coverage": coverage, "asker": asker, "correct": correct}
+    if plan.task.encoding is not None and plan.task.encoding.absent:
+        about["absent"] = plan.task.encoding.absent
     here = bool(whose) or FLAGS in wanted  # which take rows that are in this process
     with _start_engine(found, plan, about, engine, address, jobs, here=here) as started:
-        return run(plan, started, restart=restart)
+        try:
+            done = run(plan, started, restart=restart)
+        except InvalidInput as error:
+            if isinstance(error.__cause__, UnansweredRow) and plan.note:
+                raise InvalidInput(f"{error} {plan.note}") from error
+            raise
+    by_beside = f"Read as {written.path} says." if site is None and written.path is not None else ""
+    note = " ".join(filter(None, (by_beside, done.note)))
+    return replace(done, fields=tuple(wanted), omitted=tuple(omitted), note=note)
+
+
+def _open_site(path: str | os.PathLike[str] | None, schema: Schema | None, inputs: Sequence[str]) -> Site:
+    """How the input writes the columns of the schema: as a site file says, the one that is given or lies beside it."""
+    if schema is None and path is not None:
+        raise InvalidInput("`site` must come with a collective that has a schema; this one has none.")
+    if schema is None:
+        return AS_SHARED
+    if path is not None:
+        return open_site(Path(_path("site", path)), schema)
+    files = find(inputs)
+    beside = [place for place in map(site_beside, files) if place.exists()]
+    if beside and len(files) > 1:
+        raise InvalidInput(
+            f"Several inputs must be read by one site file, `site`; {beside[0]} lies beside one of them."
+        )
+    return open_site(beside[0] if beside else None, schema)
 
 
 @contextmanager
@@ -201,7 +253,8 @@ def _start_engine(
     if engine == RAY and not here:
         from degroot.batch.ray import on_ray
 
-        with on_ray(found, address, jobs, plan.task.columns.computed_fields) as callers:
+        absent = None if plan.task.encoding is None else plan.task.encoding.mask
+        with on_ray(found, address, jobs, plan.task.columns.computed_fields, absent) as callers:
             yield callers
         return
     ready = found if _is_remote(found) else _prepare(found, about["coverage"], about["asker"], jobs)
@@ -235,7 +288,10 @@ def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary
         bad = sum(kept.bad.values())
         kept.remove()
     seconds = time.monotonic() - begun
-    return RunSummary(plan.rows, before, bad, seconds, plan.output, merging.unmatched, plan.task.asker_column)
+    note = " ".join(filter(None, (plan.note, describe_unlisted(merging.unlisted))))
+    return RunSummary(
+        plan.rows, before, bad, seconds, plan.output, merging.unmatched, plan.task.asker_column, note=note
+    )  # fmt: skip
 
 
 def _as_list(name: str, given: Any) -> list[Any]:
@@ -367,7 +423,10 @@ def _digest_answers(collective: Collective) -> str:
     digest, agents = sha256(), collective.agents
     with threadpool_limits(1):
         for agent in agents[:: -(-len(agents) // PROBE_AGENTS)]:
-            rows = take(agent.X, np.linspace(0, agent.n_rows - 1, min(agent.n_rows, PROBE_ROWS)).astype(np.intp))
+            able = find_able_rows(agent)
+            if not len(able):
+                continue
+            rows = take(agent.X, able[np.linspace(0, len(able) - 1, min(len(able), PROBE_ROWS)).astype(np.intp)])
             answer = collective.consult(rows, ["value", "weights", "beliefs"])
             for part in (answer.value, answer.weights, answer.beliefs):
                 digest.update(np.asarray(part, np.float32).tobytes())
@@ -381,12 +440,6 @@ def _digest_evidence(collective: Collective, asker: str | None) -> str:
         if asker in (None, scorer.agent.name):
             digest.update(np.asarray(scorer.residuals, np.float32).tobytes())
     return digest.hexdigest()
-
-
-def _with_bounds(fields: Sequence[str], coverage: float | None, classes: Sequence[str]) -> tuple[str, ...]:
-    """The fields; with a coverage, bounds come after the value and its standard error."""
-    after = max((k for k, field in enumerate(fields, 1) if field in ("value", "standard_error")), default=0)
-    return (*fields[:after], *interval_fields(coverage, classes), *fields[after:])
 
 
 def _bad(plan: Plan, answers: pa.RecordBatch) -> int:

@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 from degroot.agents.agent import Agent
 from degroot.answers.answer import Consensus
 from degroot.batch.columns import Columns
+from degroot.batch.encoding import SchemaEncoding, find_like
 from degroot.batch.numbers import numbers, strange
 from degroot.batch.shards import Shard
 from degroot.compute.compiled import Array
 from degroot.compute.tables import is_frame
+from degroot.consultation.abstention import UnansweredRow
 from degroot.consultation.groups import Unmatched, match_groups
 from degroot.exceptions import InvalidInput
 
 REFUSE, NULL = "refuse", "null"  # what is done with bad rows
-UNMATCHED = b"unmatched"  # a note in the schema of answers
+UNMATCHED, UNLISTED = b"unmatched", b"unlisted"  # notes in the schema of answers
 
 
 class Consult(Protocol):
@@ -65,37 +67,61 @@ class Task:
     gaps: bool = False  # whether features may be missing
     on_bad_row: str = REFUSE
     asker_column: str | None = None  # which says for whom each row is answered
+    encoding: SchemaEncoding | None = None  # by which features become numbers; None: they are
 
     @property
     def names(self) -> list[str]:
         """The columns that are read."""
-        return list(dict.fromkeys((*self.features, *self.text)))
+        features = self.features if self.encoding is None else self.encoding.names
+        return list(dict.fromkeys((*features, *self.text)))
 
     @property
     def text(self) -> tuple[str, ...]:
         """The columns that are read as they are written."""
-        return self.keep if self.asker_column is None else tuple(dict.fromkeys((*self.keep, self.asker_column)))
+        asker = () if self.asker_column is None else (self.asker_column,)
+        encoded = () if self.encoding is None else self.encoding.text
+        return tuple(dict.fromkeys((*self.keep, *asker, *encoded)))
 
     def answer(self, shard: Shard, table: pa.Table, consult: Consult) -> pa.RecordBatch:
         """The rows to be written for the rows of a shard: what is kept, and the answers; null for a bad row."""
-        X = numbers(table, self.features)
+        X = numbers(table, self.features) if self.encoding is None else self.encoding.encode(table)
         good = self._good(shard, table, X)
+        while True:
+            try:
+                answers, schema = self._answer_good(shard, table, X, good, consult)
+                break
+            except UnansweredRow as error:
+                row = error.row if good is None else int(np.flatnonzero(good)[error.row])
+                if self.on_bad_row == REFUSE or self.encoding is None:
+                    lacking = f"it lacks {error.lacking}" if error.lacking else "all of them abstain"
+                    told = f"Each row must have what at least one model takes; {shard.row(row)}: {lacking}."
+                    raise InvalidInput(told) from error
+                answerable = ~find_like(X, row)
+                good = answerable if good is None else good & answerable
+        if self.encoding is not None and (unlisted := self.encoding.find_unlisted(table, X)):
+            schema = schema.with_metadata((schema.metadata or {}) | {UNLISTED: json.dumps(unlisted)})
         kept = [table.column(name).combine_chunks() for name in self.keep]
-        schema = self.schema
-        if self.asker_column is not None:
-            column = table.column(self.asker_column)
-            column = column if good is None else column.filter(pa.array(good))
-            askers, unmatched = _match_askers(column, self.columns.agents)
-            consult = _consult_for(askers, consult)
-            schema = schema.with_metadata({UNMATCHED: json.dumps(asdict(unmatched))})
-        answers = self._ask(shard, X, good, consult)
         return pa.RecordBatch.from_arrays([*map(_plain, kept), *answers], schema=schema)
+
+    def _answer_good(
+        self, shard: Shard, table: pa.Table, X: Array, good: NDArray[np.bool_] | None, consult: Consult
+    ) -> tuple[list[pa.Array], pa.Schema]:
+        """The answers to the good rows, null for others, and the schema of what is written, with notes."""
+        if self.asker_column is None:
+            return self._ask(shard, X, good, consult), self.schema
+        column = table.column(self.asker_column)
+        column = column if good is None else column.filter(pa.array(good))
+        askers, unmatched = _match_askers(column, self.columns.agents)
+        noted = self.schema.with_metadata({UNMATCHED: json.dumps(asdict(unmatched))})
+        return self._ask(shard, X, good, _consult_for(askers, consult)), noted
 
     def _good(self, shard: Shard, table: pa.Table, X: Array) -> NDArray[np.bool_] | None:
         """Which rows are good; None: all."""
         fine = ~np.isinf(X) if self.gaps else np.isfinite(X)
         if fine.all():
             return None
+        if self.on_bad_row == REFUSE and self.encoding is not None:
+            self.encoding.refuse(shard, table, X)
         if self.on_bad_row == REFUSE:
             row, k = (int(place) for place in np.argwhere(~fine)[0])
             name = self.features[k]
@@ -117,6 +143,8 @@ class Task:
     def _consult(self, shard: Shard, X: Array, consult: Consult) -> Consensus:
         try:
             return consult(X, self.columns.computed_fields)
+        except UnansweredRow:
+            raise
         except InvalidInput as error:
             raise InvalidInput(f"{shard}: {error}") from error
 
@@ -125,6 +153,12 @@ def read_unmatched(answers: pa.RecordBatch) -> Unmatched:
     """The rows of a shard whose asker is no agent, which got the neutral consensus."""
     noted = (answers.schema.metadata or {}).get(UNMATCHED)
     return Unmatched() if noted is None else Unmatched(**json.loads(noted))
+
+
+def read_unlisted(answers: pa.RecordBatch) -> dict[str, list[str]]:
+    """The categories of a shard that are not listed, and count as gaps, by the name of the column."""
+    found: dict[str, list[str]] = json.loads((answers.schema.metadata or {}).get(UNLISTED, b"{}"))
+    return found
 
 
 def _match_askers(column: pa.ChunkedArray, names: Sequence[str]) -> tuple[NDArray[Any], Unmatched]:

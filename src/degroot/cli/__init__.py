@@ -18,6 +18,7 @@ from degroot.cli.keys import keys
 from degroot.cli.node import node
 from degroot.cli.paper import paper
 from degroot.cli.predict import predict
+from degroot.cli.schema import schema
 from degroot.cli.train import train
 from degroot.exceptions import DeGrootError
 
@@ -79,6 +80,7 @@ app.command(
         "            --key me.key --input points.csv --output answers.csv",
     ),
 )(ask)
+app.add_typer(schema, short_help="What the columns of tables are, as agreed.")
 app.add_typer(node)
 app.add_typer(keys, short_help="Certificates for a consortium's nodes.")
 app.command(

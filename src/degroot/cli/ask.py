@@ -18,6 +18,7 @@ from degroot.cli.connection import (
     Purpose,
     check_purpose,
     connected,
+    find_site,
 )
 from degroot.cli.errors import stopping_at_once
 from degroot.exceptions import InvalidInput
@@ -25,6 +26,8 @@ from degroot.files.atomic import make_folder
 
 if TYPE_CHECKING:
     from degroot.answers import Consensus as Answer
+    from degroot.files.rows import Points
+    from degroot.node.client import RemoteCollective
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -55,33 +58,94 @@ def ask(
         float | None,
         typer.Option(metavar="SHARE", help="With lower and upper bounds that hold the outcome so often, such as 0.9."),
     ] = None,
+    fields: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="label, value, standard_error, weights (of up to 20 agents by default), missing, flags; beliefs, "
+            "influence, correction, trust.",
+        ),
+    ] = None,
     purpose: Purpose = "",
+    site: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="How the points are written, a site file; default: as those of --config."),
+    ] = None,
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
     """Ask a node for collective predictions, from its own view: what it grants of values, intervals and weights."""
     from degroot import files
-    from degroot.cli.output import FIELDS, columns, show, summary
+    from degroot.batch import Columns
+    from degroot.cli.output import columns, describe_omitted, show, summary
+    from degroot.files.rows import list_absent
 
     settings: dict[str, Any] = {"way": _way(way, tolerance, rounds)}
     settings |= {name: given for name, given in (("tolerance", tolerance), ("rounds", rounds)) if given is not None}
     check_purpose(purpose)
     asked = connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus, **settings)
     _check_output(output)
+    given = None if fields is None else _read_fields(fields, output)
     with stopping_at_once(), asked as collective:
-        points = files.points(input_, collective.feature_names or ())
+        points = _read_points(input_, collective, site, config)
         begun = time.perf_counter()
-        fields = ["value", *(name for name in FIELDS if name != "value" and name in collective.granted)]
-        answer = collective.consult(points.X, fields, coverage=coverage, correct=correct, purpose=purpose)
+        wanted, omitted = _choose_fields(given, collective, output)
+        computed = Columns(tuple(wanted), collective.names).computed_fields
+        absent = () if collective.schema is None else list_absent(collective.schema, points.absent)
+        answer = collective.consult(
+            points.X, computed, coverage=coverage, correct=correct, purpose=purpose, absent=absent
+        )
         told = [summary(answer), _whose(answer), f"{time.perf_counter() - begun:.2f} seconds"]
         classes = collective.classes
+    if points.note:
+        typer.echo(points.note, err=True)
     if points.ignored:
         told.append(f"columns not used: {', '.join(points.ignored)}")
     if output is None:
         show(answer, classes)
     else:
-        files.write_answers(output, columns(answer, classes))
+        files.write_answers(output, columns(answer, classes, wanted))
         told.append(str(output))
     typer.echo("; ".join(told))
+    if omitted:
+        typer.echo(describe_omitted(wanted, omitted))
+
+
+def _read_fields(given: str, output: Path | None) -> list[str]:
+    """The names of fields, if they are known."""
+    from degroot.batch.columns import check_fields
+
+    if output is None:
+        raise InvalidInput("--fields must come with --output, to which they are written; it is missing.")
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    check_fields(names)
+    return names
+
+
+def _choose_fields(
+    given: list[str] | None, collective: "RemoteCollective", output: Path | None
+) -> tuple[list[str], list[str]]:
+    """The fields that are shown or written, and those that are left out as they have many columns."""
+    from degroot.answers.flags import MISSING
+    from degroot.answers.frame import FLAGS
+    from degroot.batch.columns import USUAL, check_label, choose_fields
+
+    if given is not None:
+        check_label(given, collective.classes)
+        return given, []
+    known = ["value", *(name for name in USUAL if name != "value" and name in collective.granted), MISSING, FLAGS]
+    return (known, []) if output is None else choose_fields(collective.names, collective.classes, known)
+
+
+def _read_points(path: Path, collective: "RemoteCollective", site: Path | None, config: Path | None) -> "Points":
+    """The points in a file: by the schema of the nodes, if they have one, as a site writes them."""
+    from degroot import files
+
+    schema = collective.schema
+    if schema is None and site is not None:
+        raise InvalidInput("--site must come with a schema, by which the nodes' rows are read; they have none.")
+    if schema is None:
+        return files.points(path, collective.feature_names or ())
+    return files.points(path, schema.names, schema=schema, site=find_site(path, site, config, schema))
 
 
 def _whose(answer: "Answer") -> str:

@@ -11,6 +11,7 @@ from degroot.exceptions import DeGrootError, InvalidInput
 
 if TYPE_CHECKING:
     from degroot.node.client import RemoteCollective
+    from degroot.schema import Schema, Site
 
 HINTS = {
     "CERTIFICATE_VERIFY_FAILED": " Its certificate must be of the consortium's CA, and valid now.",
@@ -91,6 +92,24 @@ def connected(
     except PeerError as error:
         hint = next((told for sign, told in HINTS.items() if sign in error.reason), "")
         raise DeGrootError(f"The node must answer; {address}: {error.reason.rstrip('.')}.{hint}") from error
+
+
+def find_site(path: Path, site: Path | None, config: Path | None, schema: "Schema") -> "Site":
+    """How the file `path` writes the columns of the schema.
+
+    As the site file says that is given, as the node of `config` writes its rows, or as the site file beside it says.
+    """
+    from degroot.files.rows import open_site, site_of
+    from degroot.schema.sites import site_beside
+
+    if site is None and config is None and site_beside(path).exists():
+        site = site_beside(path)
+        typer.echo(f"Read as {site} says.", err=True)
+    if site is not None or config is None:
+        return open_site(site, schema)
+    from degroot.node.config import read
+
+    return site_of(read(config).data, schema)
 
 
 def _node(node: str | None, config: Path | None) -> tuple[str | None, str]:

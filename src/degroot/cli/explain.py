@@ -21,6 +21,7 @@ from degroot.cli.connection import (
     check_one,
     check_purpose,
     connected,
+    find_site,
 )
 from degroot.cli.errors import stopping_at_once
 from degroot.cli.node import UnsafePickle
@@ -51,6 +52,10 @@ def explain(
     key: Key = None,
     config: Config = None,
     purpose: Purpose = "",
+    site: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="How the input writes the schema's columns; default: as rows of --config."),
+    ] = None,
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
     """Explain the collective answer about one row: who carries it, who disagrees, how stable it is."""
@@ -63,11 +68,12 @@ def explain(
         else connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus)
     )
     with stopping_at_once(), asked as found:
-        point = _point(input_, row, found)
+        point, absent = _point(input_, row, found, site, config)
         if coverage is not None and asker is None and not getattr(found, "is_calibrated", False):
             found.calibrate()
-        answer = found.consult(point, coverage=coverage, asker=asker, correct=correct, **why)
-        typer.echo(answer.explain(0).text.replace("point 0", f"row {row}", 1))
+        answer = found.consult(point, coverage=coverage, asker=asker, correct=correct, absent=absent, **why)
+        target = None if found.schema is None else found.schema.target
+        typer.echo(answer.explain(0, target=target).text.replace("point 0", f"row {row}", 1))
 
 
 def _check_why(purpose: str, collective: Path | None) -> dict[str, str]:
@@ -85,14 +91,24 @@ def _loaded(path: Path, unsafe_pickle: bool) -> "Consultable":
     return Collective.load(path, unsafe_pickle=unsafe_pickle)
 
 
-def _point(path: Path, row: int, asked: "Consultable") -> Any:
-    """The row that is meant, (1, d)."""
+def _point(
+    path: Path, row: int, asked: "Consultable", site: Path | None, config: Path | None
+) -> tuple[Any, tuple[str, ...]]:
+    """The row that is meant, (1, d), and the features that its file does not have."""
+    from degroot.schema import AS_SHARED
+
     try:
-        from degroot.files.rows import points
+        from degroot.files.rows import list_absent, points
     except ImportError as error:
         raise InvalidInput(f"Data files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
-    X = points(path, asked.feature_names or (), gaps=asked.takes_gaps).X
-    if row > len(X):
-        raise InvalidInput(f"--row must be one of the {len(X)} rows of {path}; got {row}.")
-    return X[row - 1 : row]
+    schema = asked.schema
+    if schema is None and site is not None:
+        raise InvalidInput("--site must come with a collective that has a schema; this one has none.")
+    written = AS_SHARED if schema is None else find_site(path, site, config, schema)
+    found = points(path, asked.feature_names or (), gaps=asked.takes_gaps, schema=schema, site=written)
+    if row > len(found.X):
+        raise InvalidInput(f"--row must be one of the {len(found.X)} rows of {path}; got {row}.")
+    if found.note:
+        typer.echo(found.note, err=True)
+    return found.X[row - 1 : row], () if schema is None else list_absent(schema, found.absent)

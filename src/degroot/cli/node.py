@@ -53,14 +53,19 @@ def init(
     With --trained it is filled in already, and stands beside the organisation's model and rows.
     """
     from degroot.node.config import LISTEN, read, template
+    from degroot.node.config.template import filled
+    from degroot.training import export_organisation
 
     peers = [(name, address) for name, _, address in (each.partition("@") for each in peer or ())]
-    text, home = template(name, listen or LISTEN, peers, client or (), page), Path()
-    if trained is not None:
-        home, text = _filled(text, trained, name)
-    path = out or home / f"{name}.toml"
+    text = template(name, listen or LISTEN, peers, client or (), page)
+    exported = None if trained is None else export_organisation(trained, name)
+    if exported is not None:
+        text = filled(text, exported.tables)
+    path = out or (Path() if exported is None else exported.home) / f"{name}.toml"
     if path.exists():
         raise InvalidInput(f"A configuration is not overwritten; {path} is there already.")
+    if exported is not None:
+        exported.write_schema()
     save(path, text.encode())
     try:
         read(path)
@@ -70,15 +75,6 @@ def init(
     typer.echo(
         f"{path}: {'fill it in' if trained is None else 'its keys go beside it'}, then: degroot node check {path}"
     )
-
-
-def _filled(text: str, trained: Path, name: str) -> tuple[Path, str]:
-    """The folder of an organisation that `degroot train` has made, and the configuration with its files filled in."""
-    from degroot.node.config.template import filled
-    from degroot.training import export_organisation
-
-    home, told = export_organisation(trained, name)
-    return home, filled(text, told)
 
 
 @node.command(epilog=examples("degroot node check north.toml"))

@@ -11,20 +11,41 @@ from rich.text import Text
 from degroot.answers.answer import Consensus
 from degroot.answers.display import one_line
 from degroot.answers.flags import MISSING, Flag
-from degroot.answers.frame import FLAGS
+from degroot.answers.frame import FLAGS, LABEL
 from degroot.batch import Columns, output_names
-from degroot.batch.columns import BOUNDS
-
-FIELDS = ("value", "standard_error", "weights")  # what the columns are made from
+from degroot.batch.columns import BOUNDS, MAX_WEIGHTS, USUAL, add_bounds
 
 
-def columns(answer: Consensus, classes: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """What is known of value, standard error, bounds and everybody's weight; who was missing; what else is told."""
+def columns(
+    answer: Consensus, classes: Sequence[str] = (), fields: Sequence[str] | None = None
+) -> dict[str, list[Any]]:
+    """The fields that were asked for, and bounds if there are any, as columns.
+
+    By default the most likely class, and what is known of value, standard error, bounds and everybody's weight; who was
+    missing; what else is told.
+    """
     shape = np.asarray(answer.value).shape
-    known = [name for name in (*FIELDS[:2], *BOUNDS, *FIELDS[2:]) if getattr(answer, name) is not None]
-    fields = (*known, MISSING, FLAGS)
-    made = Columns(fields, answer.names, output_names(shape[1] if len(shape) > 1 else None, classes))
+    if fields is None:
+        known = [name for name in (*USUAL[:2], *BOUNDS, *USUAL[2:]) if getattr(answer, name) is not None]
+        fields = (*([LABEL] if classes else []), *known, MISSING, FLAGS)
+    else:
+        fields = add_bounds(fields, answer.coverage, classes)
+    made = Columns(tuple(fields), answer.names, output_names(shape[1] if len(shape) > 1 else None, classes))
     return dict(zip(made.schema.names, (each.to_pylist() for each in made.arrays(answer)), strict=True))
+
+
+def describe_omitted(fields: Sequence[str], omitted: Sequence[str]) -> str:
+    """What was left out of the usual columns, and how it is asked for.
+
+    Examples
+    --------
+    >>> describe_omitted(["value", "standard_error"], ["weights"])
+    'Left out, as there are more than 20 agents: weights. To write them: --fields value,standard_error,weights'
+    """
+    names = ",".join((*fields, *omitted))
+    return (
+        f"Left out, as there are more than {MAX_WEIGHTS} agents: {', '.join(omitted)}. To write them: --fields {names}"
+    )
 
 
 def summary(answer: Consensus) -> str:
@@ -58,7 +79,7 @@ FRAME = 3  # signs between two columns
 WEIGHT = "weight_"
 
 
-class Column(NamedTuple):
+class ShownColumn(NamedTuple):
     """A head, and the cells below it."""
 
     head: str
@@ -77,18 +98,18 @@ def show(answer: Consensus, classes: Sequence[str] = ()) -> None:
     first = _classes(answer, classes) if classes else _numbers(told)
     last = [_column(MISSING, told[MISSING])] if any(told[MISSING]) else []
     sheet = [*first, *weights, *last]
-    if 1 + sum(FRAME + column.width for column in sheet) > console.width:
+    if weights and 1 + sum(FRAME + column.width for column in sheet) > console.width:
         sheet = [*first, _largest(answer), *last]
     console.print(_table(sheet, f"The first {SHOWN} rows" if answer.points > SHOWN else None))
 
 
-def _numbers(told: dict[str, list[Any]]) -> list[Column]:
+def _numbers(told: dict[str, list[Any]]) -> list[ShownColumn]:
     """Values, standard errors and bounds."""
     others = (MISSING, FLAGS)
     return [_column(name, cells) for name, cells in told.items() if not name.startswith(WEIGHT) and name not in others]
 
 
-def _classes(answer: Consensus, classes: Sequence[str]) -> list[Column]:
+def _classes(answer: Consensus, classes: Sequence[str]) -> list[ShownColumn]:
     """The most likely class with its probability, and the set of classes if there is one."""
     value = np.asarray(answer.value)
     names = output_names(value.shape[1], classes) or ()
@@ -98,20 +119,20 @@ def _classes(answer: Consensus, classes: Sequence[str]) -> list[Column]:
     return found
 
 
-def _largest(answer: Consensus) -> Column:
+def _largest(answer: Consensus) -> ShownColumn:
     """Who has the largest weight, where there is no room for everybody's."""
     weights = np.asarray(answer.weights)
     first = zip(weights.argmax(axis=1), weights.max(axis=1), strict=True)
     return _column("largest weight", [f"{one_line(answer.names[k])} {weight:.4g}" for k, weight in first])
 
 
-def _column(name: str, cells: Sequence[Any] | np.ndarray[Any, Any]) -> Column:
+def _column(name: str, cells: Sequence[Any] | np.ndarray[Any, Any]) -> ShownColumn:
     words = isinstance(cells[0], str)
     first = [one_line(cell, 60) if words else f"{cell:.4g}" for cell in cells[:SHOWN]]
-    return Column(one_line(name.replace("_", " ")), first, words)
+    return ShownColumn(one_line(name.replace("_", " ")), first, words)
 
 
-def _table(sheet: Sequence[Column], title: str | None) -> Table:
+def _table(sheet: Sequence[ShownColumn], title: str | None) -> Table:
     table = Table(title=title)
     for column in sheet:
         table.add_column(Text(column.head), justify="left" if column.words else "right")

@@ -44,8 +44,8 @@ def predict(
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="What to write: value, standard_error, weights, beliefs, influence, correction, trust, flags, "
-            "missing.",
+            help="label, value, standard_error, weights (of up to 20 agents by default); beliefs, influence, "
+            "correction, trust, flags, missing.",
         ),
     ] = None,
     coverage: Annotated[
@@ -67,13 +67,17 @@ def predict(
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever is finished.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="First see whether all saved files are whole.")] = False,
     unsafe_pickle: UnsafePickle = False,
+    site: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The site file, by which the input is read."),
+    ] = None,
     ca: Ca = None,
     certificate: Certificate = None,
     key: Key = None,
     config: Config = None,
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
-    """Predict all rows of files of any size. An interrupted run goes on where it stopped, by the same command."""
+    """Predict all rows of files of any size. The same command resumes a run."""
     try:
         from degroot.batch import predict_files
     except ModuleNotFoundError as error:
@@ -85,7 +89,7 @@ def predict(
         "inputs": [*input_, *(more or ())], "output": output, "fields": None if fields is None else _names([fields]),
         "coverage": coverage, "keep": _names(keep or []), "asker": asker, "asker_column": asker_column,
         "correct": correct, "on_bad_row": on_bad_row, "jobs": jobs, "engine": engine, "address": address,
-        "restart": restart, "verify": verify, "unsafe_pickle": unsafe_pickle,
+        "restart": restart, "verify": verify, "unsafe_pickle": unsafe_pickle, "site": _find_site_file(site, config),
     }  # fmt: skip
     if collective is not None:
         with stopping_in_order(INTERRUPTED):
@@ -94,7 +98,22 @@ def predict(
         asked = connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus)
         with stopping_at_once(), asked as nodes:
             done = predict_files(nodes, **settings)
+    if done.note:
+        typer.echo(done.note, err=True)
     typer.echo(done)
+    if done.omitted:
+        from degroot.cli.output import describe_omitted
+
+        typer.echo(describe_omitted(done.fields, done.omitted))
+
+
+def _find_site_file(site: Path | None, config: Path | None) -> Path | None:
+    """The file that says how the input is written: as the node of `config` writes its rows, where none is given."""
+    if site is not None or config is None:
+        return site
+    from degroot.node.config import read
+
+    return read(config).data.site
 
 
 def _names(given: list[str]) -> list[str]:

@@ -18,11 +18,18 @@ def train(
         list[Path],
         typer.Argument(metavar="FILE", help="A file for each organisation: .csv, .parquet, .arrow or .npz."),
     ],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="What to predict: numbers, or classes.")],
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="What to predict: numbers, or classes.", show_default=False)
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder for the collective.")] = Path("collective"),
     group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Deals one file to organisations.")] = None,
     unit: Annotated[str | None, typer.Option(metavar="COLUMN", help="Whose row it is: kept together.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="NAME,NAME", help="Columns that are no features.")] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="What the columns are, as agreed.")] = None,
+    site: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="How an organisation writes its columns.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="For what a row counts in training.")] = None,
     classes: Annotated[bool, typer.Option("--classes", help="Take a target of numbers as classes.")] = False,
     model: Annotated[str, typer.Option(metavar="NAME", help="linear, forest, boosting, or the best of them.")] = "best",
     rule: Annotated[str, typer.Option(metavar="NAME", help="degroot, stacking, average or auto.")] = "stacking",
@@ -31,8 +38,8 @@ def train(
 ) -> None:
     """Train a model for each organisation's file, and see what each organisation gains.
 
-    Features are numbers and may have gaps. A fifth of the rows is held out for the comparison; then all models are
-    trained on all rows. Nothing is overwritten.
+    Columns may hold numbers, text, yes and no, dates and gaps: what they are is found out and said, or is in --schema.
+    A fifth of the rows is held out for the comparison; then all models are trained on all rows. Nothing is overwritten.
     """
     try:
         from degroot import training
@@ -41,8 +48,10 @@ def train(
 
     done = training.train(
         files, target, out, group=group, unit=unit, ignore=ignore or (), classes=classes, model=model, rule=rule,
-        seed=seed, shapley=shapley,
+        seed=seed, shapley=shapley, schema=schema, sites=site or (), weight=weight,
     )  # fmt: skip
+    if done.gathered.inferred is not None:
+        typer.echo(f"Inferred: {done.gathered.inferred}.")
     for note in done.gathered.notes:
         typer.echo(f"Note: {note}.")
     typer.echo(done.gains)
@@ -51,7 +60,7 @@ def train(
     place = shlex.quote(str(out))
     typer.echo(f"{out} has the collective, trained on all rows; gains.csv in it has all organisations{_also(done)}.")
     asker = f"--asker-column {shlex.quote(group)}" if group else f"--asker {shlex.quote(done.gains.names[0])}"
-    typer.echo(f"Ask it about rows without {target!r}, for the organisation whose rows they are:")
+    typer.echo(f"Ask it about rows without {done.gathered.target!r}, for the organisation whose rows they are:")
     typer.echo(f"  degroot predict --collective {place} --input new.csv --output answers.csv {asker}")
     typer.echo("Where rows may not come together, every organisation runs a node: degroot node --help")
 

@@ -1,6 +1,6 @@
 """Comparison: what each organisation gains, on rows that no model has seen, and what pooling rows would bring."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,21 +10,23 @@ from threadpoolctl import threadpool_limits
 from degroot.agents.agent import Agent
 from degroot.agents.classification import one_hot
 from degroot.agents.units import code_units
-from degroot.answers.gains import Gains
+from degroot.answers.gains import SCORED, Gains
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
 from degroot.compute.progress import Advance
 from degroot.consultation.gains import RowLosses, compare_losses
 from degroot.exceptions import InvalidInput
+from degroot.training.class_scores import score_classes
 from degroot.training.organisations import Organisation, mark_owner
 
 HELD_OUT = 0.2  # of each organisation's rows
+MOST_HELD_OUT = 2_000  # rows of an organisation: more take long, and tell the same
 
 
 def split(organisation: Organisation, random: np.random.Generator) -> tuple[Organisation, Organisation]:
     """The rows to train on, and those that are held out: whole units, where there are any."""
     n = len(organisation.y)
-    count = max(1, round(HELD_OUT * n))
+    count = max(1, min(round(HELD_OUT * n), MOST_HELD_OUT))
     if organisation.units is None:
         order = random.permutation(n)
         return organisation.part(np.sort(order[count:])), organisation.part(np.sort(order[:count]))
@@ -53,30 +55,40 @@ def compare(
 
     `advance` is told of every organisation.
     """
-    measured = []
+    truths, answers = [], []
     with threadpool_limits(1):  # of many small problems: threads that wait for each other take long
         for name, held in zip(collective.names, held_out, strict=True):
-            measured.append(_losses(collective, name, held, pooled))
+            truths.append(_truth(collective, held))
+            answers.append(_answers(collective, name, held, pooled))
             advance()
-    return compare_losses(collective.names, kinds, measured, classes=collective.classes, held_out=True)
+    measured = [_losses(*each) for each in zip(held_out, truths, answers, strict=True)]
+    about: dict[str, Any] = {"classes": collective.classes, "held_out": True}
+    if collective.classes:
+        about["scores"] = {name: score_classes(truths, [each[name] for each in answers]) for name in SCORED}
+    return compare_losses(collective.names, kinds, measured, **about)
 
 
-def _losses(collective: Collective, name: str, held: Organisation, pooled: Agent) -> RowLosses:
-    """Losses on the rows that one organisation has held out."""
+def _truth(collective: Collective, held: Organisation) -> Array:
+    """The outcomes of the rows that one organisation has held out, (n, Q); of classes 1 for the one that it is."""
+    n, classes = len(held.y), collective.agents[0].classes
+    return held.y.reshape(n, -1) if classes is None else one_hot(held.y, classes, n, InvalidInput)
+
+
+def _answers(collective: Collective, name: str, held: Organisation, pooled: Agent) -> dict[str, Array]:
+    """What everybody says of these rows, (n, Q) each."""
     n, view = len(held.y), collective.view_of(name)
     answer = collective.consult(held.X, ["value", "beliefs"], asker=name)
     beliefs = np.asarray(answer.beliefs).reshape(n, len(collective.names), -1)
     own = beliefs[:, view.place]
-    classes = view.agent.classes
-    truth = held.y[:, None] if classes is None else one_hot(held.y, classes, n, InvalidInput)
+    told = {
+        "own": own, "control": view.control_at(held.X, own), "collective": answer.value,
+        "average": beliefs.mean(axis=1), "neutral": collective.predict(held.X),
+        "pooled": pooled.predict(mark_owner(held.X, view.place)),
+    }  # fmt: skip
+    return {name: np.asarray(values).reshape(n, -1) for name, values in told.items()}
 
-    def losses(values: Any) -> Array:
-        squares: Array = ((np.asarray(values).reshape(n, -1) - truth) ** 2).sum(axis=1)
-        return squares
 
-    return RowLosses(
-        np.arange(n) if held.units is None else code_units(held.units)[1],
-        own=losses(own), control=losses(view.control_at(held.X, own)), collective=losses(answer.value),
-        average=losses(beliefs.mean(axis=1)), neutral=losses(collective.predict(held.X)),
-        pooled=losses(pooled.predict(mark_owner(held.X, view.place, len(collective.names)))),
-    )  # fmt: skip
+def _losses(held: Organisation, truth: Array, answers: Mapping[str, Array]) -> RowLosses:
+    """Losses on the rows that one organisation has held out."""
+    units = np.arange(len(held.y)) if held.units is None else code_units(held.units)[1]
+    return RowLosses(units, **{name: ((values - truth) ** 2).sum(axis=1) for name, values in answers.items()})

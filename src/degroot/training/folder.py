@@ -17,11 +17,11 @@ from degroot.answers.gains import Gains
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import is_free
 from degroot.files.atomic_folder import Kept, replacing
-from degroot.files.source import STANDARDISE
 from degroot.files.toml import toml_text
-from degroot.models.saving import model_file, transformer_file
+from degroot.models.saving import model_file
 from degroot.saved.document import FILE
-from degroot.training.models import Fitted, space
+from degroot.schema.schema import FILE as SCHEMA_FILE
+from degroot.training.models import Fitted
 from degroot.training.organisations import Gathered, Organisation
 
 OWN = "out_of_fold"  # the columns of own predictions begin so
@@ -47,6 +47,7 @@ def write_collective_folder(
         places = _folders([each.name for each in gathered.organisations])
         members = zip(places, gathered.organisations, fitted, strict=True)
         entries = [_entry(kept, place, each, model, gathered, own) for place, each, model in members]
+        kept.file(SCHEMA_FILE, gathered.schema.to_toml().encode())
         kept.file(FILE, _text(gathered, entries, rule).encode())
         gains.to_csv(kept.folder / GAINS)
         if contributions is not None:
@@ -62,26 +63,34 @@ def _entry(
     """One organisation's files, and what is said of them."""
     tried = organisation.X[:TRIED]
     content, suffix = model_file(fitted.model, tried)
-    entry: dict[str, Any] = {
+    absent = [name for name, lacks in zip(gathered.features, organisation.lacks, strict=True) if lacks]
+    return {
         "name": organisation.name,
         "model": kept.file(f"{place}/model{suffix}", content),
         "data": kept.file(f"{place}/rows.parquet", _rows(organisation, fitted, gathered, own)),
         "own_predictions": own[0] if len(own) == 1 else list(own),
         "units": gathered.unit,
+        "absent": absent or None,
     }
-    if gathered.has_gaps:
-        entry["space"] = kept.file(f"{place}/space.skops", transformer_file(space().fit(organisation.X), tried))
-    return entry
 
 
 def _rows(organisation: Organisation, fitted: Fitted, gathered: Gathered, own: Sequence[str]) -> bytes:
-    """The rows as a Parquet file: features, target, units, and what the model said of rows it had not seen."""
-    columns: dict[str, NDArray[Any]] = dict(zip(gathered.features, organisation.X.T, strict=True))
+    """The rows as a Parquet file, readable: features that it has, target, units, and what the model said of rows it
+    had not seen."""
+    columns: dict[str, NDArray[Any]] = {
+        name: values
+        for (name, values), lacks in zip(
+            gathered.schema.decode(organisation.X).items(), organisation.lacks, strict=True
+        )
+        if not lacks
+    }
     columns |= {gathered.target: organisation.y}
     columns |= {} if gathered.unit is None else {gathered.unit: np.asarray(organisation.units)}
     columns |= dict(zip(own, fitted.own.reshape(len(organisation.y), -1).T, strict=True))
     out = pa.BufferOutputStream()
-    pyarrow.parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), out)
+    pyarrow.parquet.write_table(
+        pa.table({name: pa.array(column, from_pandas=True) for name, column in columns.items()}), out
+    )
     content: bytes = out.getvalue().to_pybytes()
     return content
 
@@ -89,12 +98,8 @@ def _rows(organisation: Organisation, fitted: Fitted, gathered: Gathered, own: S
 def _text(gathered: Gathered, entries: list[dict[str, Any]], rule: str) -> str:
     """What ``collective.toml`` says, with comments."""
     text = files("degroot.training").joinpath("templates", FILE).read_text(encoding="utf-8")
-    top = {"rule": rule, "target": gathered.target, "features": gathered.features}
-    top |= {} if gathered.has_gaps else {"space": STANDARDISE}
-    top |= {} if gathered.classes is None else {"classes": list(gathered.classes)}
-    said = dict.fromkeys(("space", "classes"), "") | {key: toml_text({key: value}) for key, value in top.items()}
-    said["gaps"] = ", once gaps are filled with the agent's median" if gathered.has_gaps else ""
-    return Template(text).substitute(said | {"agents": toml_text({"agents": entries})})
+    top = {"rule": rule, "schema": SCHEMA_FILE, "agents": entries}
+    return Template(text).substitute({key: toml_text({key: value}) for key, value in top.items()})
 
 
 def _own_columns(gathered: Gathered) -> list[str]:
@@ -108,7 +113,7 @@ def _own_columns(gathered: Gathered) -> list[str]:
 def _folders(names: Sequence[str]) -> list[str]:
     """A folder for each name: as it is where that can be, and numbered where it cannot."""
     plain = [re.sub(r"[^\w.-]+", "-", name).strip(".-") for name in names]
-    taken = (*plain, FILE, GAINS, PICTURE, CONTRIBUTIONS)
+    taken = (*plain, FILE, SCHEMA_FILE, GAINS, PICTURE, CONTRIBUTIONS)
     if all(plain) and len({name.casefold() for name in taken}) == len(taken):
         return plain
     return [f"agent-{number}" for number in range(1, len(names) + 1)]

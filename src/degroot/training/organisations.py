@@ -1,4 +1,4 @@
-"""Organisations: each one's rows and target, read from files and found to fit together."""
+"""Organisations: each one's rows by the schema and its target, read from files and found to fit together."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 from degroot.agents.units import check_units_apart
 from degroot.answers.display import counted
 from degroot.compute.compiled import Array
+from degroot.compute.tables import is_missing
 from degroot.exceptions import InvalidInput
 from degroot.files.columns import as_texts
-from degroot.training.features import Target, feature_names, read_features, read_target
-from degroot.training.tables import Sheet, of_files, of_groups
+from degroot.schema.columns import CATEGORY, GAP, find_not_admitted
+from degroot.schema.inference import Inference, infer_schema, map_labels
+from degroot.schema.schema import Schema, read_schema
+from degroot.schema.sites import Site
+from degroot.training.checks import check_sites, check_target_units
+from degroot.training.renamed import check_renamed, refuse_missing
+from degroot.training.tables import Sheet, deal_file, parse_sites, read_files
 
 FEWEST = 10  # rows of an organisation: some are held out, and the others make five folds
 FEWEST_UNITS = 3  # of an organisation: one at least is held out, and the others make two folds at least
@@ -25,32 +31,42 @@ class Organisation:
     """One organisation's rows."""
 
     name: str
-    X: Array  # (n, d), NaN where a value is missing
+    X: Array  # (n, d) by the schema, NaN where a value is missing
     y: NDArray[Any]  # (n,) numbers or labels
     units: NDArray[Any] | None = None  # (n,) whose row it is, as text
+    weights: Array | None = None  # (n,) for what each row counts in training; None: all alike
 
     def part(self, rows: NDArray[Any]) -> "Organisation":
         """Some of its rows."""
-        return replace(self, X=self.X[rows], y=self.y[rows], units=None if self.units is None else self.units[rows])
+        return replace(
+            self, X=self.X[rows], y=self.y[rows], units=None if self.units is None else self.units[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )  # fmt: skip
 
     @property
     def n_units(self) -> int:
         """How many units its rows are of; without units, as many as rows."""
         return len(self.y) if self.units is None else len(np.unique(self.units))
 
+    @property
+    def lacks(self) -> NDArray[np.bool_]:
+        """Which columns have no value at all, (d,)."""
+        return np.asarray(np.isnan(self.X).all(axis=0))
 
-def mark_owner(X: Array, place: int, count: int) -> Array:
-    """Rows with a further column for each of `count` organisations: 1 for the one at `place`, 0 for the others."""
-    return np.hstack([X, np.tile(np.eye(count)[place], (len(X), 1))])
+
+def mark_owner(X: Array, place: int) -> Array:
+    """Rows with a further column: the place of the organisation whose they are."""
+    return np.column_stack([X, np.full(len(X), float(place))])
 
 
 def pool(organisations: Sequence[Organisation], name: str) -> Organisation:
     """The rows of all organisations as those of one, each with whose it is."""
-    labels = [each.units for each in organisations if each.units is not None]
-    marked = [mark_owner(each.X, place, len(organisations)) for place, each in enumerate(organisations)]
+    units = [each.units for each in organisations if each.units is not None]
+    weights = [each.weights for each in organisations if each.weights is not None]
+    marked = [mark_owner(each.X, place) for place, each in enumerate(organisations)]
     return Organisation(
         name, np.concatenate(marked), np.concatenate([each.y for each in organisations]),
-        np.concatenate(labels) if labels else None,
+        np.concatenate(units) if units else None, np.concatenate(weights) if weights else None,
     )  # fmt: skip
 
 
@@ -59,49 +75,208 @@ class Gathered:
     """All organisations, and what their columns mean."""
 
     organisations: list[Organisation]
-    features: list[str]
-    target: str
-    classes: tuple[str, ...] | None
-    notes: list[str]  # what was left out
+    schema: Schema
+    inferred: str | None  # what the schema was found to be, where none was given
+    notes: list[str]  # what was left out, and what may be wrong
     unit: str | None = None  # the column that says whose row it is
 
     @property
-    def has_gaps(self) -> bool:
-        """Whether values are missing."""
-        return any(bool(np.isnan(each.X).any()) for each in self.organisations)
+    def features(self) -> list[str]:
+        """The names of the features."""
+        return list(self.schema.names)
+
+    @property
+    def target(self) -> str:
+        """What is predicted."""
+        return self.schema.target.name  # type: ignore[union-attr]
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """All labels; None: the target is a number."""
+        return self.schema.classes
 
 
 def gather(
     files: Sequence[Path],
-    target: str,
+    target: str | None,
     group: str | None = None,
     ignore: Sequence[str] = (),
     classes: bool = False,
     unit: str | None = None,
+    weight: str | None = None,
+    schema_file: Path | None = None,
+    sites: Sequence[str] = (),
 ) -> Gathered:
-    """The organisations in these files; with `group`, in the parts of one file."""
-    _check_distinct({"the target": target, "--group": group, "--unit": unit})
+    """The organisations in these files; with `group`, in the parts of one file.
+
+    By the schema of a file or, without one, by the schema that the columns have.
+    """
+    agreed = None if schema_file is None else _read_agreed(schema_file, target)
+    if agreed is not None and classes and agreed.classes is None:
+        raise InvalidInput(f'--classes must agree with {schema_file}; there the target is no `kind = "category"`.')
+    target = _name_target(target, agreed)
+    unit = unit or (None if agreed is None else agreed.units)
+    _check_distinct({"the target": target, "--group": group, "--unit": unit, "--weight": weight})
     labels = [target] if unit is None else [target, unit]
-    sheets = of_files(files, labels) if group is None else of_groups(files, labels, group)
-    known = {name for sheet in sheets for name in sheet.columns} | ({group} if group else set())
-    ignored = _ignored(ignore, known)
-    found = read_target(sheets, target, classes)
-    unnamed = sorted({name for sheet in sheets for name in sheet.columns if not name.strip()})
-    units = _units(sheets, unit)
-    features = feature_names(sheets, (*labels, *ignored, *unnamed))
-    tables = read_features(sheets, features)
-    whole = [
-        Organisation(sheet.name, X, y, labels).part(_is_whole(known, labels))
-        for sheet, X, y, labels, known in zip(sheets, tables, found.values, units, found.known, strict=True)
-    ]
-    kept, notes = _large_enough(whole, sheets, grouped=group is not None)
+    whole, sheets = _read_sheets(files, labels, group, parse_sites(sites), agreed)
+    known = {name for sheet in whole for name in sheet.columns} | ({group} if group else set())
+    apart = [*list_ignored(ignore, known), *([weight] if weight else [])]
+    for sheet in whole:
+        for name in (target, *([unit] if unit else []), *([weight] if weight else [])):
+            sheet.need(name)
+    inferred, about_columns = None, list[str]()
+    if agreed is None:
+        about_columns = check_renamed(whole, (target, unit, group, *apart))
+        inference = _infer(whole, sheets, target, unit, apart, classes)
+        schema, inferred = inference.schema, inference.describe()
+        about_columns += inference.notes
+        sheets = [replace(sheet, site=_find_site(inference, sheet)) for sheet in sheets]
+    else:
+        schema = _leave_out(agreed, apart)
+        _check_columns(whole, schema)
+        sheets = [_map_labels(sheet, schema) for sheet in sheets]
+    read = [_read_organisation(sheet, schema, unit, weight) for sheet in sheets]
+    parts = [organisation.part(is_whole) for organisation, is_whole in read]
+    kept, small = _keep_large_enough(parts, sheets, group is not None)
     if unit is not None:
         check_units_apart(((each.name, np.unique(np.asarray(each.units))) for each in kept), "organisations")
-    notes += ["a column without a name is left out"] if unnamed else []
-    notes += _counting(features, tables)
-    gaps = _gaps(sheets, found.known, "a target")
-    gaps += _gaps(sheets, [labels != "" for labels in units if labels is not None], "a unit") if unit else []
-    return Gathered(kept, features, target, found.classes, [*gaps, *notes, *_maybe(target, found)], unit)
+    check_target_units(kept, schema, {sheet.name for sheet in sheets if target in sheet.site.columns}, group)
+    notes = [
+        *_describe_sites([*whole, *sheets]),
+        *_describe_dropped([each for each, _ in read], unit, weight),
+        *small,
+        *about_columns,
+    ]
+    notes += [*check_sites(kept, schema, _find_absent(sheets, schema)), *_describe_classes(target, kept, schema)]
+    return Gathered(kept, schema, inferred, notes, unit)
+
+
+# ---- schemas ---------------------------------------------------------------------------------------------------------
+
+
+def _read_agreed(file: Path, target: str | None) -> Schema:
+    schema = read_schema(file)
+    if target is not None and (schema.target is None or schema.target.name != target):
+        said = "none" if schema.target is None else repr(schema.target.name)
+        raise InvalidInput(f"The target must be that of {file}, {said}; got --target {target}.")
+    if schema.target is None:
+        raise InvalidInput(f'{file} must name what is predicted, target = "COLUMN"; it does not.')
+    return schema
+
+
+def _name_target(target: str | None, schema: Schema | None) -> str:
+    if schema is not None and schema.target is not None:
+        return schema.target.name
+    if target is None:
+        raise InvalidInput("--target COLUMN must say what is predicted, or --schema FILE; got neither.")
+    return target
+
+
+def _leave_out(schema: Schema, names: Sequence[str]) -> Schema:
+    """The schema without these columns."""
+    for name in names:
+        if name in schema.names and len(schema.columns) == 1:
+            raise InvalidInput(f"A schema must keep a feature; --ignore {name} leaves none.")
+    return replace(schema, columns=tuple(column for column in schema.columns if column.name not in names))
+
+
+def _check_columns(sheets: Sequence[Sheet], schema: Schema) -> None:
+    """Refuse a file without a column of the schema that its site does not call absent."""
+    for sheet in sheets:
+        for column in schema.columns:
+            if column.name not in sheet.site.absent and sheet.site.find_name(column.name) not in sheet.columns:
+                refuse_missing(sheet, column, schema)
+
+
+def _map_labels(sheet: Sheet, schema: Schema) -> Sheet:
+    """The sheet with numbers as labels of the target, however it writes them."""
+    if schema.target is None:
+        return sheet
+    return replace(sheet, site=map_labels(sheet.site, schema.target, sheet.columns[sheet.need(schema.target.name)]))
+
+
+def _infer(
+    whole: Sequence[Sheet], sheets: Sequence[Sheet], target: str, unit: str | None, apart: Sequence[str], classes: bool
+) -> Inference:
+    """The schema of whole files; of the organisations in them, where these have sites of their own."""
+    looked_at = whole if all(sheet.site == whole[0].site for sheet in sheets) or len(whole) > 1 else sheets
+    tables = {sheet.where: sheet.columns for sheet in looked_at}
+    sites = {sheet.where: sheet.site for sheet in looked_at}
+    inference = infer_schema(tables, target, sites=sites, units=unit, ignore=apart, classes=classes)
+    for sheet in looked_at:
+        names = [column.name for column in inference.schema.every_column]
+        sheet.site.check(tuple(dict.fromkeys((*names, *inference.left_out, *apart))), target)
+    return replace(inference, schema=_take_unlisted_as_gaps(inference.schema))
+
+
+def _take_unlisted_as_gaps(schema: Schema) -> Schema:
+    """The same schema, by which a category that no organisation has is a gap: nobody has agreed on the list."""
+    columns = (replace(each, unlisted=GAP) if each.kind == CATEGORY else each for each in schema.columns)
+    return replace(schema, columns=tuple(columns))
+
+
+def _find_site(inference: Inference, sheet: Sheet) -> Site:
+    return inference.sites.get(sheet.where) or inference.sites[str(sheet.path)]
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _read_sheets(
+    files: Sequence[Path], labels: Sequence[str], group: str | None, sites: Mapping[str, Path], schema: Schema | None
+) -> tuple[list[Sheet], list[Sheet]]:
+    """The files, and the organisations in them."""
+    if group is None:
+        sheets = read_files(files, labels, sites, schema)
+        return sheets, sheets
+    whole, sheets = deal_file(files, labels, group, sites, schema)
+    return [whole], sheets
+
+
+def _read_organisation(
+    sheet: Sheet, schema: Schema, unit: str | None, weight: str | None
+) -> tuple[Organisation, NDArray[np.bool_]]:
+    """One organisation's rows by the schema, and which of them have a target, a unit and a weight."""
+    X = schema.encode_marking(sheet.columns, sheet.site)
+    if np.isinf(X).any():
+        row, place = (int(each) for each in np.argwhere(np.isinf(X))[0])
+        column = schema.columns[place]
+        value = sheet.columns[sheet.site.find_name(column.name)][row]
+        raise InvalidInput(column.describe_refusal(str(sheet.path), sheet.number_row(row), value))
+    y = _read_target(sheet, schema)
+    units = None if unit is None else np.array(as_texts(sheet.columns[sheet.need(unit)]))
+    weights = None if weight is None else _read_weights(sheet, weight)
+    is_whole = ~is_missing(y, empty=True)
+    is_whole &= True if units is None else units != ""
+    is_whole &= True if weights is None else ~np.isnan(weights)
+    return Organisation(sheet.name, X, y, units, weights), is_whole
+
+
+def _read_target(sheet: Sheet, schema: Schema) -> NDArray[Any]:
+    column = schema.target
+    if column is None:
+        raise InvalidInput("The schema must name a target; it has none.")
+    values = sheet.columns[sheet.need(column.name)]
+    wrong = find_not_admitted(column.encode(values, sheet.site.column(column.name)))
+    if len(wrong):
+        row = int(wrong[0])
+        raise InvalidInput(column.describe_refusal(str(sheet.path), sheet.number_row(row), values[row]))
+    return schema.encode_target(values, str(sheet.path), sheet.site)
+
+
+def _read_weights(sheet: Sheet, weight: str) -> Array:
+    values = sheet.columns[sheet.need(weight)]
+    if values.dtype.kind not in "fiu":
+        raise InvalidInput(f"--weight must name a column of numbers; {weight!r} of {sheet.path} holds others.")
+    weights = values.astype(np.float64)
+    wrong = np.flatnonzero((weights < 0.0) | np.isinf(weights))
+    if len(wrong):
+        row = int(wrong[0])
+        raise InvalidInput(
+            f"Weights must be finite and not negative; {weight!r} of {sheet.path} is {weights[row]:g} in row "
+            f"{sheet.number_row(row)}."
+        )
+    return weights
 
 
 def _check_distinct(given: Mapping[str, str | None]) -> None:
@@ -112,21 +287,7 @@ def _check_distinct(given: Mapping[str, str | None]) -> None:
             raise InvalidInput(f"{role} must be another column than {seen[name]}; got {name!r}.")
 
 
-def _units(sheets: Sequence[Sheet], unit: str | None) -> Sequence[NDArray[Any] | None]:
-    """Whose each row is, as text, empty where nothing says so; None without a column that does."""
-    if unit is None:
-        return [None] * len(sheets)
-    for sheet in sheets:
-        sheet.need(unit)
-    return [np.array(as_texts(sheet.columns[unit])) for sheet in sheets]
-
-
-def _is_whole(known: NDArray[np.bool_], units: NDArray[Any] | None) -> NDArray[np.bool_]:
-    """Which rows have a target and, where there are units, a unit."""
-    return known if units is None else known & (units != "")
-
-
-def _ignored(given: Sequence[str], known: set[str]) -> list[str]:
+def list_ignored(given: Sequence[str], known: set[str]) -> list[str]:
     """Columns that are given one by one, or with commas between them."""
     names = [name for each in given for name in ([each] if each in known else map(str.strip, each.split(",")))]
     for name in names:
@@ -135,44 +296,86 @@ def _ignored(given: Sequence[str], known: set[str]) -> list[str]:
     return names
 
 
-def _large_enough(
-    whole: list[Organisation], sheets: Sequence[Sheet], grouped: bool
+def _keep_large_enough(
+    parts: list[Organisation], sheets: Sequence[Sheet], grouped: bool
 ) -> tuple[list[Organisation], list[str]]:
-    """Those with enough rows, of enough units. A file that is too small is refused, a group left out."""
-    small = [each for each in whole if len(each.y) < FEWEST]
-    narrow = [each for each in whole if len(each.y) >= FEWEST and each.n_units < FEWEST_UNITS]
-    kept = [each for each in whole if len(each.y) >= FEWEST and each.n_units >= FEWEST_UNITS]
-    needed = f"{FEWEST} rows with a target" + ("" if whole[0].units is None else f", of {FEWEST_UNITS} units")
-    if (small or narrow) and not grouped:
-        first = (small or narrow)[0]
+    """Those with enough rows, of enough units, and with some values. A file that is too small is refused, a group left
+    out."""
+    small = [each for each in parts if len(each.y) < FEWEST]
+    narrow = [each for each in parts if len(each.y) >= FEWEST and each.n_units < FEWEST_UNITS]
+    large = [each for each in parts if len(each.y) >= FEWEST and each.n_units >= FEWEST_UNITS]
+    empty, kept = [each for each in large if each.lacks.all()], [each for each in large if not each.lacks.all()]
+    needed = f"{FEWEST} rows with a target" + ("" if parts[0].units is None else f", of {FEWEST_UNITS} units")
+    if len(kept) < len(parts) and not grouped:
+        first = (small or narrow or empty)[0]
         path = next(sheet.path for sheet in sheets if sheet.name == first.name)
+        if not (small or narrow):
+            raise InvalidInput(f"{path} must have values in some feature; all are empty.")
         came = f"{len(first.y)}" if small else f"{len(first.y)}, of {counted(first.n_units, 'unit')}"
         raise InvalidInput(f"{path} must have at least {needed}; it has {came}.")
     if len(kept) < 2:
-        raise InvalidInput(f"At least two groups must have {needed}; {len(kept)} of {len(whole)} have.")
+        raise InvalidInput(f"At least two groups must have {needed}; {len(kept)} of {len(parts)} have.")
+    notes = _describe_some(
+        f"left out, with fewer than {FEWEST} rows", [f"{each.name} ({len(each.y)})" for each in small]
+    )
+    notes += _describe_some(
+        f"left out, with fewer than {FEWEST_UNITS} units", [f"{each.name} ({each.n_units})" for each in narrow]
+    )
+    return kept, [*notes, *_describe_some("left out, without any value that counts", [each.name for each in empty])]
+
+
+FEW_TOLD = 8  # organisations in a note
+
+
+def _describe_some(what: str, told: Sequence[str]) -> list[str]:
+    """A note on the first few of them, if there are any."""
+    rest = f" and {len(told) - FEW_TOLD} more" if len(told) > FEW_TOLD else ""
+    return [f"{what}: {', '.join(told[:FEW_TOLD])}{rest}"] if told else []
+
+
+# ---- notes -----------------------------------------------------------------------------------------------------------
+
+
+def _describe_sites(sheets: Sequence[Sheet]) -> list[str]:
+    """The files that say how organisations write columns."""
+    paths = dict.fromkeys(str(sheet.site.path) for sheet in sheets if sheet.site.path is not None)
+    return [f"columns are read as {', '.join(paths)} {'says' if len(paths) == 1 else 'say'}"] if paths else []
+
+
+def _find_absent(sheets: Sequence[Sheet], schema: Schema) -> set[tuple[str, str]]:
+    """Organisations and columns that their files do not have."""
+    return {
+        (sheet.name, name)
+        for sheet in sheets
+        for name, is_absent in zip(schema.names, schema.find_absent(sheet.columns, sheet.site), strict=True)
+        if is_absent
+    }
+
+
+def _describe_dropped(organisations: Sequence[Organisation], unit: str | None, weight: str | None) -> list[str]:
+    """Rows that have no target, no unit or no weight."""
+    missing: dict[str, list[NDArray[np.bool_]]] = {
+        "a target": [is_missing(each.y, empty=True) for each in organisations]
+    }
+    if unit is not None:
+        missing["a unit"] = [np.asarray(each.units == "") for each in organisations]
+    if weight is not None:
+        missing["a weight"] = [np.isnan(np.asarray(each.weights)) for each in organisations]
     notes = []
-    if small:
-        told = ", ".join(f"{each.name} ({len(each.y)})" for each in small)
-        notes.append(f"left out, with fewer than {FEWEST} rows: {told}")
-    if narrow:
-        told = ", ".join(f"{each.name} ({each.n_units})" for each in narrow)
-        notes.append(f"left out, with fewer than {FEWEST_UNITS} units: {told}")
-    return kept, notes
+    for what, marks in missing.items():
+        counts = {each.name: int(mark.sum()) for each, mark in zip(organisations, marks, strict=True)}
+        told = [f"{number} of {name}" for name, number in counts.items() if number]
+        rest = f" and others, {sum(counts.values())} in all" if len(told) > FEW_TOLD else ""
+        notes += [f"rows without {what}, left out: {', '.join(told[:FEW_TOLD])}{rest}"] if told else []
+    return notes
 
 
-def _gaps(sheets: Sequence[Sheet], known: Sequence[NDArray[np.bool_]], what: str) -> list[str]:
-    missing = {sheet.name: int((~there).sum()) for sheet, there in zip(sheets, known, strict=True)}
-    told = ", ".join(f"{number} of {name}" for name, number in missing.items() if number)
-    return [f"rows without {what}, left out: {told}"] if told else []
-
-
-def _counting(features: Sequence[str], tables: Sequence[Array]) -> list[str]:
-    """Features that number the rows: hardly meant."""
-    steps = [np.diff(table, axis=0) for table in tables]
-    found = [name for k, name in enumerate(features) if all((step[:, k] == 1).all() for step in steps)]
-    return [f"{name!r} numbers the rows, and is taken as a feature; --ignore leaves it out" for name in found]
-
-
-def _maybe(name: str, target: Target) -> list[str]:
-    few = target.few
-    return [f"{name!r} is {few[0]} or {few[1]}, taken as a number; --classes takes it as two classes"] if few else []
+def _describe_classes(name: str, organisations: Sequence[Organisation], schema: Schema) -> list[str]:
+    """A target of two numbers may be meant as classes."""
+    if schema.classes is not None:
+        return []
+    found = np.unique(np.concatenate([np.unique(each.y) for each in organisations]))
+    if len(found) != 2:
+        return []
+    first, second = as_texts(found)
+    return [f"{name!r} is {first} or {second}, taken as a number; --classes takes it as two classes"]

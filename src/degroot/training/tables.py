@@ -1,66 +1,113 @@
-"""Tables: the columns of each organisation, from a file of its own or from its part of a shared one."""
+"""Tables: the columns of each file, how it writes them, and the organisation that has each row."""
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
-from degroot.files.columns import Columns, as_texts, missing_column_error, read_columns
+from degroot.files.columns import Columns, as_texts, check_readable, missing_column_error, read_columns
+from degroot.files.encoding import names_read_as_text
 from degroot.partitions import by_group
-
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-
-def is_numeric_text(text: str) -> bool:
-    """Whether a text reads as a finite number."""
-    return NUMBER.fullmatch(text) is not None and np.isfinite(float(text))
+from degroot.schema.schema import Schema
+from degroot.schema.sites import AS_SHARED, Site, read_site, site_beside
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The columns of one organisation."""
+    """The columns of one organisation: a file of its own, or its rows of a shared one."""
 
     name: str  # of the organisation
     path: Path
     columns: Columns
+    site: Site = AS_SHARED
+    rows: NDArray[np.intp] | None = None  # of the file that are its own; None: all
 
-    def need(self, name: str) -> None:
-        """Refuse to go on without this column."""
-        if name not in self.columns:
-            raise missing_column_error(self.path, name, self.columns)
+    @property
+    def where(self) -> str:
+        """How messages call it."""
+        return str(self.path) if self.rows is None else f"{self.path} ({self.name})"
+
+    def need(self, name: str) -> str:
+        """What the file calls this column, which must be there."""
+        own = self.site.find_name(name)
+        if own not in self.columns:
+            raise missing_column_error(self.path, own, self.columns)
+        return own
+
+    def number_row(self, row: int) -> int:
+        """The number, from 1, of a row in the file."""
+        return row + 1 if self.rows is None else int(self.rows[row]) + 1
 
 
-def of_files(files: Sequence[Path], labels: Sequence[str]) -> list[Sheet]:
+def parse_sites(given: Iterable[str]) -> dict[str, Path]:
+    """Sites as they are given, ``NAME=FILE``, by the names of organisations."""
+    sites = {}
+    for text in given:
+        name, mark, file = text.partition("=")
+        if not (name and mark and file):
+            raise InvalidInput(f"--site must be NAME=FILE; got {text!r}.")
+        sites[name] = Path(file)
+    return sites
+
+
+def read_files(
+    files: Sequence[Path], labels: Sequence[str], sites: Mapping[str, Path], schema: Schema | None
+) -> list[Sheet]:
     """One organisation for each file, called as the file is. The columns `labels` stay text."""
+    for file in files:
+        check_readable(file)
     if len(files) < 2:
         raise InvalidInput(
             "A collective must have two organisations or more: a file for each, or one file and --group COLUMN; "
             f"got {len(files)} file{'' if len(files) == 1 else 's'}."
         )
-    return [Sheet(name, file, read_columns(file, labels)) for name, file in zip(_names(files), files, strict=True)]
+    names = name_files(files)
+    _check_known(sites, names)
+    return [read_sheet(name, file, labels, sites.get(name), schema) for name, file in zip(names, files, strict=True)]
 
 
-def of_groups(files: Sequence[Path], labels: Sequence[str], group: str) -> list[Sheet]:
-    """One organisation for each value of the column `group` of a single file. The columns `labels` stay text."""
+def deal_file(
+    files: Sequence[Path], labels: Sequence[str], group: str, sites: Mapping[str, Path], schema: Schema | None
+) -> tuple[Sheet, list[Sheet]]:
+    """A single file, and one organisation for each value of its column `group`. The columns `labels` stay text."""
     if len(files) != 1:
         raise InvalidInput(f"--group must come with one file, which it deals; got {len(files)} files.")
-    whole = Sheet(files[0].stem, files[0], read_columns(files[0], labels))
-    whole.need(group)
-    members = np.array(as_texts(whole.columns[group]))
+    whole = read_sheet(files[0].stem, files[0], [*labels, group], sites.get(files[0].stem), schema)
+    members = np.array(as_texts(whole.columns[whole.need(group)]))
     if (members == "").any():
         row = int(np.flatnonzero(members == "")[0]) + 1
         raise InvalidInput(f"Column {group!r} of {whole.path} must say whose row it is; row {row} is empty.")
-    rest = {name: column for name, column in whole.columns.items() if name != group}
-    return [
-        Sheet(str(name), whole.path, {key: column[rows] for key, column in rest.items()})
+    rest = {name: column for name, column in whole.columns.items() if name != whole.need(group)}
+    dealt = [
+        Sheet(str(name), whole.path, {key: column[rows] for key, column in rest.items()}, whole.site, np.asarray(rows))
         for name, rows in zip(*by_group(members), strict=True)
     ]
+    _check_known(sites, [whole.name, *(sheet.name for sheet in dealt)])
+    dealt = [replace(sheet, site=read_site(sites[sheet.name])) if sheet.name in sites else sheet for sheet in dealt]
+    return replace(whole, columns=rest), dealt
 
 
-def _names(files: Sequence[Path]) -> list[str]:
+def read_sheet(name: str, file: Path, labels: Sequence[str], site_file: Path | None, schema: Schema | None) -> Sheet:
+    """The columns of a file with its site: the one that is given, or the one beside it."""
+    beside = site_beside(file)
+    site = read_site(site_file or beside) if site_file is not None or beside.exists() else AS_SHARED
+    own = [site.find_name(label) for label in labels]
+    if schema is not None:
+        schema.check_site(site)
+        own += names_read_as_text(schema, site)
+    return Sheet(name, file, read_columns(file, own), site)
+
+
+def _check_known(sites: Mapping[str, Path], names: Sequence[str]) -> None:
+    for name in sites:
+        if name not in names:
+            raise InvalidInput(f"--site must name an organisation, NAME=FILE; there is no {name!r}.")
+
+
+def name_files(files: Sequence[Path]) -> list[str]:
     """What organisations are called: as their files, or as the folders of files that are all called alike."""
     for names in ([file.stem for file in files], [file.absolute().parent.name for file in files]):
         if len(set(names)) == len(names):

@@ -1,7 +1,7 @@
 """Training: read, hold rows out, train, compare, train on all rows, write."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +11,16 @@ from degroot.answers.gains import Gains
 from degroot.collective import Collective
 from degroot.compute.progress import progress
 from degroot.consultation.settings import check_choice
+from degroot.schema.columns import CATEGORY, Column
+from degroot.schema.schema import Schema
 from degroot.training.comparison import compare, split
 from degroot.training.folder import check_place, write_collective_folder
-from degroot.training.models import BEST, Fitted, fit_best, kinds, space
+from degroot.training.models import BEST, Fitted, fit_best, kinds
 from degroot.training.organisations import Gathered, Organisation, gather, pool
 
 RULES = ("degroot", "stacking", "average", "auto")
 POOLED = "all organisations"  # what the pooled rows are called
+OWNER = "organisation"  # what the column is called that says whose row it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Trained:
 
 def train(
     files: Sequence[Path],
-    target: str,
+    target: str | None,
     folder: Path,
     *,
     group: str | None = None,
@@ -45,8 +48,14 @@ def train(
     seed: int = 0,
     unit: str | None = None,
     shapley: bool = False,
+    schema: Path | None = None,
+    sites: Sequence[str] = (),
+    weight: str | None = None,
 ) -> Trained:
     """Train a model for each organisation and put the collective into a new folder.
+
+    Columns are what the file `schema` says or, without one, what they are found to be; `sites`, ``NAME=FILE``, say how
+    single organisations write them. The column `weight` says for what each row counts in training.
 
     A fifth of every organisation's rows is held out first, to see what each gains; then all models are trained again,
     on all rows. Rows with the same value in the column `unit` are held out and cross-fitted together. `shapley` also
@@ -54,37 +63,37 @@ def train(
     """
     check_choice("rule", rule, RULES)
     check_place(folder)
-    gathered = gather(files, target, group, ignore, classes, unit)
-    found, labels, random = gathered.organisations, gathered.classes, np.random.default_rng(seed)
+    gathered = gather(files, target, group, ignore, classes, unit, weight, schema, sites)
+    found, shared, random = gathered.organisations, gathered.schema, np.random.default_rng(seed)
     parts = [split(each, random) for each in found]
     tried = [kinds(model, each) for each in found]
     rest, held = [part for part, _ in parts], [part for _, part in parts]
-    everybody = pool(rest, POOLED)
+    everybody, marked = pool(rest, POOLED), mark_owners(shared, [each.name for each in found])
     all_tried = kinds(model, everybody)
     with progress("Training", sum(map(len, tried)) + len(all_tried) + 2 * len(found), lines=True) as advance:
-        first = [fit_best(part, labels, asked, seed, advance) for part, asked in zip(rest, tried, strict=True)]
-        pooled = fit_best(everybody, labels, all_tried, seed, advance)
-        collective = _collective(rest, first, gathered, rule)
+        first = [fit_best(part, shared, asked, seed, advance) for part, asked in zip(rest, tried, strict=True)]
+        pooled = fit_best(everybody, marked, all_tried, seed, advance)
+        agents = [_agent(each, model, shared) for each, model in zip(rest, first, strict=True)]
+        collective = Collective(agents, rule=rule)
         made = [each.kind for each in first]
-        gains = compare(collective, held, made, _agent(everybody, pooled, gathered), advance)
-        final = [fit_best(each, labels, [kind], seed, advance) for each, kind in zip(found, made, strict=True)]
+        gains = compare(collective, held, made, _agent(everybody, pooled, marked), advance)
+        final = [fit_best(each, shared, [kind], seed, advance) for each, kind in zip(found, made, strict=True)]
     left_out = collective.gains(shapley)
     write_collective_folder(folder, gathered, final, rule, gains, left_out if shapley else None)
     return Trained(gathered, tuple(made), gains, pooled.kind, left_out, folder)
 
 
-def _collective(
-    organisations: Sequence[Organisation], models: Sequence[Fitted], gathered: Gathered, rule: str
-) -> Collective:
-    """The collective as it will be when its file is opened."""
-    from sklearn.preprocessing import StandardScaler
+def mark_owners(schema: Schema, names: Sequence[str]) -> Schema:
+    """The schema with a further column, as `pool` makes it: whose row it is."""
+    name = OWNER
+    while name in schema.names or (schema.target is not None and name == schema.target.name):
+        name = f"{name}_"
+    places = tuple(f"{place} {each}".strip() for place, each in enumerate(names))
+    return replace(schema, columns=(*schema.columns, Column(name, CATEGORY, places)), units=None, identifiers=())
 
-    agents = [_agent(each, made, gathered) for each, made in zip(organisations, models, strict=True)]
-    return Collective(agents, rule=rule, space=None if gathered.has_gaps else StandardScaler())
 
-
-def _agent(organisation: Organisation, made: Fitted, gathered: Gathered) -> Agent:
+def _agent(organisation: Organisation, made: Fitted, schema: Schema) -> Agent:
     return Agent(
-        made.model, organisation.X, organisation.y, organisation.name, space=space() if gathered.has_gaps else None,
-        own_predictions=made.own, classes=gathered.classes, units=organisation.units,
+        made.model, organisation.X, organisation.y, organisation.name, own_predictions=made.own,
+        classes=schema.classes, units=organisation.units, schema=schema,
     )  # fmt: skip

@@ -11,7 +11,7 @@ import pyarrow.csv
 from degroot.batch import shards
 from degroot.batch.shards import Shard
 from degroot.exceptions import InvalidInput
-from degroot.files.csv_rows import check_header, row_ends
+from degroot.files.csv_rows import check_header, describe_encoding, row_ends
 from degroot.files.native import copy_native, open_native
 
 
@@ -45,6 +45,7 @@ class CsvFile:
             table = _numbers_or_text(partial(_parsed, content, self.schema.names, wrong), names, text)
         except pa.ArrowInvalid as error:
             if not wrong:
+                _check_text(content, shard)
                 raise
             raise InvalidInput(_miscounted(shard, wrong[0])) from error
         if table.num_rows != shard.rows:
@@ -79,6 +80,13 @@ def _parsed(content: pa.Buffer, names: list[str], wrong: list[Any], types: dict[
         pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
         pyarrow.csv.ConvertOptions(column_types=types, include_columns=list(types), strings_can_be_null=False),
     )
+
+
+def _check_text(content: pa.Buffer, shard: Shard) -> None:
+    try:
+        str(memoryview(content), "utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(describe_encoding(f"One of {shard}")) from error
 
 
 def _miscounted(shard: Shard, row: Any) -> str:

@@ -1,0 +1,259 @@
+"""`degroot train` on tables as organisations have them: categories, dates, gaps, other names, units and words."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from support.refusals import complaint
+
+from degroot import Collective, InvalidInput
+from degroot.schema import Column, read_schema
+from degroot.training import comparison, train
+from degroot.training.checks import find_other_unit
+from degroot.training.models import fit_best, make_model
+from degroot.training.organisations import gather
+
+NAMES = ("north", "south", "west")
+TOWNS = {"north": ["Bree", "Archet"], "south": ["Bree", "Staddle"], "west": ["Archet", "Staddle", "Combe"]}
+
+
+def frame(name, n=60):
+    random = np.random.default_rng(NAMES.index(name))
+    town = random.choice(TOWNS[name], n)
+    table = pd.DataFrame({"town": town, "garden": random.choice(["yes", "no", ""], n)})
+    table["built"] = np.datetime64("2000-01-01") + random.integers(0, 5000, n).astype("timedelta64[D]")
+    table["size"] = np.where(random.random(n) < 0.1, np.nan, random.uniform(40, 160, n).round(1))
+    table["price"] = (table["size"].fillna(100) * 30 + 500 * (town == "Bree") + random.normal(0, 50, n) + 1000).round()
+    return table
+
+
+def write(change=None, name="south"):
+    """All files, one of them changed."""
+    for each in NAMES:
+        table = frame(each)
+        (table if change is None or each != name else change(table)).to_csv(f"{each}.csv", index=False)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """An empty folder with a file for each organisation."""
+    monkeypatch.chdir(tmp_path)
+    write()
+    return tmp_path
+
+
+def gathered(place, files=NAMES, target="price", **settings):
+    return gather([place / f"{name}.csv" for name in files], target, **settings)
+
+
+def trained(place, out="out", **settings):
+    files = [place / f"{name}.csv" for name in NAMES]
+    return train(files, "price", place / out, **{"model": "linear"} | settings)
+
+
+def same(one, other):
+    assert one.schema == other.schema
+    for mine, theirs in zip(one.organisations, other.organisations, strict=True):
+        assert mine.name == theirs.name
+        assert_array_equal(mine.X, theirs.X)
+        assert_array_equal(mine.y, theirs.y)
+
+
+# -- what is taken -----------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_taken_as_they_are_and_told(place):
+    found = gathered(place)
+    assert found.inferred == "4 features: 1 number, 1 category, 1 boolean, 1 date"
+    assert found.schema.column("town").categories == ("Archet", "Bree", "Combe", "Staddle")
+    for each in found.organisations:
+        decoded, given = found.schema.decode(each.X), frame(each.name)
+        assert decoded["town"].tolist() == given["town"].tolist()
+        assert [{True: "yes", False: "no", None: ""}[value] for value in decoded["garden"]] == given["garden"].tolist()
+        assert_array_equal(decoded["built"], given["built"].to_numpy())
+        assert_array_equal(decoded["size"], given["size"])
+
+
+@pytest.mark.parametrize("model", ["linear", "boosting", pytest.param("forest", marks=pytest.mark.slow)])
+def test_a_folder_has_readable_rows_and_a_schema_and_says_the_same_when_opened(place, model):
+    done = trained(place, model=model)
+    assert read_schema(done.folder / "schema.toml") == done.gathered.schema
+    rows = pd.read_parquet(done.folder / "south" / "rows.parquet")
+    assert rows["town"].tolist() == frame("south")["town"].tolist()
+    assert (rows["built"] == frame("south")["built"]).all()
+    collective = Collective.load(done.folder)
+    for agent, given in zip(collective.agents, done.gathered.organisations, strict=True):
+        assert_array_equal(agent.X, given.X)
+        fitted = make_model(model, given, done.gathered.schema, 0).fit(given.X, given.y)
+        assert_array_equal(agent.predict(given.X), fitted.predict(given.X))
+    asked = frame("west").drop(columns="price").assign(garden=lambda table: table["garden"].replace("", None))
+    assert np.isfinite(collective.predict(asked, asker="north")).all()
+
+
+def test_boosting_splits_on_sets_of_categories(place):
+    found = gathered(place)
+    model = make_model("boosting", found.organisations[0], found.schema, 0)
+    assert model[-1].categorical_features == [found.schema.names.index("town")]
+
+
+def test_one_file_is_dealt_as_files_would_be(place):
+    expected = gathered(place)
+    pd.concat([frame(name).assign(where=name) for name in NAMES]).to_csv("all.csv", index=False)
+    same(gathered(place, ["all"], group="where"), expected)
+
+
+def test_an_organisation_may_have_one_class_only(place):
+    for name in NAMES:
+        table = frame(name)
+        sold = "no" if name == "south" else np.where(table["price"] > 4000, "yes", "no")
+        table.assign(price=sold).to_csv(f"{name}.csv", index=False)
+    done = trained(place)
+    assert Collective.load(done.folder).predict(done.gathered.organisations[1].X).shape == (60, 2)
+
+
+def test_rows_count_for_what_their_weight_says(place):
+    def weigh(table):
+        return table.assign(times=np.arange(len(table)) % 3)
+
+    write(weigh)
+    for name in ("north", "west"):
+        weigh(frame(name)).to_csv(f"{name}.csv", index=False)
+    found = gathered(place, weight="times")
+    assert "times" not in found.schema.names
+    south = found.organisations[1]
+    assert_array_equal(south.weights, np.arange(60) % 3)
+    rest, held = comparison.split(south, np.random.default_rng(0))
+    assert len(rest.weights) + len(held.weights) == 60
+    fitted = fit_best(south, found.schema, ["linear"], 0, lambda: None).model
+    rows = fitted[0].transform(south.X)
+    assert_allclose(fitted.predict(south.X), clone(fitted[-1]).fit(rows, south.y, south.weights).predict(rows))
+    assert np.abs(fitted.predict(south.X) - clone(fitted[-1]).fit(rows, south.y).predict(rows)).max() > 1.0
+    weigh(frame("south")).assign(times=-1).to_csv("south.csv", index=False)
+    assert "Weights must be finite and not negative; 'times' of " in complaint(lambda: gathered(place, weight="times"))
+
+
+# -- other names, units and words: as after repairing the files by hand ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "site"),
+    [
+        (lambda t: t.rename(columns={"size": "area", "price": "Preis"}),
+         '[columns.size]\nname = "area"\n[columns.price]\nname = "Preis"'),
+        (lambda t: t.assign(price=t["price"] / 1000), "[columns.price]\nfactor = 1000.0"),
+        (lambda t: t.assign(town=t["town"].str.upper()),
+         '[columns.town]\nvalues = { "BREE" = "Bree", "STADDLE" = "Staddle" }'),
+        (lambda t: t.assign(built=t["built"].dt.strftime("%d/%m/%y")), '[columns.built]\nformat = "%d/%m/%y"'),
+        (lambda t: t.assign(garden=t["garden"].replace({"yes": "oui", "no": "non"})),
+         '[columns.garden]\nvalues = { "oui" = "yes", "non" = "no" }'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("given", ["beside", "by name"])
+def test_a_site_file_does_what_repairing_by_hand_would(place, change, site, given):
+    expected = gathered(place)
+    write(change)
+    file = place / ("south.site.toml" if given == "beside" else "elsewhere.toml")
+    file.write_text(site)
+    found = gathered(place, sites=() if given == "beside" else [f"south={file}"])
+    same(found, expected)
+    assert f"columns are read as {file} says" in found.notes
+
+
+def test_a_site_of_a_group_is_that_of_its_rows_alone(place):
+    expected = gathered(place)
+    write(lambda table: table.assign(price=table["price"] / 1000))
+    parts = [pd.read_csv(f"{name}.csv").assign(where=name) for name in NAMES]
+    pd.concat(parts).to_csv("all.csv", index=False)
+    (place / "s.toml").write_text("[columns.price]\nfactor = 1000.0")
+    message = complaint(lambda: gathered(place, ["all"], group="where"))
+    assert "at 'south' it is " in message
+    assert "--site south=south.site.toml: " in message
+    assert_array_equal(
+        gathered(place, ["all"], group="where", sites=["south=s.toml"]).organisations[1].y, expected.organisations[1].y
+    )
+
+
+def test_an_agreed_schema_says_what_columns_are(place, degroot):
+    assert degroot("schema", "init", *(f"{name}.csv" for name in NAMES), "--target", "price")[0] == 0
+    found, expected = gathered(place, target=None, schema_file=place / "schema.toml"), gathered(place)
+    assert found.inferred is None
+    assert found.schema == read_schema(place / "schema.toml")
+    for mine, theirs in zip(found.organisations, expected.organisations, strict=True):
+        assert_array_equal(mine.X, theirs.X)
+    write(lambda table: table.replace({"town": {"Bree": "Bri"}}))
+    row = frame("south")["town"].tolist().index("Bree") + 1
+    message = complaint(lambda: gathered(place, schema_file=place / "schema.toml"))
+    assert f"south.csv: row {row}: column 'town' must be one of " in message
+    write(lambda table: table.rename(columns={"size": "area"}))
+    message = complaint(lambda: gathered(place, schema_file=place / "schema.toml"))
+    assert "south.csv must have the column 'size' of the schema; it has none: is 'area' it? Then write in " in message
+    with pytest.raises(InvalidInput, match=r"The target must be that of .*, 'price'; got --target size"):
+        gathered(place, target="size", schema_file=place / "schema.toml")
+    assert "--classes must agree with " in complaint(
+        lambda: gathered(place, schema_file=place / "schema.toml", classes=True)
+    )
+
+
+def test_a_group_without_values_is_left_out_and_told(place):
+    parts = [frame(name).assign(where=name) for name in NAMES]
+    parts.append(parts[0].assign(where="east", town="", garden="", built="", size=""))
+    pd.concat(parts).to_csv("all.csv", index=False)
+    found = gathered(place, ["all"], group="where")
+    assert [each.name for each in found.organisations] == list(NAMES)
+    assert "left out, without any value that counts: east" in found.notes
+
+
+# -- checks across organisations ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1000.0, 0.001, 100.0])
+def test_a_target_in_another_unit_is_refused_with_what_to_type(place, factor):
+    write(lambda table: table.assign(price=table["price"] * factor))
+    message = complaint(lambda: trained(place))
+    assert message.startswith("The target 'price' must have one unit; at 'south' it is ")
+    line = f"columns.price = {{ factor = {1 / factor:g} }}"
+    assert f"write in south.site.toml: {line}; " in message
+    assert not (place / "out").exists()
+    (place / "south.site.toml").write_text(line)
+    assert_array_equal(gathered(place).organisations[1].y.round(6), frame("south")["price"])
+    (place / "south.site.toml").write_text('[columns."price"]\nfactor = 1.0')  # it is the same unit after all
+    assert_array_equal(gathered(place).organisations[1].y, frame("south")["price"] * factor)
+
+
+def test_a_feature_in_another_unit_is_told(place):
+    write(lambda table: table.assign(size=table["size"] * 1000))
+    (note,) = [note for note in gathered(place).notes if "unit" in note]
+    assert note.startswith("'size' may have another unit at south: ")
+    assert note.endswith("its site file says columns.size = { factor = 0.001 }")
+
+
+def test_degrees_are_told_apart():
+    random = np.random.default_rng(0)
+    celsius = [random.normal(15, 6, 80) for _ in range(4)]
+    assert find_other_unit(celsius, Column("temp")) is None
+    found = find_other_unit([*celsius[:3], celsius[3] * 1.8 + 32], Column("temp"))
+    assert (found.place, found.factor, found.offset) == (3, 0.5556, -17.78)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("spread", [0.1, 0.5, 1.0])
+def test_organisations_that_differ_by_themselves_are_not_suspected(seed, spread):
+    random = np.random.default_rng(seed)
+    levels = np.exp(random.normal(5.0, spread, 12))
+    assert find_other_unit([level * np.exp(random.normal(0, 0.5, 50)) for level in levels], Column("y")) is None
+
+
+def test_rows_that_two_organisations_have_are_told(place):
+    write(lambda table: pd.concat([table, frame("north").head(30)]))
+    (note,) = [note for note in gathered(place).notes if "common" in note]
+    assert note.startswith("north and south have 30 rows in common, of 60: ")
+
+
+def test_what_says_little_at_a_site_is_told_in_a_line_each(place):
+    write(lambda table: table.assign(town="Frogmorton", size=np.nan))
+    notes = gathered(place).notes
+    assert "without any value that counts, and so absent: 'size' at south" in notes
+    assert "the same in all rows of some organisation: 'town'" in notes
+    (note,) = [note for note in notes if "alone" in note]
+    assert note.startswith("categories that one organisation alone has: 'Bree' of 'town' at north, and ")
