@@ -35,7 +35,7 @@ from degroot.node.page.ledger_files import LedgerFiles
 from degroot.node.page.ledger_state import LedgerState
 from degroot.node.page.ledger_totals import LedgerTotals, describe_entry
 from degroot.node.page.overview import Overview
-from degroot.node.page.requests import ROWS, AskTerms, TooMuch, parse_rows, read_uploaded_file
+from degroot.node.page.requests import ROWS, AskedTable, AskTerms, TooMuch, parse_rows, read_uploaded_file
 from degroot.node.page.rows import describe_row, order_rows, rounds_of
 from degroot.node.page.trust import FEWEST, Agents, regions, summary
 from degroot.node.protocol.codec import NodeAnswer
@@ -48,6 +48,8 @@ from degroot.node.records.ledger_search import GroupPlace, Wanted, add_up, find_
 from degroot.node.records.own_rows import Alert
 from degroot.node.records.recent import KEPT, OF_ONE, AnswerSample, QuestionRecord, Recent, SampledAnswers
 
+TABLE = AskedTable(["a", "b"])
+
 PLAIN = st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text())
 KEYS = st.sampled_from(["rows", "view", "way", "coverage", "purpose", "a", "b"])
 TOLD = st.recursive(PLAIN, lambda some: st.lists(some) | st.dictionaries(KEYS, some))
@@ -57,7 +59,7 @@ TOLD = st.recursive(PLAIN, lambda some: st.lists(some) | st.dictionaries(KEYS, s
 def test_whatever_is_typed_gives_finite_points_or_one_line(body):
     points, told = np.zeros((1, 2)), ""
     try:
-        points = parse_rows(body, ["a", "b"]).points
+        points = parse_rows(body, TABLE).points
     except InvalidInput as error:
         told = str(error)
     assert "\n" not in told
@@ -72,7 +74,7 @@ SUFFIXES = st.sampled_from([".csv", ".parquet", ".arrow", ".npz", ".exe", ""])
 def test_whatever_file_is_sent_gives_finite_points_or_an_error_that_names_no_folder(body, name, suffix):
     points, told = np.zeros((1, 2)), ""
     try:
-        points = read_uploaded_file(body, name + suffix, "application/octet-stream", AskTerms(), ["a", "b"]).points
+        points = read_uploaded_file(body, name + suffix, "application/octet-stream", AskTerms(), TABLE).points
     except InvalidInput as error:
         told = str(error)
     assert "degroot-page-" not in told
@@ -95,14 +97,14 @@ def packed(suffix, rows):
 
 @pytest.mark.parametrize("suffix", [".npz", ".parquet", ".arrow", ".ipc"])
 def test_a_small_file_that_holds_very_much_is_refused_before_it_is_read(suffix, monkeypatch):
-    points = read_uploaded_file(packed(suffix, ROWS), f"x{suffix}", "", AskTerms(), ["a", "b"]).points
+    points = read_uploaded_file(packed(suffix, ROWS), f"x{suffix}", "", AskTerms(), TABLE).points
     assert points.shape == (ROWS, 2)
     monkeypatch.setattr(columns, "_from_table", None)
     monkeypatch.setattr(np, "load", None)
     body = packed(suffix, 3_000_000)
     assert len(body) < 200_000
     with pytest.raises(TooMuch, match=rf"x{suffix} must hold at most 100000 rows; it holds 3000000\. .degroot ask."):
-        read_uploaded_file(body, f"x{suffix}", "", AskTerms(), ["a", "b"])
+        read_uploaded_file(body, f"x{suffix}", "", AskTerms(), TABLE)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_an_array_that_says_it_is_larger_than_the_page_takes_is_not_read(descr, 
     with zipfile.ZipFile(file, "w") as archive, archive.open("X.npy", "w") as member:
         np.lib.format.write_array_header_1_0(member, {"descr": descr, "shape": shape, "fortran_order": False})
     with pytest.raises(TooMuch, match=rf"must hold at most \d+ {told}"):
-        read_uploaded_file(file.getvalue(), "x.npz", "", AskTerms(), ["a", "b"])
+        read_uploaded_file(file.getvalue(), "x.npz", "", AskTerms(), TABLE)
 
 
 def test_what_is_no_finite_number_is_null():
@@ -655,7 +657,7 @@ def link_of(name, fault=None, setback=None, held="", use=("copy", "query")):
 
 def circle_of(*links, state="ready", copies=(), hindrance=None, evidence="pooled", keep=(), may=("query",), no_view=""):
     """As much of a circle as the overview looks at. `keep`: who keeps its evidence to itself."""
-    agent = SimpleNamespace(X=np.zeros((5, 1)), n_features=1, outputs=None, classes=None)
+    agent = SimpleNamespace(X=np.zeros((5, 1)), n_features=1, outputs=None, classes=None, schema=None)
     manifest = SimpleNamespace(version="7", issued=86_400.0)
     held = {name: SimpleNamespace(bundle=SimpleNamespace(manifest=manifest)) for name in copies}
     seat = SimpleNamespace(agent=agent, version="1", feature_names=(), guarded=True, scored=(), copies=held)

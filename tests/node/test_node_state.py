@@ -19,6 +19,7 @@ from degroot.node.config.check import secured
 from degroot.node.errors import BadReply, PeerRefused
 from degroot.node.pooling.session import EARLY, MOST, MembersLost, Session, Sessions
 from degroot.node.protocol.codec import Malformed, Model
+from degroot.node.protocol.schemas import ModelInputs
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
@@ -163,9 +164,10 @@ class Peer:
 
     def __init__(self, name="south"):
         self.name, self.version, self.trouble, self.progress = name, "1", None, 0.0
+        self.inputs = ModelInputs()
         self.asked, self.changes = [], {}  # changes: after how many queries there is another version
 
-    async def infer(self, points, version):
+    async def infer(self, points, version, digest=""):
         self.version = self.changes.get(len(self.asked), self.version)
         if version != self.version:
             raise PeerRefused(self.name, "no such model")
@@ -221,7 +223,7 @@ def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_p
 def test_an_answer_of_another_version_than_was_asked_for_is_refused(tmp_path):
     peer = Peer()
 
-    async def lying(points, version):
+    async def lying(points, version, digest=""):
         return model_service.response(model_service.request(peer.name, version, points), "9", points[:, 0])
 
     peer.infer = lying

@@ -392,7 +392,7 @@ def test_with_own_evidence_it_is_told_who_will_see_a_row_and_there_is_no_consens
         page.get_by_text("These rows will be seen by node2").wait_for()
         page.get_by_role("radio", name="Type a row").check()
         assert page.locator("#view, #guard").count() == 0
-        assert "evidence = 'pooled' in the file of every node" in page.locator("#no-consensus").inner_text()
+        assert "in the file of every node that answers: evidence = 'maps'" in page.locator("#no-consensus").inner_text()
         type_row(page)
         for size, scheme in looks():
             look(page, "home-ask", size, scheme)

@@ -8,8 +8,12 @@ import grpc
 import numpy as np
 import pandas as pd
 import skops.io
+from lightgbm import LGBMRegressor
 from skl2onnx import to_onnx
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from support.models import Server
 from tritonclient.grpc import service_pb2_grpc
 
@@ -19,6 +23,7 @@ from degroot.node.records.chain import IN, OUT, Origin, digest_exchange
 from degroot.node.records.ledger import Ledger
 from degroot.node.records.receipts import Receipts
 from degroot.node.tls import authority, signing
+from degroot.schema import Column, Schema, Site, SiteColumn
 
 ORGANISATIONS = (("north", -1.0), ("south", 0.0), ("west", 1.0))
 
@@ -70,6 +75,30 @@ def files_of_any_size(terminal):
     yield
 
 
+def clinics(home):
+    """Two clinics with a schema: one trained a pipeline on frames, one LightGBM on categories, without a column."""
+    home.mkdir()
+    ward, sex = Column("ward", "category", ("bones", "heart")), Column("sex", "category", ("female", "male"))
+    schema = Schema((Column("age"), sex, ward), target=Column("days"))
+    (home / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
+    site = Site({"sex": SiteColumn(name="SEX", values=(("F", "female"), ("M", "male")))})
+    (home / "north.site.toml").write_text(site.to_toml(), encoding="utf-8")
+    random = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {"age": random.integers(20, 80, 60).astype(float), "sex": random.choice(["female", "male"], 60)}
+    )
+    rows = rows.astype({"sex": "category"}).assign(ward=pd.Categorical(random.choice(["bones", "heart"], 60)))
+    days = rows["age"] / 9 + (rows["sex"] == "male")
+    columns = make_column_transformer((OneHotEncoder(), ["sex", "ward"]), ("passthrough", ["age"]))
+    skops.io.dump(make_pipeline(columns, Ridge()).fit(rows, days), home / "north.skops")
+    north = rows.rename(columns={"sex": "SEX"}).assign(SEX=rows["sex"].map({"female": "F", "male": "M"}))
+    north.assign(days=days).to_csv(home / "north.csv", index=False)
+    south = rows.drop(columns="ward")
+    model = LGBMRegressor(n_estimators=5, verbose=-1).fit(south, days)
+    model.booster_.save_model(home / "south.txt")
+    south.assign(days=days).to_parquet(home / "south.parquet")
+
+
 class Prices(Server):
     """A model server of another make."""
 
@@ -81,6 +110,7 @@ class Prices(Server):
 def listed_by_hand(terminal):
     """`docs/collective.md`: models and rows in files of several kinds, and a model at an address."""
     home = terminal.folder
+    clinics(home / "clinics")
     for name, frame, model in organisations():
         X, y = frame.drop(columns="price").to_numpy(), frame["price"].to_numpy()
         if name == "north":

@@ -8,11 +8,12 @@ import grpc
 import numpy as np
 from grpc import StatusCode
 
+from degroot.agents.abstention import blank_columns
 from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, interval_fields
 from degroot.answers.display import View, Viewed
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
-from degroot.compute.tables import check_points, column_names, row_labels, to_numbers
+from degroot.compute.tables import as_floats, check_points, column_names, is_frame, row_labels, to_numbers
 from degroot.consultation.settings import check_flag
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback
@@ -29,10 +30,12 @@ from degroot.node.answering.answer import (
 from degroot.node.config import IdentityFiles
 from degroot.node.errors import from_rpc
 from degroot.node.protocol.codec import PROTOCOL, check_purpose, decode_answer, draw_question, tensor
+from degroot.node.protocol.schemas import read_schema_text
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.server.access import NAME
 from degroot.node.tls.identity import channel_credentials
+from degroot.schema import Schema, encode_frame
 
 BATCH = 1000  # points in one message
 
@@ -79,9 +82,14 @@ class RemoteCollective(Viewed):
         self._stub = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
         self._terms: dict[str, Any] = {"way": way, "tolerance": tolerance, "rounds": rounds}
         self._given = view
+        self._read: tuple[str, Schema] | None = None  # the schema, and the text that it was read from
         check_way(way)
         check_view(view or (OWN if way == SOLVE else CONSENSUS), way)
-        self._described = self._call(self._stub.Describe, wire.DescribeRequest(protocol=PROTOCOL))
+        self._described = self._describe()
+
+    def _describe(self) -> wire.Description:
+        told: wire.Description = self._call(self._stub.Describe, wire.DescribeRequest(protocol=PROTOCOL, schema=True))
+        return told
 
     def __repr__(self) -> str:
         return f"RemoteCollective({', '.join(self.names)}; through {self._node!r})"
@@ -117,8 +125,18 @@ class RemoteCollective(Viewed):
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether points may hold NaN: nodes take finite numbers only."""
-        return False
+        """Whether points may hold NaN: where nodes have a schema."""
+        return bool(self._described.schema_digest)
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the columns are, as the members have agreed; None: plain numbers."""
+        text = self._described.schema
+        if not text:
+            return None
+        if self._read is None or self._read[0] != text:
+            self._read = text, read_schema_text(text, f"the node {self._node!r}")
+        return self._read[1]
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -131,7 +149,7 @@ class RemoteCollective(Viewed):
     @property
     def members(self) -> dict[str, str]:
         """How it stands with each node, as the asked one sees it now."""
-        self._described = self._call(self._stub.Describe, wire.DescribeRequest(protocol=PROTOCOL))
+        self._described = self._describe()
         return {self._described.name: "ready"} | {each.name: _standing(each) for each in self._described.members}
 
     @property
@@ -159,12 +177,15 @@ class RemoteCollective(Viewed):
         asker: str | None = None,
         correct: bool | None = None,
         purpose: str = "",
+        absent: Sequence[str] = (),
     ) -> Consensus:
         """The collective prediction with what lies behind it, as in process; by rounds without `trust`.
 
         Parameters
         ----------
         X : (M, d)
+            Where the nodes have a schema: a frame, whose columns it says how to read, or numbers by it, with NaN for
+            gaps. Columns that a frame does not have are absent: models that take them abstain.
         fields : names of fields of `Consensus`
             By default all that the caller was granted.
         coverage : float, optional
@@ -177,6 +198,8 @@ class RemoteCollective(Viewed):
             default it is not.
         purpose : str
             Why it is asked, such as ``"triage"``: everybody who answers records it, with the caller's name.
+        absent : names of columns of the schema, optional
+            That the rows do not have: models that take them abstain, and what stands in these columns is not sent.
         """
         view = self._find_view(asker)
         check_coverage(coverage, view)
@@ -188,14 +211,33 @@ class RemoteCollective(Viewed):
             names = [name for name in (ASKER_FIELDS if view == OWN else FIELDS) if self._is_shown(name)]
         else:
             names = check_fields(fields, ASKER_FIELDS if view == OWN else FIELDS)
-        X = check_points(X, self._described.n_features, self.feature_names, "the nodes'")
-        points = np.asarray(to_numbers(X), np.float64)
+        points, lacking = self._check_points(X, absent)
         about = {"view": view, "correct": bool(correct), "purpose": check_purpose(purpose), "question": draw_question()}
-        replies = self._ask(points, names, column_names(X), coverage, **about)
+        about |= {"schema_digest": self._described.schema_digest, "absent": lacking}
+        replies = self._ask(points, names, None if self.schema else column_names(X), coverage, **about)
         fields = [*names, *interval_fields(coverage, self.classes)]
         answers = [decode_answer(reply, fields, self.outputs) for reply in replies]
         kept = {"coverage": None if coverage is None else float(coverage), "classes": self.classes}
         return merge_batches(answers, self.outputs, self.names, index=row_labels(X), **kept)
+
+    def _check_points(self, X: Any, lacking: Sequence[str]) -> tuple[Array, list[str]]:
+        """Points as numbers, and the columns of the schema that they do not have, those `lacking` among them."""
+        schema = self.schema
+        if schema is None:
+            if len(lacking):
+                raise InvalidInput(f"`absent` must name columns of the schema; there is none, and got {lacking[0]!r}.")
+            table = check_points(X, self._described.n_features, self.feature_names, "the nodes'")
+            return np.asarray(to_numbers(table), np.float64), []
+        absent = schema.mark_features(lacking, "`absent`")
+        if is_frame(X):
+            absent |= schema.find_absent(X.columns)
+            numbers = encode_frame(X, schema)
+        else:
+            table = check_points(X, self._described.n_features, None, "the nodes'")
+            numbers = np.asarray(as_floats(np.asarray(table), InvalidInput, "X"), np.float64)
+            schema.check_numbers(numbers)
+        names = [name for name, is_absent in zip(schema.names, absent, strict=True) if is_absent]
+        return (blank_columns(numbers, absent) if names else numbers), names
 
     def close(self) -> None:
         """Hang up."""

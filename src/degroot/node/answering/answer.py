@@ -6,10 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from degroot.agents.abstention import Columns, has_gaps
 from degroot.answers.answer import Consensus
 from degroot.answers.flags import MISSING, Flag
 from degroot.compute.compiled import Array
-from degroot.consultation.consult import AnswerBuffer, Panel, conclude_in_blocks, drop_output_axis
+from degroot.consultation.abstention import NobodyAnswers, describe_nobody
+from degroot.consultation.consult import (
+    AnswerBuffer,
+    Panel,
+    conclude_in_blocks,
+    drop_output_axis,
+    list_gap_flags,
+)
 from degroot.exceptions import InvalidInput
 from degroot.intervals import rows_needed
 from degroot.node.peers.membership import Membership
@@ -61,6 +69,7 @@ class NodeQuestion:
     view: str = OWN
     correct: bool = False  # of an own view
     origin: Origin = NO_ORIGIN
+    absent: Columns = None  # (d,) columns that the points do not have at all
 
 
 def solve(
@@ -72,15 +81,22 @@ def solve(
     *,
     guard: bool,
     aside: Iterable[str] = (),
+    points: Array,
+    features: Sequence[str] = (),
 ) -> NodeAnswer:
-    """Weigh the members' opinions. `aside`: those whose models are scored by their peers."""
+    """Weigh the members' opinions of `points`. `aside`: those whose models are scored by their peers."""
     told = [opinions[name].select(who.members) for name in who.members]
     M, Q = told[0].beliefs.shape
-    panel = Panel(tuple(who.members), Q, settings, guard, peers_score(who.members, aside))
-    names = list(fields)
-    buffer = AnswerBuffer.allocate(panel, names, M)
-    conclude_in_blocks(told, panel, panel.make_question(names), buffer)
+    by_peers = peers_score(who.members, aside)
+    panel = Panel(tuple(who.members), Q, settings, guard, by_peers, features=tuple(features) or None)
+    names, gaps = list(fields), has_gaps(points)
+    buffer, question = AnswerBuffer.allocate(panel, names, M, gaps=gaps), panel.make_question(names, gaps=gaps)
+    try:
+        conclude_in_blocks(told, panel, question, buffer)
+    except NobodyAnswers as error:
+        raise describe_nobody(error.point, points, None, panel.features) from error
     notes = [*flag_missing_members(who, M), *flag_stale_models(who.members, opinions, M), *buffer.flags(who.members)]
+    notes += list_gap_flags(panel, question, points, buffer.abstains)
     return NodeAnswer(tuple(roster), expand_to_roster(buffer.fields, roster, who.members), tuple(notes))
 
 

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+from degroot.agents.abstention import has_gaps
 from degroot.compute.compiled import Array
+from degroot.consultation.abstention import name_columns
 from degroot.consultation.consult import FEW_POINTS, INVALID, MalformedOpinions
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.answering.answer import OWN, ROUNDS, SOLVE, NodeQuestion, solve
@@ -64,6 +66,7 @@ class Answering:
             answered = await consult_own_view(self.circle, _add_fields(asked, extra))
         else:
             check_consensus(self.circle)
+            check_complete(asked, self.circle, until)
             extra = self._extra(asked, until)
             answered = await self._answer_with_quorum(_add_fields(asked, extra), until)
         seconds = time.perf_counter() - begun
@@ -144,11 +147,12 @@ async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     opinions = await gather_opinions(circle, asked, missing)
     while True:
         scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
-        roster, who = circle.names, circle.membership(scored, missing)
+        roster, who, seat = circle.names, circle.membership(scored, missing), circle.scores.seat
         who.check(circle.configuration.needed)
         work = partial(
-            solve, roster, who, opinions, circle.scores.seat.option, list(asked.fields), guard=asked.guard, aside=aside
-        )
+            solve, roster, who, opinions, seat.option, list(asked.fields), guard=asked.guard, aside=aside,
+            points=asked.points, features=seat.feature_names,
+        )  # fmt: skip
         try:
             return work() if len(asked.points) <= FEW_POINTS else await run_in_thread(work)
         except MalformedOpinions as error:
@@ -167,17 +171,27 @@ def check_consensus(circle: Peers) -> None:
         )
 
 
-def check_columns(points: Array, names: Sequence[str], seat: ScoredAgent) -> Array:
-    """Points to ask about, if they have the features that the nodes have."""
-    if points.shape[1] != seat.agent.n_features:
+def check_complete(asked: NodeQuestion, circle: Peers, until: Until | None) -> None:
+    """Refuse points for the consensus that lack whole columns, or have gaps where beliefs are pooled in rounds."""
+    if asked.absent is not None:
+        names = circle.scores.seat.feature_names
         raise InvalidInput(
-            f"`X` must have {seat.agent.n_features} features, as the nodes' rows do; got {points.shape[1]}."
+            f"The consensus of nodes must be asked about points with all columns; these lack "
+            f"{name_columns(asked.absent, names)}. Add them, or ask for the node's own view."
         )
-    if names and len(names) != points.shape[1]:
-        raise InvalidInput(f"`X` must have a name for each of {points.shape[1]} features, or none; got {len(names)}.")
+    if until is not None and has_gaps(asked.points):
+        raise InvalidInput("Rounds must be asked about points without gaps; these have some: ask by solving.")
+
+
+def check_columns(points: Array, names: Sequence[str], seat: ScoredAgent) -> None:
+    """Refuse points with other features than the nodes' rows have."""
+    d = seat.agent.n_features
+    if points.shape[1] != d:
+        raise InvalidInput(f"`X` must have {d} features, as the nodes' rows do; got {points.shape[1]}.")
+    if names and len(names) != d:
+        raise InvalidInput(f"`X` must have a name for each of {d} features, or none; got {len(names)}.")
     for k, (given, known) in enumerate(zip(names, seat.feature_names, strict=False)):
         if given != known:
             raise InvalidInput(
                 f"`X` must have the same features in the same order; feature {k} is {given[:100]!r}, not {known!r}."
             )
-    return points

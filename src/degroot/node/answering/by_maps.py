@@ -29,12 +29,15 @@ async def consult_maps(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     collected = await circle.maps.collect(members, uses)
 
     def work() -> NodeAnswer:
-        evidence = collected.at(asked.points, uses)
+        evidence = collected.at(circle.maps.fill_gaps(asked.points), uses)
         opinions = {
             name: PeerOpinion(said[name].version, _list_versions(circle, name, told), Opinion(said[name].beliefs, part))
             for name, part in zip(members, split_by_agent(evidence), strict=True)
         }
-        return solve(roster, who, opinions, seat.option, list(asked.fields), guard=False)
+        return solve(
+            roster, who, opinions, seat.option, list(asked.fields), guard=False, points=asked.points,
+            features=seat.feature_names,
+        )  # fmt: skip
 
     return work() if len(asked.points) <= FEW_POINTS else await run_in_thread(work)
 

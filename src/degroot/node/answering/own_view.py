@@ -8,18 +8,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from degroot.agents.abstention import join_columns
 from degroot.answers.answer import interval_fields
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array
-from degroot.consultation.asker import AskerView, PreparedAnswer, ViewQuestion
-from degroot.consultation.consult import FEW_POINTS, field_shape
+from degroot.consultation.abstention import NobodyAnswers, describe_nobody, flag_abstentions
+from degroot.consultation.asker import AskerView, PreparedAnswer, ViewQuestion, flag_for_asker
+from degroot.consultation.consult import FEW_POINTS, Panel, field_shape
 from degroot.exceptions import InvalidInput
 from degroot.node.answering.answer import STALE, NodeQuestion, expand_to_roster, flag_missing_members
 from degroot.node.answering.gathering import gather_predictions
 from degroot.node.peers.membership import Membership
 from degroot.node.peers.peers import Peers
 from degroot.node.protocol.codec import NodeAnswer
+from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread
 
 
@@ -44,7 +47,7 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     def prepare(own: Array) -> None:  # while peers are at work: all that need not wait for them
         nonlocal prepared
         changed.extend([name for name in expected if circle.has_changed(name, scored[name])])
-        if view is not None:
+        if view is not None and not np.isnan(own).any():
             prepared = view.prepare(asked.points, own, question)
 
     said = await gather_predictions(circle, seat, asked, missing, prepare)
@@ -52,11 +55,17 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     beliefs = [said[name].beliefs for name in members]
     if members != expected:
         view, prepared = (seat.views.find_prepared(members, question) if few else None), None
-    if view is not None:
-        fields, flags, choice = _answer(view, asked, question, beliefs, prepared)
-    else:
-        view = await seat.views.among(members)
-        fields, flags, choice = await run_in_thread(_answer, view, asked, question, beliefs, None)
+    try:
+        if view is not None:
+            fields, flags, choice = _answer(view, asked, question, beliefs, prepared)
+        else:
+            view = await seat.views.among(members)
+            fields, flags, choice = await run_in_thread(_answer, view, asked, question, beliefs, None)
+    except NobodyAnswers as error:
+        absent, names = join_columns(asked.absent, seat.agent.lacks), seat.feature_names
+        raise describe_nobody(error.point, asked.points, absent, names) from error
+    if seat.agent.schema is not None:
+        flags = (*flags, *_flag_gaps(circle, seat, view, asked, np.stack(beliefs, axis=1)))
     notes = [
         Flag(name, f"{STALE} {me}", np.arange(M))
         for name in members
@@ -67,6 +76,18 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
         notes = [*flag_missing_members(Membership(members, away), M), *notes]
         fields = expand_to_roster(fields, roster, members)
     return NodeAnswer(roster, fields, (*notes, *flags), asker=me, choice=choice)
+
+
+def _flag_gaps(circle: Peers, seat: ScoredAgent, view: AskerView, asked: NodeQuestion, beliefs: Array) -> list[Flag]:
+    """Whose models lack inputs of the points, where `beliefs` (M, K, Q) are NaN, and whose could not be scored here."""
+    me, absent = circle.configuration.name, join_columns(asked.absent, seat.agent.lacks)
+    agent = seat.agent
+    lacks = tuple(agent.lacks if name == me else None for name in view.names)
+    optional = tuple(agent.optional if name == me else circle.find_inputs(name, seat).optional for name in view.names)
+    panel = Panel(view.names, agent.outputs, seat.option, lacks=lacks, optional=optional, features=seat.feature_names)
+    abstains = np.isnan(beliefs[..., 0])
+    told = flag_abstentions(panel.about_columns, asked.points, absent, abstains) if abstains.any() else ()
+    return flag_for_asker(view, panel, list(told), len(beliefs))
 
 
 def _answer(

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 
 from degroot import files, models
+from degroot.consultation.abstention import name_columns
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback, split
 from degroot.files.atomic import PRIVATE, make_folder
@@ -34,6 +35,7 @@ from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.access import NAME
 from degroot.node.server.lock import is_locked
 from degroot.node.tls import identity
+from degroot.schema import Schema
 
 
 def check_security(configuration: Configuration, insecure_loopback: bool) -> None:
@@ -108,7 +110,7 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
     yield _found("state", lambda: _check_state(configuration))
     mine = describe_node(configuration, seats[0].agent, seats[0].feature_names) if seats else None
     for peer in configuration.peers:
-        yield _reached(configuration, peer, mine)
+        yield _reached(configuration, peer, mine, seats[0].agent.schema if seats else None)
 
 
 def _check_identity(configuration: Configuration, insecure_loopback: bool) -> str:
@@ -136,8 +138,12 @@ def _found(what: str, check: Callable[[], str]) -> CheckFinding:
 def _check_data(configuration: Configuration, rows: list[files.Rows]) -> str:
     source = configuration.data
     rows.append(files.load(source))
-    m, d = rows[0].X.shape
-    return f"{source.file} holds {m} rows of {d} features and {', '.join(map(repr, source.target))}"
+    (m, d), schema = rows[0].X.shape, rows[0].schema
+    if schema is None or schema.target is None:
+        return f"{source.file} holds {m} rows of {d} features and {', '.join(map(repr, source.target))}"
+    told = f"{source.file} holds {m} rows of {d} features and {schema.target.name!r}, by the schema {schema.digest}"
+    lacks = rows[0].lacks
+    return told + ("" if lacks is None or not lacks.any() else f", without {name_columns(lacks, schema.names)}")
 
 
 def _check_model(
@@ -245,27 +251,30 @@ def check_peers(configuration: Configuration, seat: ScoredAgent) -> None:
     mine = describe_node(configuration, seat.agent, seat.feature_names)
     hasty = replace(configuration, timing=replace(configuration.timing, deadline_seconds=HASTY_SECONDS))
     with ThreadPoolExecutor(max(1, len(configuration.peers))) as pool:
-        found = list(pool.map(lambda peer: _reached(hasty, peer, mine), configuration.peers))
+        found = list(pool.map(lambda peer: _reached(hasty, peer, mine, seat.agent.schema), configuration.peers))
     answered = [each for each in found if each.outcome != WARNING]
     if 2 * len(answered) >= len(found) > 0 and all(each.outcome == FAILED for each in answered):
         raise InvalidInput(f"A node must be like its peers; {answered[0].what} at {answered[0].told}")
 
 
-def _reached(configuration: Configuration, peer: Peer, mine: wire.Description | None) -> CheckFinding:
+def _reached(
+    configuration: Configuration, peer: Peer, mine: wire.Description | None, schema: Schema | None
+) -> CheckFinding:
     """Whether a peer answers, which it need not yet, and whether it has the same features, which it must."""
     what, seconds = f"peer {peer.name}", configuration.timing.deadline_seconds
     metadata = ((NAME, configuration.name),) if configuration.identity is None else ()
     try:
         with _channel(configuration, peer) as channel:
             stub: Any = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
-            theirs = stub.Describe(wire.DescribeRequest(protocol=PROTOCOL), timeout=seconds, metadata=metadata)
+            request = wire.DescribeRequest(protocol=PROTOCOL, schema=schema is not None)
+            theirs = stub.Describe(request, timeout=seconds, metadata=metadata)
     except grpc.RpcError as error:
         return CheckFinding(what, WARNING, f"{peer.address}: {from_rpc(peer.name, error, seconds).reason}")
     except InvalidInput:
         return CheckFinding(what, WARNING, "not tried, for want of a certificate")
     if mine is None:
         return CheckFinding(what, OK, f"{peer.address} answers")
-    difference = find_difference(mine, theirs, peer.name)
+    difference = find_difference(mine, theirs, peer.name, schema)
     if difference is not None:
         return CheckFinding(what, FAILED, f"{peer.address}: {difference}.")
     return CheckFinding(what, OK, f"{peer.address} answers, and has the same features and settings")

@@ -52,7 +52,7 @@ def filled(text: str, entries: Mapping[str, Mapping[str, Any]]) -> str:
     for place, line in enumerate(lines):
         heading = re.match(r"\[+([a-z]+)\]+", line)
         table = heading[1] if heading else table
-        found = re.match(r"(?:# )?([a-z_]+) = (?:\"[^\"]*\"|\[[^]]*\]|\S+)", line)
+        found = re.match(r"(?:# +)?([a-z_]+) = (?:\"[^\"]*\"|\[[^]]*\]|\S+)", line)
         if found and (table, found[1]) in left:
             told = toml_text({found[1]: left.pop((table, found[1]))}).strip()
             rest = line[found.end() :]

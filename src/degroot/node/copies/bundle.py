@@ -66,7 +66,8 @@ def make_bundle(
         owner=description.name, recipient=recipient, version=version_of(content), issued=time.time(),
         suffix=suffix, digest=digest.digest(), size=len(content), labels="" if labels is None else json.dumps(labels),
         n_features=description.n_features, feature_names=description.feature_names, outputs=description.outputs,
-        classes=description.classes,
+        classes=description.classes, schema_digest=description.schema_digest,
+        optional_columns=description.optional_columns, takes_gaps=description.takes_gaps,
     )  # fmt: skip
     signed = manifest.SerializeToString()
     signature, certificate = sign(identity, COPY_CONTEXT, signed)

@@ -17,6 +17,7 @@ from degroot.models.sandbox import CHUNK_ROWS, SandboxError, SandboxLimitExceede
 from degroot.node.config import Limits
 from degroot.node.copies.bundle import Bundle
 from degroot.node.protocol.codec import Model
+from degroot.node.protocol.schemas import ModelInputs
 from degroot.node.scoring.scored_agent import answers_at_once
 from degroot.node.server.threads import run_model_in_thread
 
@@ -49,7 +50,10 @@ class ModelCopy:
         self.bundle, self._executor = bundle, executor
         self._agent = copy(agent)  # the same features, outputs and classes, with the peer's model
         self._agent.name, self._agent.model, self._agent.own_predictions = bundle.owner, model, None
-        self.near_by = executor is None and answers_at_once(self._agent)
+        self.inputs = ModelInputs.from_message(bundle.manifest, bundle.manifest.feature_names)
+        self._agent.form = None  # what is copied takes numbers
+        self.able = self.inputs.find_able(agent.X, agent.lacks)  # rows of this node for which it does not abstain
+        self.near_by = executor is None and answers_at_once(self._agent, self.able)
 
     @property
     def model(self) -> Model:
@@ -92,7 +96,9 @@ def open_copy(bundle: Bundle, agent: Agent, limits: Limits) -> ModelCopy:
         if manifest.feature_names:
             check_features(sandboxed, list(manifest.feature_names))
         tried = ModelCopy(bundle, sandboxed, agent, ThreadPoolExecutor(1, f"degroot-copy-{bundle.owner}"))
-        tried.predict(agent.X[np.arange(CHUNK_ROWS) % agent.n_rows])
+        if not len(tried.able):  # it cannot be tried: it stays where it is limited
+            return tried
+        tried.predict(agent.X[tried.able[np.arange(CHUNK_ROWS) % len(tried.able)]])
         if not _runs_in_node(bundle):
             return tried
         inside = ModelCopy(bundle, from_onnx(bundle.content), agent)

@@ -9,7 +9,7 @@ from degroot.exceptions import DeGrootError
 from degroot.node.config import COPY, QUERY, Configuration
 from degroot.node.copies.bundle import Bundle
 from degroot.node.copies.copy import CopyError, ModelCopy
-from degroot.node.copies.offer import ModelOffer, examine_model, offer_bundle
+from degroot.node.copies.offer import ModelOffer, NotOffered, check_takes_numbers, examine_model, offer_bundle
 from degroot.node.copies.store import HeldCopies
 from degroot.node.errors import PeerError
 from degroot.node.peers.link import Link
@@ -72,6 +72,10 @@ class CopyExchange:
         """
         if self._configuration.identity is None:
             return "this node runs without certificates"
+        try:
+            check_takes_numbers(self._seat())
+        except NotOffered as error:
+            return str(error)
         offer = self._offer
         return "" if offer is None or offer.version != self._seat().version else offer.lacking
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from degroot.exceptions import InvalidInput
+from degroot.models.by_schema import SchemaModel
 from degroot.models.exporting import COPYABLE, check_exportable
 from degroot.models.formats import content_of, version_of
 from degroot.node.config import COPY, Configuration
@@ -28,12 +29,22 @@ class ModelOffer:
 def examine_model(configuration: Configuration, seat: ScoredAgent) -> ModelOffer:
     """Whether the node's model can be copied: it is a file, runs no code of its own, and keeps no rows."""
     try:
+        check_takes_numbers(seat)
         warnings = check_exportable(
             _file(configuration), _content(configuration, seat), seat.agent.X, configuration.model.classes
         )
     except InvalidInput as error:
         return ModelOffer(seat.version, str(error))
     return ModelOffer(seat.version, "", warnings)
+
+
+def check_takes_numbers(seat: ScoredAgent) -> None:
+    """Raise unless the model takes rows as they are: others have its file only, not what turns rows into its input."""
+    if isinstance(seat.agent.model, SchemaModel):
+        raise NotOffered(
+            "A model that is copied must take numbers by the schema; this one takes frames or categories of its own, "
+            "and is queried."
+        )
 
 
 def check_copyable(configuration: Configuration) -> None:

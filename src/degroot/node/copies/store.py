@@ -43,7 +43,7 @@ def check_fit(configuration: Configuration, bundle: Bundle, agent: Agent, names:
             f"{len(bundle.content)}."
         )
     mine = describe_node(configuration, agent, names)
-    difference = find_difference(mine, _as_description(bundle.manifest), bundle.owner)
+    difference = find_difference(mine, _as_description(bundle.manifest), bundle.owner, agent.schema)
     if difference is not None:
         raise InvalidInput(f"A copy must fit this node's rows; {bundle.owner!r}: {difference}.")
 
@@ -114,6 +114,7 @@ def _as_description(manifest: wire.Manifest) -> wire.Description:
     return wire.Description(
         protocol=PROTOCOL, name=manifest.owner, model_version=manifest.version, n_features=manifest.n_features,
         feature_names=manifest.feature_names, outputs=manifest.outputs, classes=manifest.classes,
+        schema_digest=manifest.schema_digest,
     )  # fmt: skip
 
 

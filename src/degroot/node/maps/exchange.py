@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from degroot.agents.abstention import has_gaps
+from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.atomic import PRIVATE, make_folder, save
 from degroot.maps import (
@@ -141,6 +143,12 @@ class MapExchange:
             self._log.warning("no evidence map of this version is published", reason=reason)
         self.lacking = reason
 
+    def fill_gaps(self, X: Array) -> Array:
+        """Rows with the middle of the declared range in the place of gaps: public, and the same at all nodes."""
+        if self._settings is None or not has_gaps(X):
+            return X
+        return np.where(np.isnan(X), np.mean(self._settings.ranges, axis=1), X)
+
     @property
     def budget(self) -> LifetimeBudget:
         """What maps may cost together, for life."""
@@ -162,15 +170,16 @@ class MapExchange:
         agent, settings, me = seat.agent, self._settings, self.configuration.name
         if settings is None:
             raise InvalidInput("Evidence maps must be prepared before they are published; they are not.")
+        rows = self.fill_gaps(agent.X)
         make_folder(self.configuration.maps_folder, mode=PRIVATE)
         places = [seat.scored.index(model) for model in models]
         told = [(model.name, model.version) for model in models]
 
         def prepare() -> PreparedMap:
             residuals = np.moveaxis(seat.scorer.residuals[:, :, places], 1, 2)  # (n, m, Q)
-            return prepare_map(agent.X, residuals, settings, owner=me, models=told, units=agent.units)
+            return prepare_map(rows, residuals, settings, owner=me, models=told, units=agent.units)
 
-        version = name_version(agent.X, agent.y, settings, owner=me, models=told, units=agent.units)
+        version = name_version(rows, agent.y, settings, owner=me, models=told, units=agent.units)
         try:
             made = self.budget.publish(version, settings, prepare)
         finally:

@@ -28,9 +28,11 @@ from degroot.files.atomic import save
 from degroot.node.answering.answer import CONSENSUS
 from degroot.node.config import ANSWER_DAYS
 from degroot.node.page.encoding import moment, numbers
+from degroot.node.page.fields import describe_target
 from degroot.node.page.requests import AskTerms
 from degroot.node.records.chain import LATEST
 from degroot.node.records.ledger import DAY
+from degroot.schema import Schema, schema_from_text
 
 WORKING, DONE, FAILED = "working", "done", "failed"
 
@@ -52,6 +54,8 @@ class Answer:
     beside: Consensus | None = None
     lacking: str = ""  # why there is nothing beside it, or no interval there
     question: str = ""  # its number in ledgers
+    schema: Schema | None = None  # by which the points are numbers
+    note: str = ""  # what there is to say of columns that the points do not have
 
     @property
     def view(self) -> Consensus | None:
@@ -73,12 +77,18 @@ class Answer:
         """The classes whose probabilities the outputs are, if they are."""
         return (self.outputs or ()) if self.front.classes else ()
 
+    def _list_units(self) -> dict[str, str]:
+        """The units of features that have any."""
+        columns = () if self.schema is None else self.schema.columns
+        return {column.name: column.unit for column in columns if column.unit}
+
     def summary(self) -> dict[str, Any]:
         """What there is to say of all of it."""
         front, total = self.front, len(self.points)
         return entry(self.id, self.at, self.source, total, self.terms, DONE) | {
             "question": self.question, "done": total, "total": total, "error": None, "coverage": self.terms.coverage,
-            "rule": self.rule, "ignored": list(self.ignored), "features": list(self.features),
+            "rule": self.rule, "ignored": list(self.ignored), "features": list(self.features), "note": self.note,
+            "target": describe_target(self.schema), "units": self._list_units(),
             "names": list(front.names), "outputs": front.outputs, "classes": list(self.classes),
             "seconds": round(self.seconds, 3), "rounds": None if self.consensus is None else self.consensus.rounds,
             "asker": front.asker, "lacking": self.lacking,
@@ -119,7 +129,7 @@ FIELDS = (
     "value", "standard_error", "weights", "beliefs", "trust", "influence", "lower", "upper", "sets", "correction",
 )  # fmt: skip
 BESIDE = "beside_"  # how names of arrays begin that are not those of the answer in front
-PLAIN = ("id", "at", "seconds", "source", "rule", "features", "ignored", "question")
+PLAIN = ("id", "at", "seconds", "source", "rule", "features", "ignored", "question", "note")
 
 
 def new_id() -> str:
@@ -240,7 +250,8 @@ class Archive:
 def _pack_answer(answer: Answer) -> bytes:
     about = {name: getattr(answer, name) for name in PLAIN} | {
         "rows": len(answer.points), "terms": asdict(answer.terms), **_describe_consensus(answer.front),
-        "lacking": answer.lacking, "beside": None if answer.beside is None else _describe_consensus(answer.beside),
+        "lacking": answer.lacking, "schema": "" if answer.schema is None else answer.schema.to_toml(),
+        "beside": None if answer.beside is None else _describe_consensus(answer.beside),
     }  # fmt: skip
     arrays: dict[str, Any] = {ABOUT: np.frombuffer(json.dumps(about).encode(), np.uint8), POINTS: answer.points}
     arrays |= _arrays(answer.front)
@@ -286,8 +297,13 @@ def _unpacked(path: Path) -> Answer:
     return Answer(
         about["id"], about["at"], about["seconds"], about["source"], terms, about["rule"], tuple(about["features"]),
         tuple(about["ignored"]), arrays[POINTS], front, None if told is None else _restore_answer(told, arrays, BESIDE),
-        about.get("lacking", ""), about.get("question", ""),
+        about.get("lacking", ""), about.get("question", ""), _restore_schema(about.get("schema", "")),
+        about.get("note", ""),
     )  # fmt: skip
+
+
+def _restore_schema(text: str) -> Schema | None:
+    return schema_from_text(text, "the kept answer") if text else None
 
 
 def _restore_terms(written: dict[str, Any]) -> AskTerms:

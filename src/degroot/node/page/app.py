@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.files.rows import site_of
 from degroot.node.answering.answering import Answering
 from degroot.node.config import ANSWER_DAYS, Page
 from degroot.node.page.answers import Archive
@@ -21,21 +22,24 @@ from degroot.node.page.auth import AccessMiddleware, NoToken, read_or_make_token
 from degroot.node.page.downloads import KINDS
 from degroot.node.page.encoding import refusal
 from degroot.node.page.events import Live
+from degroot.node.page.fields import NotAdmitted
 from degroot.node.page.gains import OwnGains
 from degroot.node.page.jobs import JobQueue
 from degroot.node.page.ledger_files import LedgerFiles
 from degroot.node.page.ledger_state import LedgerState
 from degroot.node.page.ledger_totals import LedgerTotals
 from degroot.node.page.overview import Overview, features, find_consensus_lacking
-from degroot.node.page.requests import TooMuch
+from degroot.node.page.requests import AskedTable, TooMuch
 from degroot.node.page.routes.answers import NotThere, answer_routes, row_routes
 from degroot.node.page.routes.ask import ask_routes
 from degroot.node.page.routes.audit import audit_routes
 from degroot.node.page.routes.node import gains_routes, live_routes, trust_routes
 from degroot.node.page.routes.pages import Views, view_routes
+from degroot.node.peers.peers import Peers
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.records.recent import Recent
 from degroot.node.server.threads import run_in_thread
+from degroot.schema import AS_SHARED
 
 DATA = ("/api/", "/events")  # how paths begin that people do not look at
 LEVEL = 4  # of packing: small enough, and quick
@@ -74,6 +78,8 @@ def _complain(app: FastAPI, views: Views) -> None:
 
     @app.exception_handler(DeGrootError)
     async def mistaken(request: Request, error: DeGrootError) -> Response:
+        if isinstance(error, NotAdmitted):
+            return refusal(400, str(error), fields=error.fields)
         return told(request, STATUS.get(type(error), 400), str(error))
 
 
@@ -137,12 +143,20 @@ def serve(answering: Answering, recent: Recent, watch: OwnRowsWatch, listening: 
         gains_routes(OwnGains(circle)),
         trust_routes(circle, recent),
         audit_routes(configuration.ledger, live, state, files, admitted),
-        ask_routes(desk, admitted, features(circle)),
+        ask_routes(desk, admitted, _find_table(circle)),
         answer_routes(desk, archive, admitted),
         row_routes(desk, archive),
     )
     server = _Server(_settings(application(views, routers, log)))
     return Serving(live, desk, state, archive, server, listening)
+
+
+def _find_table(circle: Peers) -> AskedTable:
+    """What points are that are asked about through the page."""
+    schema = circle.scores.seat.agent.schema
+    return AskedTable(
+        features(circle), schema, AS_SHARED if schema is None else site_of(circle.configuration.data, schema)
+    )
 
 
 async def _expire(archive: Archive) -> None:

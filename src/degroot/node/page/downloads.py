@@ -14,10 +14,15 @@ from degroot.batch.columns import BOUNDS, Columns
 from degroot.exceptions import InvalidInput
 from degroot.node.page.answers import Answer
 from degroot.node.page.encoding import encoded, number
+from degroot.node.page.fields import readable_columns
+from degroot.schema import NUMBER
 
 KINDS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet", "json": "application/json"}
 FIELDS = ("value", "standard_error", *BOUNDS, "weights", MISSING, FLAGS)
 TOGETHER = 100  # rows of JSON that are encoded at once: others wait for that
+
+
+TARGET, UNIT = "target", "unit"  # columns that say what the answers are of, where there is a schema
 
 
 def table(answer: Answer) -> pa.Table:
@@ -26,10 +31,29 @@ def table(answer: Answer) -> pa.Table:
     told = (FLAGS, MISSING)
     known = tuple(name for name in FIELDS if name in told or getattr(front, name) is not None)
     columns = Columns(known, front.names, answer.outputs)
-    taken = set(columns.schema.names)
+    about = _describe_target(answer)
+    taken = {*columns.schema.names, *about}
     features = [f"point_{name}" if name in taken else name for name in answer.features]
-    points = [pa.array(np.ascontiguousarray(column)) for column in answer.points.T]
-    return pa.table([*points, *columns.arrays(front)], names=[*features, *columns.schema.names])
+    constant = [pa.array([text] * len(answer.points)) for text in about.values()]
+    names = [*features, *about, *columns.schema.names]
+    return pa.table([*_points(answer), *constant, *columns.arrays(front)], names=names)
+
+
+def _points(answer: Answer) -> list[pa.Array]:
+    """The points, a column each: by the schema texts, dates and gaps as people write them."""
+    if answer.schema is None:
+        return [pa.array(np.ascontiguousarray(column)) for column in answer.points.T]
+    kinds = [pa.float64() if column.kind == NUMBER else pa.string() for column in answer.schema.columns]
+    found = readable_columns(answer.points, answer.schema)
+    return [pa.array(values, kind) for values, kind in zip(found, kinds, strict=True)]
+
+
+def _describe_target(answer: Answer) -> dict[str, str]:
+    """The target and its unit, as far as they are known."""
+    target = None if answer.schema is None else answer.schema.target
+    if target is None:
+        return {}
+    return {TARGET: target.name} | ({UNIT: target.unit} if target.unit else {})
 
 
 def write_download(answer: Answer, kind: str) -> bytes:

@@ -30,9 +30,9 @@ async def reply_of(work: Callable[..., Any], *arguments: Any) -> Response:
     return Response(content, media_type=KIND)
 
 
-def refusal(status: int, told: str) -> Response:
-    """A response that says in one line what is wrong."""
-    return reply({"error": " ".join(told.split())}, status)
+def refusal(status: int, told: str, **more: Any) -> Response:
+    """A response that says in one line what is wrong, with more for those who read it."""
+    return reply({"error": " ".join(told.split()), **more}, status)
 
 
 def numbers(values: Any) -> Any:

@@ -18,6 +18,7 @@ from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, NodeQuestion, c
 from degroot.node.answering.answering import OWN_VIEW, Answering, NotPooled, check_consensus
 from degroot.node.client import BATCH
 from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
+from degroot.node.page.fields import describe_target
 from degroot.node.page.overview import classes, features
 from degroot.node.page.requests import Inquiry, TooMuch
 from degroot.node.pooling.coordinator import Until
@@ -49,7 +50,8 @@ class Work:
         return self.entry() | {
             "question": self.question, "kept": False, "until": None, "coverage": terms.coverage,
             "done": self.done, "total": total, "error": self.error,
-            "ignored": list(self.inquiry.ignored), "seconds": round((self.ended or time.time()) - self.at, 3),
+            "ignored": list(self.inquiry.ignored), "note": self.inquiry.note, "units": {},
+            "seconds": round((self.ended or time.time()) - self.at, 3),
             "rounds": None, "asker": None, "lacking": "", "mixed": None, "missing": [], "flags": [],
         }  # fmt: skip
 
@@ -112,6 +114,7 @@ class JobQueue:
         return work.summary() | {
             "rule": circle.configuration.collective.rule, "features": features(circle), "names": list(circle.names),
             "outputs": circle.scores.seat.agent.outputs, "classes": classes(circle),
+            "target": describe_target(circle.scores.seat.agent.schema),
         }  # fmt: skip
 
     def entries(self) -> list[dict[str, Any]]:
@@ -150,7 +153,7 @@ class JobQueue:
             missing.update(flag.agent for flag in answered[0].flags if flag.kind == MISSING)
         return Answer(
             work.id, work.at, time.perf_counter() - begun, inquiry.source, terms, rule, names, inquiry.ignored,
-            inquiry.points, *answered, work.question,
+            inquiry.points, *answered, work.question, self._circle.scores.seat.agent.schema, inquiry.note,
         )  # fmt: skip
 
     async def _answer_batches(self, work: Work) -> tuple[Consensus, Consensus | None, str]:
@@ -209,7 +212,9 @@ class JobQueue:
         """The answer to one batch."""
         seat, terms = self._circle.scores.seat, inquiry.terms
         fields = list(ASKER_FIELDS) if side.view == OWN else self._fields(inquiry)
-        question = NodeQuestion(batch, fields, seat.guarded, side.coverage, side.view, origin=origin)
+        question = NodeQuestion(
+            batch, fields, seat.guarded, side.coverage, side.view, origin=origin, absent=inquiry.absent
+        )
         return await self._answering.part(question, None if side.view == OWN or terms.way == SOLVE else UNTIL)
 
     def _record(self, batch: Array, answers: Sequence[NodeAnswer], origin: Origin) -> None:

@@ -12,6 +12,7 @@ from degroot.node.answering.answering import NotPooled, check_consensus
 from degroot.node.config import MAPS, OWN, POOLED
 from degroot.node.errors import BadReply, PeerError, PeerLate, PeerRefused
 from degroot.node.page.encoding import moment
+from degroot.node.page.fields import describe_columns, describe_target
 from degroot.node.page.uses import describe_own_model, describe_use, describe_witnesses, find_held_version
 from degroot.node.peers.link import Link
 from degroot.node.peers.peers import CALIBRATING, READY, STALE, Peers
@@ -40,13 +41,15 @@ class Overview:
     def __init__(self, circle: Peers, recent: Recent, watch: OwnRowsWatch) -> None:
         self._circle, self._recent, self._watch = circle, recent, watch
         self._started = time.time()
+        agent = circle.scores.seat.agent
+        self._table = {"columns": describe_columns(agent.schema, agent.X), "target": describe_target(agent.schema)}
 
     def state(self) -> dict[str, Any]:
         """All of it, ready to be encoded."""
         circle = self._circle
         scored = {model.name: model.version for model in circle.scores.seat.scored}
         return {
-            "node": _node(circle, self._started),
+            "node": _node(circle, self._started) | self._table,
             "peers": [_peer(circle, link, scored.get(name)) for name, link in sorted(circle.links.items())],
             "questions": _questions(self._recent),
             "alerts": [_alert(each, time.time()) for each in self._watch.alerts.values()],

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from degroot import files
+from degroot.agents.abstention import Columns
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, check_coverage, check_view, check_way
+from degroot.node.page.fields import parse_typed_rows
 from degroot.node.protocol.codec import check_purpose
+from degroot.schema import AS_SHARED, Schema, Site
 
 USUAL_TERMS = {"way": SOLVE, "coverage": None, "view": None, "purpose": ""}  # how a question is to be answered
 TERMS = tuple(USUAL_TERMS)
@@ -63,9 +66,20 @@ class Inquiry:
     source: str
     terms: AskTerms
     ignored: tuple[str, ...] = ()  # columns that are no features
+    absent: Columns = None  # (d,) columns of the schema that none of the points has
+    note: str = ""  # what there is to say of them
 
 
-def parse_rows(body: bytes, features: Sequence[str]) -> Inquiry:
+@dataclass(frozen=True, slots=True)
+class AskedTable:
+    """What points are: their features and, where there is one, the schema and how this node's files write it."""
+
+    features: Sequence[str]
+    schema: Schema | None = None
+    site: Site = AS_SHARED
+
+
+def parse_rows(body: bytes, table: AskedTable) -> Inquiry:
     """Rows that came as JSON."""
     try:
         told = json.loads(body)
@@ -76,8 +90,10 @@ def parse_rows(body: bytes, features: Sequence[str]) -> Inquiry:
     strange = [name for name in told if name not in ASKED]
     if strange:
         raise InvalidInput(f"What is asked must have {', '.join(ASKED)} only; got {strange[0][:NAME]!r}.")
-    points = _points(told["rows"], features)
-    return Inquiry(points, FORM, _terms(told))
+    if table.schema is None or not told["rows"]:
+        return Inquiry(_points(told["rows"], table.features), FORM, _terms(told))
+    points, absent = parse_typed_rows(told["rows"], table.schema)
+    return Inquiry(_few(points), FORM, _terms(told), absent=absent)
 
 
 def check_terms(given: Iterable[str]) -> None:
@@ -87,21 +103,23 @@ def check_terms(given: Iterable[str]) -> None:
         raise InvalidInput(f"A file must be asked about with {', '.join(TERMS)} only; got {strange[0][:NAME]!r}.")
 
 
-def read_uploaded_file(body: bytes, filename: str, kind: str, terms: AskTerms, features: Sequence[str]) -> Inquiry:
-    """Rows that came as a file."""
+def read_uploaded_file(body: bytes, filename: str, kind: str, terms: AskTerms, table: AskedTable) -> Inquiry:
+    """Rows that came as a file, written as this node's own rows are."""
     source = _name(filename)
     suffix = PurePath(source).suffix or SUFFIXES.get(kind, "")
     with TemporaryDirectory(prefix="degroot-page-") as folder:
         path = Path(folder) / f"rows{suffix if SUFFIX.fullmatch(suffix) else ''}"
         path.write_bytes(body)
         try:
-            points = files.points(path, features, most=MOST)
+            points = files.points(path, table.features, most=MOST, schema=table.schema, site=table.site)
         except InvalidInput as error:
             told = str(error).replace(str(path), source or "the file")
             if isinstance(error, files.TooLarge):
                 raise TooMuch(f"{told} `degroot ask` takes more.") from error
             raise InvalidInput(told) from error
-    return Inquiry(_few(points.X), source or f"rows{suffix}", terms, points.ignored)
+    absent = None if points.absent is None or not points.absent.any() else points.absent
+    note = points.note.replace(str(path), source or "the file")
+    return Inquiry(_few(points.X), source or f"rows{suffix}", terms, points.ignored, absent, note)
 
 
 def _terms(told: Mapping[str, Any]) -> AskTerms:

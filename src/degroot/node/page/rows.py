@@ -13,6 +13,7 @@ from degroot.consensus.dense import trace_pooling
 from degroot.exceptions import InvalidInput
 from degroot.node.page.answers import Answer
 from degroot.node.page.encoding import numbers
+from degroot.node.page.fields import format_points
 
 SORTS = ("i", "value", "standard_error", "width", "flags")
 
@@ -98,7 +99,8 @@ def page(answer: Answer, offset: int, limit: int, sort: str) -> dict[str, Any]:
     limit = min(limit, max(1, SHOWN // answer.points.shape[1]))
     chosen = places[offset : offset + limit].tolist()
     flags = _flags(answer, chosen)
-    rows = [_row(answer, i, flags[i]) | {"point": numbers(answer.points[i])} for i in chosen]
+    points = format_points(answer.points[chosen], answer.schema)
+    rows = [_row(answer, i, flags[i]) | {"point": point} for i, point in zip(chosen, points, strict=True)]
     return {"total": len(places), "rows": rows}
 
 
@@ -106,9 +108,10 @@ def describe_row(answer: Answer, i: int) -> dict[str, Any]:
     """One row: the value and what else is said, everybody's part in it, who trusts whom, and pooling in rounds."""
     if not 0 <= i < len(answer.points):
         raise InvalidInput(f"The row must be one of {len(answer.points)}; got {i}.")
-    explained, flags = answer.front.explain(i), _flags(answer, [i])[i]
+    target = None if answer.schema is None else answer.schema.target
+    explained, flags = answer.front.explain(i, target=target), _flags(answer, [i])[i]
     return _row(answer, i, flags) | {
-        "point": dict(zip(answer.features, numbers(answer.points[i]), strict=True)),
+        "point": dict(zip(answer.features, format_points(answer.points[[i]], answer.schema)[0], strict=True)),
         "coverage": answer.terms.coverage,
         "views": {
             "own": _describe_row(answer, answer.view, i),

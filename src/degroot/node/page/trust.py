@@ -126,12 +126,16 @@ def regions(agents: Agents | None, features: Sequence[str], x: str, y: str, cell
     if agents is None:
         return None
     values = [agents.points[:, features.index(name)] for name in (x, y)]
+    known = np.isfinite(values).all(axis=0)  # gaps have no place
+    values, weights = [each[known] for each in values], agents.weights[known]
+    if not len(weights):
+        return None
     edges = [_edges(each, cells) for each in values]
     places = np.stack([_places(*each) for each in zip(values, edges, strict=True)], axis=1)
     pairs, cell = np.unique(places, axis=0, return_inverse=True)
     found = []
     for k, (ix, iy) in enumerate(pairs.tolist()):
-        inside = agents.weights[cell == k]
+        inside = weights[cell == k]
         mean = inside.mean(axis=0)
         top = agents.names[int(mean.argmax())]
         found.append({"ix": ix, "iy": iy, "points": len(inside), "weights": numbers(mean), "top": top})

@@ -19,6 +19,7 @@ from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.errors import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
 from degroot.node.peers.retry import retry_when_limited
 from degroot.node.protocol.codec import PROTOCOL, draw_question, encode_origin
+from degroot.node.protocol.schemas import ModelInputs, find_schema_difference
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.records.chain import NO_ORIGIN, OUT, Origin, digest_exchange
@@ -29,6 +30,7 @@ from degroot.node.server import model_service
 from degroot.node.server.access import NAME
 from degroot.node.server.threads import run_in_thread
 from degroot.node.time_limit import TimeLimit
+from degroot.schema import Schema
 
 
 async def write_first(call: Any, message: Any) -> None:
@@ -149,6 +151,7 @@ class Latency:
 PREDICTION, COPIED, PUSHED, MAP = "prediction", "copy", "pushed copy", "evidence map"
 DESCRIBE, POOL = "describe", "pool"
 SPARE = 4  # streams of a kind that are kept open while nothing is asked
+SCHEMA_SECONDS = 60.0  # between looks at the text of a peer's schema that differs from this node's
 CHUNK_BYTES = 900_000  # of a bundle in one message, below the least `limits.message_bytes` that there can be
 
 Question = wire.Question | wire.PredictRequest
@@ -221,12 +224,14 @@ class Link:
         self._turns, self._questions = asyncio.Semaphore(self._most_questions), 0
         self.description: wire.Description | None = None
         self.version = ""  # of the peer's model, when it was last heard of
+        self.inputs = ModelInputs()  # what that takes of the columns
         self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
         self.setback: DeGrootError | None = None  # why its model could not be scored when that was last tried
         self.progress = 0.0  # of calibration
         self.unconfirmed = ""  # why there is no receipt for the last exchanges, if there is none
         self.pace = Latency()
         self._closed = False
+        self._difference: tuple[str, float, str] | None = None  # of schemas: the peer's digest, when, and what differs
 
     @property
     def trouble(self) -> str | None:
@@ -239,19 +244,39 @@ class Link:
         error = self.setback
         return None if error is None else error.reason if isinstance(error, PeerError) else str(error)
 
-    async def describe(self, accept: Callable[[wire.Description], None]) -> None:
-        """Ask the peer who it is; `accept` raises if it cannot take part."""
-        request = wire.DescribeRequest(protocol=PROTOCOL)
-        self._wiring.ledger.count(self.name, DESCRIBE, OUT, request.ByteSize(), 0)
+    async def describe(self, accept: Callable[[wire.Description], None], schema: Schema | None = None) -> None:
+        """Ask the peer who it is; `accept` raises if it cannot take part. `schema`: this node's."""
         begun = time.perf_counter()
         try:
-            description = await self._call(self._collective.Describe, request)
+            description = await self._describe()
             self.pace.took(time.perf_counter() - begun)
+            await self._check_schema(description, schema)
             accept(description)
         except PeerError as error:
             self.fault = error
             raise
         self.description, self.version, self.fault = description, description.model_version, None
+        self.inputs = ModelInputs.from_message(description, description.feature_names)
+
+    async def _describe(self, *, schema: bool = False) -> wire.Description:
+        request = wire.DescribeRequest(protocol=PROTOCOL, schema=schema)
+        self._wiring.ledger.count(self.name, DESCRIBE, OUT, request.ByteSize(), 0)
+        description: wire.Description = await self._call(self._collective.Describe, request)
+        return description
+
+    async def _check_schema(self, description: wire.Description, schema: Schema | None) -> None:
+        """Refuse a peer with another schema, with what differs: its text is looked at now and then only."""
+        if description.schema_digest == ("" if schema is None else schema.digest):
+            self._difference = None
+            return
+        known, now = self._difference, time.monotonic()
+        if known is None or (known[0] != description.schema_digest and now - known[1] > SCHEMA_SECONDS):
+            told = await self._describe(schema=True)
+            reason = await run_in_thread(find_schema_difference, schema, told)
+            known = self._difference = description.schema_digest, now, reason or ""
+        reason = known[2] if known[0] == description.schema_digest else find_schema_difference(schema, description)
+        if reason:
+            raise PeerRefused(self.name, reason)
 
     async def ask(self, question: Question, kind: str) -> Any:
         """What the peer says of points; if it cannot be used it is not asked again until it has described itself."""
@@ -282,11 +307,11 @@ class Link:
             raise PeerRefused(self.name, f"cannot answer: {reply.fault[:300]}")
         return reply
 
-    async def infer(self, points: Array, version: str) -> Any:
-        """What the peer's model says of points; where that is over a limit, a little later."""
+    async def infer(self, points: Array, version: str, digest: str = "") -> Any:
+        """What the peer's model says of points, by the schema with this digest; over a limit, later."""
         kind, rows = model_service.MODEL_QUERY, len(points)
         origin = Origin(draw_question(), self._wiring.me, model_service.SCORING)
-        request = model_service.request(self.name, version, points, origin.question)
+        request = model_service.request(self.name, version, points, origin.question, digest)
         body = request.SerializeToString()
 
         async def once() -> Any:

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from degroot.agents.abstention import Columns
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.config import COPY, OPINION, POOLED, QUERY, Configuration
@@ -16,6 +18,7 @@ from degroot.node.peers.membership import Membership, settle
 from degroot.node.peers.retry import DAILY
 from degroot.node.protocol.codec import PeerOpinion, PeerPrediction, encode_models
 from degroot.node.protocol.description import describe_node, find_difference
+from degroot.node.protocol.schemas import ModelInputs, write_schema
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
@@ -91,11 +94,16 @@ class Peers:
 
         return formed() if seat.quick(len(points)) else await run_model_in_thread(formed)
 
-    async def prediction(self, points: Array, seat: ScoredAgent | None = None) -> PeerPrediction:
-        """What this node's model says of points, by default as it is now."""
+    async def prediction(
+        self, points: Array, seat: ScoredAgent | None = None, absent: Columns = None
+    ) -> PeerPrediction:
+        """What this node's model says of points, by default as it is now; for this node itself, NaN where it abstains.
+
+        Others do not ask about points at which it lacks an input. `absent`: columns (d,) that the points do not have.
+        """
+        work = partial(self.scores.seat.predict, points) if seat is None else partial(seat.predict_able, points, absent)
         seat = self.scores.seat if seat is None else seat
-        said = seat.predict(points) if seat.quick(len(points)) else await run_model_in_thread(seat.predict, points)
-        return PeerPrediction(seat.version, said)
+        return PeerPrediction(seat.version, work() if seat.quick(len(points)) else await run_model_in_thread(work))
 
     @property
     def no_view(self) -> str:
@@ -129,6 +137,13 @@ class Peers:
             return link.trouble or NO_COPY
         return link.trouble
 
+    def find_inputs(self, name: str, seat: ScoredAgent) -> ModelInputs:
+        """What a peer's model takes of the columns, as its owner last said, or the copy that is asked."""
+        copy = seat.copies.get(name)
+        if copy is not None:
+            return copy.inputs
+        return self.links[name].inputs if name in self.links else ModelInputs()
+
     def has_changed(self, name: str, version: str) -> bool:
         """Whether a peer that can be asked has said that its model is another version by now."""
         link = self.links.get(name)
@@ -155,7 +170,7 @@ class Peers:
 
         async def find_trouble(link: Link) -> str | None:
             try:
-                await link.describe(lambda description: self.accept(description, link.name))
+                await self._describe(link)
             except PeerError as error:
                 return error.reason
             return None
@@ -213,7 +228,7 @@ class Peers:
         copied = isinstance(link.setback, CopyError)  # which says more than that its owner cannot be reached
         return (link.setback_reason if copied else link.trouble or link.setback_reason) or ""
 
-    def description(self, caller: str | None = None) -> wire.Description:
+    def description(self, caller: str | None = None, *, with_schema: bool = False) -> wire.Description:
         """Who this node is, and how it stands with its peers; with what concerns the caller.
 
         Where evidence stays at home, nobody but this node itself is told which models are scored and how far they have
@@ -223,6 +238,8 @@ class Peers:
         description = describe_node(self.configuration, seat.agent, seat.feature_names)
         description.model_version, description.no_view = seat.version, self.no_view
         description.map_grid = self.maps.grid
+        if with_schema and seat.agent.schema is not None:
+            description.schema = write_schema(seat.agent.schema)
         if caller not in (None, self.configuration.name) and not self.configuration.pooled:
             description.members.extend(wire.Member(name=name) for name, _ in links)
         else:
@@ -251,7 +268,7 @@ class Peers:
 
     def accept(self, description: wire.Description, name: str) -> None:
         """Refuse a peer that cannot take part: another protocol, other settings, other features."""
-        difference = find_difference(self.description(), description, name)
+        difference = find_difference(self.description(), description, name, self.scores.seat.agent.schema)
         if difference is not None:
             raise PeerRefused(name, difference)
 
@@ -338,10 +355,13 @@ class Peers:
     async def _hear_from(self, link: Link) -> PeerError | None:
         """Ask a peer who it is; why it cannot be asked, if it cannot."""
         try:
-            await link.describe(lambda description: self.accept(description, link.name))
+            await self._describe(link)
         except PeerError as error:
             return error
         return None
+
+    async def _describe(self, link: Link) -> None:
+        await link.describe(lambda description: self.accept(description, link.name), self.scores.seat.agent.schema)
 
     def _count(self, metrics: Metrics) -> None:
         states = dict.fromkeys((READY, STALE, CALIBRATING, ABSENT), 0)

@@ -161,7 +161,8 @@ async def _opinions(
     circle: Peers, asked: NodeQuestion, terms: PoolingTerms, calls: Mapping[str, Any], patience: float
 ) -> dict[str, PeerOpinion]:
     """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
-    begin, outputs = terms.begin(asked.points), circle.scores.seat.outputs
+    seat = circle.scores.seat
+    begin, outputs = terms.begin(asked.points, seat.schema_digest), seat.outputs
     body, rows, came = begin.SerializeToString(), len(asked.points), list[tuple[str, bytes]]()
     circle.wiring.record(list(calls), POOL, rows, len(body), asked.origin)
     waiting = [

@@ -18,6 +18,7 @@ from degroot.node.protocol.codec import (
     encode_models,
     tensor,
 )
+from degroot.node.protocol.schemas import check_digest
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.server.access import Access, Exceeded, Visit
 
@@ -34,8 +35,11 @@ class PoolingMember:
         await visit.refusing(check_protocol, begin.protocol)
         me, names = self._circle.configuration.name, self._circle.names
         terms = await visit.refusing(PoolingTerms.told, begin, me, names, visit.name)
-        features = self._circle.scores.seat.agent.n_features
-        points = await visit.refusing(array, begin.points, (None, features), "points")
+        agent = self._circle.scores.seat.agent
+        await visit.refusing(check_digest, begin.schema_digest, agent.schema)
+        points = await visit.refusing(array, begin.points, (None, agent.n_features), "points")  # which have no gaps
+        if agent.schema is not None:
+            await visit.refusing(agent.schema.check_numbers, points, "points")
         body = message.SerializeToString()
         await visit.points(POOL, points, len(body))
         if visit.name not in terms.members:

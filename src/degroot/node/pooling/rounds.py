@@ -84,12 +84,12 @@ class PoolingTerms:
     rounds: int
     origin: Origin = NO_ORIGIN
 
-    def begin(self, points: Array) -> wire.PoolMessage:
-        """The message that opens a session."""
+    def begin(self, points: Array, digest: str = "") -> wire.PoolMessage:
+        """The message that opens a session; `digest`: of the schema by which the points are numbers."""
         return wire.PoolMessage(
             begin=wire.Begin(
                 protocol=PROTOCOL, session=self.session, members=self.members, points=tensor(points), guard=self.guard,
-                tolerance=self.tolerance, rounds=self.rounds, origin=encode_origin(self.origin),
+                tolerance=self.tolerance, rounds=self.rounds, origin=encode_origin(self.origin), schema_digest=digest,
             )
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import MISSING, Flag
@@ -191,6 +192,12 @@ class PeerOpinion:
             forecast = forecast.select_models(columns)
         return replace(self.opinion, measured=measured, forecast=forecast)
 
+    def without_models(self, unscored: NDArray[np.bool_]) -> "PeerOpinion":
+        """The same without models that the node could not score, (K,)."""
+        names = [model.name for model, out in zip(self.scored, unscored, strict=True) if not out]
+        kept = tuple(model for model in self.scored if model.name in names)
+        return replace(self, scored=kept, opinion=self.select(names))
+
 
 def encode_opinion(told: PeerOpinion, number: int) -> wire.OpinionReply:
     """An opinion, ready to be sent in reply to a question."""
@@ -210,8 +217,13 @@ def _has_plain_errors(opinion: Opinion) -> bool:
     return opinion.measured is not None and opinion.measured.moments is None
 
 
-def decode_opinion(reply: wire.OpinionReply, points: int, outputs: int) -> PeerOpinion:
-    """What a peer said of so many points, if it has the right shapes; whether it can be true is for the guard."""
+def decode_opinion(
+    reply: wire.OpinionReply, points: int, outputs: int, abstains: NDArray[np.bool_] | None = None
+) -> PeerOpinion:
+    """What a peer said of so many points, if it has the right shapes; whether it can be true is for the guard.
+
+    `abstains`: the points (M,) at which its model lacks an input, so that its beliefs are NaN; None: nowhere.
+    """
     M, scored = points, decode_models(reply.scored)
     K = len(scored)
     sizes = {"errors": (M, K), "moments": (M, K * (K + 1) // 2), "spread": (M,), "effective": (M,)}
@@ -227,7 +239,7 @@ def decode_opinion(reply: wire.OpinionReply, points: int, outputs: int) -> PeerO
     forecast, standards = None, None
     if reply.HasField("expectation"):
         forecast, standards = decode_forecast(reply.expectation, M, K, outputs)
-    opinion = Opinion(beliefs_of(reply.beliefs, M, outputs), measured, forecast, standards)
+    opinion = Opinion(beliefs_of(reply.beliefs, M, outputs, abstains), measured, forecast, standards)
     return PeerOpinion(reply.model_version, scored, opinion)
 
 
@@ -248,10 +260,12 @@ def decode_prediction(reply: wire.Prediction, points: int, outputs: int) -> Peer
     return PeerPrediction(reply.model_version, beliefs_of(reply.predictions, points, outputs))
 
 
-def beliefs_of(message: wire.Tensor, points: int, outputs: int) -> Array:
-    """Beliefs (M, Q), none of them too large."""
+def beliefs_of(message: wire.Tensor, points: int, outputs: int, abstains: NDArray[np.bool_] | None = None) -> Array:
+    """Beliefs (M, Q), none of them too large; NaN where the model `abstains`, (M,), and nowhere else."""
     beliefs = array(message, (points, outputs), "beliefs", finite=False)
-    largest = find_largest_magnitude(beliefs)
+    if abstains is not None:
+        beliefs[abstains] = np.nan
+    largest = find_largest_magnitude(beliefs if abstains is None else beliefs[~abstains])
     if not math.isfinite(largest):
         raise Malformed("`beliefs` must be finite; some of it is not.")
     if largest > LARGEST:

@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from degroot.agents.agent import Agent
 from degroot.node.config import Configuration, NodeSettings
 from degroot.node.protocol.codec import PROTOCOL
+from degroot.node.protocol.schemas import find_schema_difference
 from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.schema import Schema
 
 SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard")  # alike where evidence is pooled
 MAP_SETTINGS = ("rule", "ridge")  # where evidence is maps
@@ -14,20 +18,30 @@ LONGEST, MOST = 200, 10_000  # characters of a version; models that are scored, 
 
 def describe_node(configuration: Configuration, agent: Agent, feature_names: Sequence[str]) -> wire.Description:
     """What a node says of itself, before it has scored any model."""
+    schema, optional = agent.schema, None if agent.schema is None else agent.optional
     return wire.Description(
         protocol=PROTOCOL, name=configuration.name, settings=_encode_settings(configuration.collective),
         n_features=agent.n_features, feature_names=feature_names, outputs=agent.outputs or 0,
         classes=agent.class_names,
         scored_by_peers=agent.scored_by_peers, pooled=configuration.pooled,
+        schema_digest="" if schema is None else schema.digest, takes_gaps=schema is not None and agent.takes_gaps,
+        optional_columns=()
+        if schema is None or optional is None
+        else [schema.names[place] for place in np.flatnonzero(optional)],
     )  # fmt: skip
 
 
-def find_difference(mine: wire.Description, theirs: wire.Description, name: str) -> str | None:
-    """What keeps two nodes from answering together, if anything does."""
+def find_difference(
+    mine: wire.Description, theirs: wire.Description, name: str, schema: Schema | None = None
+) -> str | None:
+    """What keeps two nodes from answering together, if anything does. `schema`: this node's."""
     if theirs.protocol != mine.protocol:
         return f"it must speak version {mine.protocol} of the protocol; it speaks {theirs.protocol}"
     if theirs.name != name:
         return f"its name must be {name!r}, as in the roster; it is {theirs.name[:100]!r}"
+    differs = find_schema_difference(schema, theirs)
+    if differs is not None:
+        return differs
     if theirs.n_features != mine.n_features:
         return f"it must have {mine.n_features} features, as here; it has {theirs.n_features}"
     strange = _implausible(theirs) or _misnamed(mine.feature_names, theirs.feature_names)
@@ -55,7 +69,11 @@ def _implausible(theirs: wire.Description) -> str | None:
     """What no node says."""
     if not 1 <= len(theirs.model_version) <= LONGEST:
         return f"its model's version must have 1 to {LONGEST} characters; it has {len(theirs.model_version)}"
-    for what, told in (("scored models", theirs.scored), ("members", theirs.members)):
+    for what, told in (
+        ("scored models", theirs.scored),
+        ("members", theirs.members),
+        ("columns", theirs.optional_columns),
+    ):
         if len(told) > MOST:
             return f"it must tell of at most {MOST} {what}; it tells of {len(told)}"
     return None

@@ -113,6 +113,7 @@ class OwnRowsWatch:
         """A number for each row that other rows do not have, but for a chance of 2 ** -64."""
         with np.errstate(over="ignore"):  # what is too large for single precision is infinite
             plain = np.ascontiguousarray(rows, np.float32) + np.float32(0.0)  # -0 becomes 0
+        plain[np.isnan(plain)] = np.nan  # gaps are alike, whatever their bits
         bits = plain.view(np.uint32).astype(np.uint64)
         mixed = (bits + np.uint64(0x9E3779B97F4A7C15)) * self._factors
         mixed ^= mixed >> np.uint64(29)

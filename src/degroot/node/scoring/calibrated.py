@@ -5,11 +5,14 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from degroot.compute.compiled import Array
 from degroot.models.formats import VERSION_DIGITS
 from degroot.node.errors import BadReply
 from degroot.node.peers.link import Link
 from degroot.node.protocol.codec import Malformed, Model
+from degroot.node.protocol.schemas import ModelInputs
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.load import own_residuals
 from degroot.node.scoring.residual_store import Residuals, UnfinishedResiduals
@@ -58,18 +61,20 @@ class CalibratedScores:
 
     async def score_copy(self, copy: "ModelCopy", link: Link) -> None:
         """Score a copy of a peer's model, unless that is done; no row leaves."""
-        await self._score(_name_scored(copy), link, copy.predict_in_thread, copy)
+        await self._score(_name_scored(copy), link, copy.predict_in_thread, copy.inputs, copy)
 
     async def score(self, link: Link) -> None:
         """Score a peer's model at its owner's, unless that is done; what was finished before is not asked again."""
         model, seat = Model(link.name, link.version), self._first
 
         async def predict(rows: Array) -> Array:
-            return await query_model(link, model.version, rows, seat.outputs)
+            return await query_model(link, model.version, rows, seat.outputs, seat.schema_digest)
 
-        await self._score(model, link, predict, None)
+        await self._score(model, link, predict, link.inputs, None)
 
-    async def _score(self, model: Model, link: Link, predict: Predict, copy: "ModelCopy | None") -> None:
+    async def _score(
+        self, model: Model, link: Link, predict: Predict, inputs: ModelInputs, copy: "ModelCopy | None"
+    ) -> None:
         if model not in self._complete:
             work = await run_in_thread(self._residuals.begun, model, self._chunk_rows)
             self._log.info(
@@ -79,7 +84,7 @@ class CalibratedScores:
                 done=round(work.progress, 3),
                 copy=bool(copy),
             )
-            await self._calibrate(link, work, predict)
+            await self._calibrate(link, work, predict, inputs)
             work.finish()
             self._residuals.forget_earlier(model)
             self._complete = dict(self._residuals.complete())
@@ -90,11 +95,15 @@ class CalibratedScores:
             self._copies |= {} if copy is None else {model.name: copy}
             await self._reseat()
 
-    async def _calibrate(self, link: Link, work: UnfinishedResiduals, predict: Predict) -> None:
+    async def _calibrate(self, link: Link, work: UnfinishedResiduals, predict: Predict, inputs: ModelInputs) -> None:
+        """Residuals of all rows, NaN of those for which the model lacks an input: it is not asked about them."""
         told, agent = time.monotonic(), self._first.agent
         for chunk in work.remaining():
             rows = work.rows(chunk)
-            residuals = await predict(agent.X[rows]) - agent.y[rows].reshape(len(rows), -1)
+            labels, able = agent.y[rows].reshape(len(rows), -1), inputs.find_able(agent.X[rows], agent.lacks)
+            residuals = np.full(labels.shape, np.nan)
+            if len(able):
+                residuals[able] = await predict(agent.X[rows[able]]) - labels[able]
             await run_in_thread(work.write, chunk, residuals)
             link.progress = work.progress
             self._metrics.calibrated(link.name, link.progress)
@@ -126,9 +135,9 @@ def _name_model(scored: Model) -> Model:
     return Model(scored.name, scored.version.removeprefix(OF_COPY)[:VERSION_DIGITS])
 
 
-async def query_model(link: Link, version: str, rows: Array, outputs: int) -> Array:
+async def query_model(link: Link, version: str, rows: Array, outputs: int, digest: str = "") -> Array:
     """What this version of a peer's model says of rows, (m, Q). If it has another by now, it refuses."""
-    answer = await link.infer(rows, version)
+    answer = await link.infer(rows, version, digest)
     if answer.model_version != version:
         raise BadReply(link.name, f"answers with version {answer.model_version[:100]!r} of its model, not {version!r}")
     try:

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from degroot import files, models
-from degroot.agents.agent import Agent, Scorer, residuals_of
+from degroot.agents.agent import Agent, Scorer, find_able_rows, residuals_of, try_model
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
+from degroot.consultation.abstention import name_columns
 from degroot.exceptions import InvalidInput
 from degroot.node.config import Configuration
 from degroot.node.protocol.codec import Model
+from degroot.node.protocol.schemas import write_schema
 from degroot.node.scoring.scored_agent import ScoredAgent, answers_at_once
 from degroot.rules.evidence import NeighbourhoodSpec
 from degroot.rules.rules import RULES, RuleSettings
@@ -25,9 +27,10 @@ def load_scored_agent(configuration: Configuration, *, unsafe_pickle: bool = Fal
 
 def seated_with(configuration: Configuration, rows: files.Rows, *, unsafe_pickle: bool = False) -> ScoredAgent:
     """The same, with rows that were read before."""
-    model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)
+    model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle, schema=rows.schema)
     models.check_features(model, rows.names)
     agent, settings = _agent(configuration, rows, model), configuration.collective
+    _check_schema(configuration, agent)
     option = RuleSettings(settings.rule, RULES[settings.rule].reach)
     option = option.as_set(settings.neighbours, settings.kernel, settings.ridge)
     pooled, least = option, 1
@@ -67,9 +70,21 @@ def _check_rows(configuration: Configuration, agent: Agent, least: int) -> None:
         )
 
 
+def _check_schema(configuration: Configuration, agent: Agent) -> None:
+    """Refuse a schema that is too large to be told, and evidence for the consensus where rows lack whole columns."""
+    if agent.schema is None:
+        return
+    write_schema(agent.schema)
+    if configuration.has_consensus and agent.lacks is not None:
+        raise InvalidInput(
+            f"{configuration.path}: `evidence` must be 'own' where rows lack columns; got {configuration.evidence!r}, "
+            f"and {configuration.data.file} lacks {name_columns(agent.lacks, agent.schema.names)}."
+        )
+
+
 def is_near_by(configuration: Configuration, agent: Agent) -> bool:
     """Whether its model answers in this process, and a few rows at once; it has been asked before."""
-    return configuration.model.address is None and answers_at_once(agent)
+    return configuration.model.address is None and answers_at_once(agent, find_able_rows(agent))
 
 
 def own_residuals(seat: ScoredAgent) -> Array:
@@ -78,12 +93,12 @@ def own_residuals(seat: ScoredAgent) -> Array:
 
 
 def _agent(configuration: Configuration, rows: files.Rows, model: Any) -> Agent:
-    classes = configuration.data.classes
+    classes = configuration.data.classes if rows.schema is None else rows.schema.classes
     agent = Agent(
         model, rows.X, rows.y, configuration.name, space=_space(configuration.data.space), own_predictions=rows.own,
-        classes=None if classes is None else np.array(classes), units=rows.units,
+        classes=None if classes is None else np.array(classes), units=rows.units, schema=rows.schema,
     )  # fmt: skip
-    agent.predict(rows.X[:1])  # a model that does not fit the rows is found here
+    try_model(agent)
     return agent
 
 

@@ -31,9 +31,10 @@ class Residuals:
     shape: tuple[int, int]
 
     @classmethod
-    def at(cls, state: Path, X: Array, y: Array) -> "Residuals":
-        """Those of these rows; what was kept of other rows is removed."""
-        digest = hashlib.sha256(np.ascontiguousarray(X).tobytes() + np.ascontiguousarray(y).tobytes()).hexdigest()[:16]
+    def at(cls, state: Path, X: Array, y: Array, schema: str = "") -> "Residuals":
+        """Those of these rows, by the schema with this digest; what was kept of other rows is removed."""
+        content = np.ascontiguousarray(X).tobytes() + np.ascontiguousarray(y).tobytes() + schema.encode()
+        digest = hashlib.sha256(content).hexdigest()[:16]
         everything, folder = state / "residuals", state / "residuals" / digest
         try:
             folder.mkdir(parents=True, exist_ok=True)

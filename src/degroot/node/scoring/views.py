@@ -44,7 +44,8 @@ class OwnViews:
         scorer = self._scorer
         if list(members) != self._names:
             columns = [self._names.index(name) for name in members]
-            scorer = scorer.with_residuals(scorer.residuals[..., columns])
+            unscored = None if scorer.unscored is None else scorer.unscored[columns]
+            scorer = scorer.with_residuals(scorer.residuals[..., columns], unscored)
         return AskerView(scorer, members, members.index(self._agent.name), self._option)
 
     def _forget_failed(self, key: tuple[str, ...], done: "asyncio.Future[AskerView]") -> None:

@@ -14,12 +14,15 @@ from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.config import QUERY
 from degroot.node.protocol.codec import SALT_BYTES, Malformed
+from degroot.node.protocol.schemas import check_digest
 from degroot.node.records.chain import Origin
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.access import Access, Visit
 from degroot.node.server.threads import run_model_in_thread
+from degroot.schema import Schema
 
 POINTS, PREDICTIONS = "points", "predictions"
+SCHEMA = "schema"  # a parameter of queries between nodes: the digest of the schema
 TYPES: dict[str, np.dtype[Any]] = {"FP64": np.dtype("<f8"), "FP32": np.dtype("<f4")}
 MODEL_QUERY, ABOUT = "model query", "about the model"
 SERVICE = "inference.GRPCInferenceService"
@@ -28,14 +31,20 @@ NODE_QUERY = re.compile(rf"[0-9a-f]{{{16 + 2 * SALT_BYTES}}}")
 METHODS = ("ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelInfer")
 
 
-def request(name: str, version: str, points: Array, question: str = "") -> v2.ModelInferRequest:
-    """A query of a node's model at points (M, d); its id is the number of a question, and a salt."""
+def request(name: str, version: str, points: Array, question: str = "", digest: str = "") -> v2.ModelInferRequest:
+    """A query of a node's model at points (M, d); its id is the number of a question, and a salt.
+
+    `digest`: of the schema by which the points are numbers, if there is one.
+    """
     number = question and question + os.urandom(SALT_BYTES).hex()
     tensor = v2.ModelInferRequest.InferInputTensor(name=POINTS, datatype="FP64", shape=points.shape)
     raw = np.ascontiguousarray(points, TYPES["FP64"]).tobytes()
-    return v2.ModelInferRequest(
+    made = v2.ModelInferRequest(
         model_name=name, model_version=version, id=number, inputs=[tensor], raw_input_contents=[raw]
     )
+    if digest:
+        made.parameters[SCHEMA].string_param = digest
+    return made
 
 
 def find_origin(asked: v2.ModelInferRequest, caller: str) -> Origin:
@@ -53,8 +62,10 @@ def response(asked: v2.ModelInferRequest, version: str, predictions: Array) -> v
     )
 
 
-def points_in(asked: v2.ModelInferRequest, features: int) -> Array:
-    """The points in a query, if it is well-formed."""
+def points_in(asked: v2.ModelInferRequest, features: int, schema: Schema | None = None) -> Array:
+    """The points in a query, if it is well-formed; numbers by the schema, if there is one."""
+    if SCHEMA in asked.parameters:
+        check_digest(asked.parameters[SCHEMA].string_param, schema)
     if len(asked.inputs) != 1 or asked.inputs[0].name != POINTS:
         names = ", ".join(each.name[:100] for each in asked.inputs[:3]) or "none"
         raise Malformed(f"The input must be one tensor called {POINTS!r}; got {names}.")
@@ -69,9 +80,11 @@ def points_in(asked: v2.ModelInferRequest, features: int) -> Array:
     values = _numbers(tensor, asked.raw_input_contents)
     if values.size != shape[0] * shape[1]:
         raise Malformed(f"`{POINTS}` must hold {shape[0] * shape[1]} numbers; it holds {values.size}.")
-    if not np.isfinite(values).all():
-        raise Malformed(f"`{POINTS}` must be finite; some of it is not.")
     points: Array = values.astype(np.float64).reshape(shape)
+    if schema is not None:
+        schema.check_numbers(points, POINTS)
+    elif not np.isfinite(values).all():
+        raise Malformed(f"`{POINTS}` must be finite; some of it is not.")
     return points
 
 
@@ -140,8 +153,8 @@ class ModelService:
             seat = self._seat()
             await self._known(visit, (request.model_name, request.model_version))
             try:
-                points = points_in(request, seat.agent.n_features)
-            except Malformed as error:
+                points = points_in(request, seat.agent.n_features, seat.agent.schema)
+            except InvalidInput as error:
                 await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
             body = request.SerializeToString()
             await visit.points(MODEL_QUERY, points, len(body))

@@ -1,12 +1,12 @@
 """Reloading: a node takes in a new roster and a new model while it runs."""
 
 import asyncio
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from degroot import models
+from degroot.agents.agent import try_model
 from degroot.exceptions import DeGrootError
 from degroot.files.atomic import find_stamp
 from degroot.node.config import Configuration, read
@@ -68,11 +68,11 @@ async def _reload(circle: Peers, unsafe_pickle: bool, log: Any) -> None:
 
 def _with_model(seat: ScoredAgent, configuration: Configuration, unsafe_pickle: bool) -> ScoredAgent:
     """The same seat with the model as it is now."""
-    model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle)
+    model, version = models.load(configuration.model, unsafe_pickle=unsafe_pickle, schema=seat.agent.schema)
     models.check_features(model, seat.feature_names)
-    agent = copy(seat.agent)
+    agent = seat.agent.copy_without_caches()
     agent.model = model
-    agent.predict(agent.X[:1])
+    try_model(agent)
     near_by = is_near_by(configuration, agent)
     return replace(seat, agent=agent, version=version, scorer=replace(seat.scorer, agent=agent), near_by=near_by)
 

@@ -131,8 +131,8 @@ def make_receipts(configuration: Configuration, ledger: Ledger, peers: Callable[
 
 
 def _scores(configuration: Configuration, first: ScoredAgent, measured: metrics.Metrics, log: Any) -> CalibratedScores:
-    residuals, rows = Residuals.at(configuration.state, first.agent.X, first.agent.y), configuration.timing.chunk_rows
-    return CalibratedScores(first, residuals, rows, measured, log)
+    residuals = Residuals.at(configuration.state, first.agent.X, first.agent.y, first.schema_digest)
+    return CalibratedScores(first, residuals, configuration.timing.chunk_rows, measured, log)
 
 
 async def _finish(server: grpc.aio.Server, access: Access, seconds: float) -> None:

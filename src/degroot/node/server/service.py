@@ -47,6 +47,7 @@ from degroot.node.protocol.codec import (
     encode_opinion,
     encode_prediction,
 )
+from degroot.node.protocol.schemas import check_digest, decode_absent, decode_points
 from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.records.chain import NO_ORIGIN, Origin
@@ -97,7 +98,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         async with self._access.admitted(context, None) as visit:
             await visit.refusing(check_protocol, request.protocol)
             await visit.message(DESCRIBE, 0, request.ByteSize())
-            description = self._circle.description(visit.name)
+            description = self._circle.description(visit.name, with_schema=request.schema)
             visit.count(DESCRIBE, description.ByteSize())
             return description
 
@@ -337,7 +338,14 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         seat, view = self._circle.scores.seat, request.view or OWN
         check_asker(request.asker, self._circle)
         check_view(view, request.way or SOLVE)
-        points = check_columns(array(request.points, (None, None), "points"), list(request.feature_names), seat)
+        schema = seat.agent.schema
+        if request.schema_digest:
+            check_digest(request.schema_digest, schema)
+        points = array(request.points, (None, None), "points", finite=schema is None)
+        check_columns(points, list(request.feature_names), seat)
+        if schema is not None:
+            schema.check_numbers(points, "points")
+        absent = decode_absent(request.absent, points, schema)
         fields = check_fields(list(request.fields), ASKER_FIELDS if view == OWN else FIELDS)
         coverage = request.coverage if request.HasField("coverage") else None
         check_coverage(coverage, view)
@@ -345,12 +353,14 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             raise InvalidInput("`correct` must be asked for with a node's own view; got the consensus.")
         number = check_question(request.question) or draw_question()
         origin = Origin(number, caller, check_purpose(request.purpose))
-        return NodeQuestion(points, fields, seat.guarded, coverage, view, request.correct, origin)
+        return NodeQuestion(points, fields, seat.guarded, coverage, view, request.correct, origin, absent)
 
     def _asked_points(self, message: wire.PredictRequest | wire.Question) -> Array:
         """The points that a peer asks about, if it speaks the same protocol, and has as many features."""
         check_protocol(message.protocol)
-        return array(message.points, (None, self._circle.scores.seat.agent.n_features), "points")
+        agent = self._circle.scores.seat.agent
+        check_digest(message.schema_digest, agent.schema)
+        return decode_points(message.points, agent.schema, agent.n_features)
 
     async def _prediction(self, number: int, points: Array) -> wire.Prediction:
         try:

@@ -10,6 +10,7 @@ from degroot.node.page.jobs import JobQueue
 from degroot.node.page.requests import (
     FILE_BYTES,
     FORM_BYTES,
+    AskedTable,
     AskTerms,
     Inquiry,
     TooMuch,
@@ -20,7 +21,7 @@ from degroot.node.page.requests import (
 from degroot.node.server.threads import run_in_thread
 
 
-def ask_routes(desk: JobQueue, admitted: Any, features: list[str]) -> APIRouter:
+def ask_routes(desk: JobQueue, admitted: Any, table: AskedTable) -> APIRouter:
     """Questions."""
     router = APIRouter(prefix="/api")
 
@@ -34,19 +35,19 @@ def ask_routes(desk: JobQueue, admitted: Any, features: list[str]) -> APIRouter:
         purpose: str = "",
     ) -> Response:
         check_terms(request.query_params)
-        work = desk.take(await _inquiry(request, filename, AskTerms(way, coverage, view, purpose), features))
+        work = desk.take(await _inquiry(request, filename, AskTerms(way, coverage, view, purpose), table))
         return reply({"id": work.id, "url": f"/answers/{work.id}"}, 202)
 
     return router
 
 
-async def _inquiry(request: Request, filename: str, terms: AskTerms, features: list[str]) -> Inquiry:
+async def _inquiry(request: Request, filename: str, terms: AskTerms, table: AskedTable) -> Inquiry:
     """What is asked: rows as JSON, with their terms, or a file."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == KIND:
-        return await run_in_thread(parse_rows, await _body(request, FORM_BYTES), features)
+        return await run_in_thread(parse_rows, await _body(request, FORM_BYTES), table)
     terms.checked()
-    return await run_in_thread(read_uploaded_file, await _body(request, FILE_BYTES), filename, kind, terms, features)
+    return await run_in_thread(read_uploaded_file, await _body(request, FILE_BYTES), filename, kind, terms, table)
 
 
 async def _body(request: Request, most: int) -> bytes:

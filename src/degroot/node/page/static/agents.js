@@ -25,7 +25,7 @@ export function agents({ agents: all, value }, about) {
         "tr",
         {},
         h("th", { scope: "col" }, "Agent"),
-        h("th", { scope: "col", class: "number" }, "Believes"),
+        h("th", { scope: "col", class: "number" }, believes(about)),
         h("th", { scope: "col" }, "Weight"),
         h("th", { scope: "col" }, "Influence"),
       ),
@@ -50,6 +50,9 @@ export function agents({ agents: all, value }, about) {
   const whose = about.asker ? `weights for ${about.asker}; ` : "";
   return panel("bars-title", "Agents", `${whose}influence: how far each moves the answer by being there`, table, more);
 }
+
+const believes = ({ classes, target }) =>
+  target?.unit && !classes.length ? `Believes (${target.unit})` : "Believes";
 
 function line(agent, most, value, written, change) {
   return h(

@@ -146,7 +146,7 @@ function recorded({ question }) {
 }
 
 /** What the answer should be read with: faults first; that nobody could check an agent is none. */
-function notices({ missing, flags, rows, ignored, names }) {
+function notices({ missing, flags, rows, ignored, names, note }) {
   const named = ({ agent, points }) => (points && points < rows ? `${agent} (${plural(points, "row")})` : agent);
   const say = (of, what) =>
     h("p", {}, h("strong", {}, `${listed(of.map(named))} ${what}`), of[0].reason ? `: ${of[0].reason}` : "");
@@ -162,6 +162,7 @@ function notices({ missing, flags, rows, ignored, names }) {
     flags.filter((each) => each.kind === UNVERIFIED),
     "reason",
   ).map((of) => unverified(of, names.length - missing.length, rows, named));
+  if (note) calm.push(h("p", {}, note));
   if (ignored?.length) calm.push(h("p", {}, `Columns not used: ${ignored.join(", ")}.`));
   return [
     faults.length ? h("div", { class: "notice", role: "note", "aria-label": "Faults" }, faults) : null,

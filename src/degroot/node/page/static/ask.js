@@ -2,7 +2,7 @@
 
 import { show } from "./answer.js";
 import { byId, fill, h } from "./elements.js";
-import { begin, busy, complain, foresee, lock } from "./form.js";
+import { begin, blame, busy, complain, foresee, lock } from "./form.js";
 import { moment, plural } from "./format.js";
 import "./frame.js";
 import { onState } from "./live.js";
@@ -37,6 +37,7 @@ async function asked(sending) {
       lock(true);
     }
     complain(error.message);
+    if (error.fields) blame(error.fields);
   } finally {
     busy(false);
   }
@@ -69,7 +70,7 @@ async function earlier() {
 
 let known = null;
 onState(({ node }) => {
-  const print = JSON.stringify([node.features, node.rule, node.no_view]);
+  const print = JSON.stringify([node.features, node.columns, node.rule, node.no_view]);
   if (print !== known) begin(node, asked);
   known = print;
   foresee(node.witnesses);

@@ -1,7 +1,8 @@
 // The question's form: a typed row, or a file, and how to answer.
 
-import { byId, fill, h } from "./elements.js";
-import { bytes } from "./format.js";
+import { byId, fill } from "./elements.js";
+import { fault, field, put } from "./fields.js";
+import { bytes, entry } from "./format.js";
 import { post } from "./service.js";
 
 const TYPES = {
@@ -13,30 +14,19 @@ const TYPES = {
 
 let file = null;
 let features = [];
+let columns = null; // by the schema; null: there is none, and every feature is a number
 let locked = false;
 let witnesses = { row: "", rows: "" };
 
 /** Boxes for the features of this node; `asked` is called with the question on its way. */
 export function begin(node, asked) {
   features = node.features ?? [];
+  columns = node.columns ?? null;
   fill(
     byId("features"),
-    features.map((name, k) =>
-      h(
-        "label",
-        { class: "field" },
-        name,
-        h("input", {
-          type: "text",
-          inputmode: "decimal",
-          autocomplete: "off",
-          spellcheck: "false",
-          name: `feature-${k}`,
-          onpaste: pasted,
-        }),
-      ),
-    ),
+    (columns ?? features.map((name) => ({ name }))).map((column, k) => field(column, k, pasted)),
   );
+  byId("gap-hint").hidden = columns === null;
   byId("paste-hint").hidden = features.length < 2;
   if (byId("view")) views(node);
   byId("view-hint").hidden = !node.no_view;
@@ -81,7 +71,17 @@ export function complain(text) {
   byId("complaint").textContent = text;
 }
 
-const boxes = () => [...byId("features").querySelectorAll("input")];
+const boxes = () => [...byId("features").querySelectorAll("input, select")];
+
+/** Say beside the fields what the node does not admit; `faults`: by the names of columns. */
+export function blame(faults) {
+  const wrong = boxes().filter((box, k) => {
+    const told = entry(faults, features[k]);
+    fault(box, told);
+    return told;
+  });
+  wrong[0]?.focus();
+}
 
 function question() {
   const byFile = byId("form").elements.by.value === "file";
@@ -89,9 +89,10 @@ function question() {
 }
 
 function rowQuestion() {
+  if (columns) return typedQuestion();
   const wrong = boxes().filter((box) => {
     const bad = box.value.trim() === "" || !Number.isFinite(Number(box.value));
-    box.setAttribute("aria-invalid", String(bad));
+    fault(box, bad ? "must be a number" : "");
     return bad;
   });
   if (wrong.length) {
@@ -105,6 +106,24 @@ function rowQuestion() {
     return null;
   }
   const row = boxes().map((box) => Number(box.value));
+  return post("/api/ask", JSON.stringify({ rows: [row], ...chosen() }), "application/json");
+}
+
+/** By the schema: texts, which the node reads; empty is a gap. */
+function typedQuestion() {
+  blame(null);
+  const unread = boxes().find((box) => box.validity.badInput); // a date that is half typed
+  if (unread) {
+    const name = features[boxes().indexOf(unread)];
+    blame(Object.fromEntries([[name, "must be a whole date, or be left empty"]]));
+    return null;
+  }
+  const row = Object.fromEntries(boxes().map((box, k) => [features[k], box.value.trim()]));
+  if (Object.values(row).every((each) => each === "")) {
+    complain("Some feature must be known; all fields are empty.");
+    boxes()[0]?.focus();
+    return null;
+  }
   return post("/api/ask", JSON.stringify({ rows: [row], ...chosen() }), "application/json");
 }
 
@@ -145,12 +164,18 @@ function pasted(event) {
   if (lines[0].length < 2) return;
   event.preventDefault();
   const start = boxes().indexOf(event.target);
-  const named = lines.length > 1 && lines[0].every((each) => !Number.isFinite(Number(each)));
+  const heads = columns
+    ? lines[0].some((each) => features.includes(each))
+    : lines[0].every((each) => !Number.isFinite(Number(each)));
+  const named = lines.length > 1 && heads;
   const values = lines[named ? 1 : 0];
+  const untaken = [];
   values.forEach((value, k) => {
-    const box = boxes()[named ? features.indexOf(lines[0][k]) : start + k];
-    if (box) box.value = value;
+    const place = named ? features.indexOf(lines[0][k]) : start + k;
+    const box = boxes()[place];
+    if (box && !put(box, value)) untaken.push([features[place], `does not take “${value}”`]);
   });
+  blame(Object.fromEntries(untaken));
 }
 
 function take(given) {

@@ -17,6 +17,15 @@ export const brief = (x) => number(typeof x === "number" && Number.isFinite(x) ?
 /** Three digits, for differences. */
 export const rough = (x) => number(typeof x === "number" && Number.isFinite(x) ? Number(x.toPrecision(3)) : x);
 
+/** The entry of an object under a name that came from outside, such as __proto__. */
+export const entry = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : null);
+
+/** A number with its unit, if it has one. */
+export const measured = (text, unit) => (unit && text !== NOTHING ? `${text} ${unit}` : text);
+
+/** A value of a point as it was asked about: a text by the schema, or a number. */
+export const given = (value) => (typeof value === "string" ? value || NOTHING : number(value));
+
 export const count = (n) => (typeof n === "number" ? whole.format(n) : NOTHING);
 
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;

@@ -3,7 +3,7 @@
 import { agents } from "./agents.js";
 import { bar } from "./bars.js";
 import { announce, fill, h } from "./elements.js";
-import { count, listed, number, percent, pick, rough } from "./format.js";
+import { count, entry, given, listed, measured, number, percent, pick, rough } from "./format.js";
 import { heat } from "./heat.js";
 import { live } from "./live.js";
 import { mixed } from "./mixed.js";
@@ -59,7 +59,7 @@ function draw(place, about, row, turn) {
       h(
         "div",
         { class: "findings" },
-        h("div", {}, agents(one, about), row.text ? words(row.text) : null, point(row, about.features)),
+        h("div", {}, agents(one, about), row.text ? words(row.text) : null, point(row, about)),
         h(
           "div",
           {},
@@ -110,12 +110,17 @@ function title(about, row, turn, picker) {
   return h(
     "div",
     { class: "rowhead" },
-    h("h2", { id: "row-title" }, about.rows > 1 ? `Row ${count(row.i + 1)}` : spoken(about)),
+    h("h2", { id: "row-title" }, about.rows > 1 ? numbered(about, row) : spoken(about)),
     h("div", { class: "actions" }, picker, about.rows > 1 ? [step(-1, "Row before"), step(1, "Row after")] : null),
   );
 }
 
-const spoken = ({ asker }) => (asker ? `The collective says, for ${asker}` : "The collective says");
+const numbered = ({ target }, row) => `Row ${count(row.i + 1)}${target ? `: ${target.name}` : ""}`;
+
+const spoken = ({ asker, target }) =>
+  `The collective says${asker ? `, for ${asker}` : ""}${target ? `: ${target.name}` : ""}`;
+
+const unit = (about) => (about.classes.length ? "" : (about.target?.unit ?? ""));
 
 function select(about, several, q, again) {
   const label = (k) => (about.classes.length ? String(about.classes[k]) : `${k + 1} of ${several}`);
@@ -134,7 +139,7 @@ function select(about, several, q, again) {
 function worded(about, row, one) {
   return about.classes.length
     ? `${about.classes[best(row.value)]}, ${percent(Math.max(...row.value))}`
-    : number(one.value);
+    : measured(number(one.value), unit(about));
 }
 
 function hero(about, row, one, q) {
@@ -144,7 +149,12 @@ function hero(about, row, one, q) {
   else if (typeof one.lower === "number")
     facts.push([
       `${percent(one.coverage)} interval`,
-      [h("data", { value: one.lower }, number(one.lower)), " to ", h("data", { value: one.upper }, number(one.upper))],
+      [
+        h("data", { value: one.lower }, number(one.lower)),
+        " to ",
+        h("data", { value: one.upper }, number(one.upper)),
+        unit(about) ? ` ${unit(about)}` : "",
+      ],
     ]);
   facts.push([
     "Stability",
@@ -158,7 +168,10 @@ function hero(about, row, one, q) {
   ]);
   const value = classes
     ? String(about.classes[best(row.value)])
-    : h("data", { value: one.value, id: "value" }, number(one.value));
+    : [
+        h("data", { value: one.value, id: "value" }, number(one.value)),
+        unit(about) ? h("span", { class: "unit" }, ` ${unit(about)}`) : null,
+      ];
   return h(
     "div",
     { class: "hero" },
@@ -234,7 +247,7 @@ function prose(part) {
   );
 }
 
-function point(row, features) {
+function point(row, { features, units }) {
   return panel(
     "point-title",
     "The point",
@@ -242,7 +255,9 @@ function point(row, features) {
     h(
       "dl",
       { class: "point" },
-      features.map((name) => h("div", {}, h("dt", {}, name), h("dd", {}, number(row.point[name])))),
+      features.map((name) =>
+        h("div", {}, h("dt", {}, name), h("dd", {}, measured(given(row.point[name]), entry(units, name)))),
+      ),
     ),
   );
 }

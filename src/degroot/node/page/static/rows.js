@@ -1,7 +1,7 @@
 // The rows of an answer, a page at a time.
 
 import { fill, h } from "./elements.js";
-import { brief, count, listed, percent, pick, rough } from "./format.js";
+import { brief, count, given, listed, percent, pick, rough } from "./format.js";
 import { pager } from "./pager.js";
 import { scroll } from "./panel.js";
 import { get, Refusal } from "./service.js";
@@ -64,7 +64,7 @@ function panel(about, body, pages, sort) {
     {},
     h("th", { scope: "col" }, "Row"),
     about.features.slice(0, FEATURES).map((name) => h("th", { scope: "col", class: "number feature" }, name)),
-    h("th", { scope: "col", class: "number" }, about.classes.length ? "Class" : "Value"),
+    h("th", { scope: "col", class: "number" }, heading(about)),
     h("th", { scope: "col", class: "number" }, "±"),
     about.coverage
       ? h(
@@ -82,6 +82,12 @@ function panel(about, body, pages, sort) {
     scroll("rows-title", h("table", { "aria-labelledby": "rows-title" }, h("thead", {}, head), body)),
     pages,
   );
+}
+
+/** What the answers are of, with its unit. */
+function heading({ classes, target }) {
+  const name = target?.name ?? (classes.length ? "Class" : "Value");
+  return !classes.length && target?.unit ? `${name} (${target.unit})` : name;
 }
 
 function line(about, row, chosen) {
@@ -108,7 +114,8 @@ function line(about, row, chosen) {
       {},
       h("a", { href: `/answers/${encodeURIComponent(about.id)}?row=${row.i}`, onclick: open }, count(row.i + 1)),
     ),
-    row.point.slice(0, FEATURES).map((value) => h("td", { class: "number feature" }, brief(value))),
+    row.point.slice(0, FEATURES).map((value) => h("td", { class: "number feature" }, typeof value === "string" ? given(value) : brief(value)),
+    ),
     value(about, row),
     h("td", { class: "number" }, rough(top(about, row, row.standard_error))),
     within(about, row),

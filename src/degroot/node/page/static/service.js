@@ -4,9 +4,10 @@ import { token } from "./token.js";
 
 /** What the node said instead of an answer. */
 export class Refusal extends Error {
-  constructor(status, message) {
+  constructor(status, message, fields = null) {
     super(message);
     this.status = status;
+    this.fields = fields; // what is wrong with fields of a form, by name
   }
 }
 
@@ -32,5 +33,6 @@ async function sent(path, options) {
 async function answered(response) {
   const told = await response.json().catch(() => null);
   if (response.ok && told !== null) return told;
-  throw new Refusal(response.status, told?.error ?? `The node said ${response.status}, and nothing more.`);
+  const said = told?.error ?? `The node said ${response.status}, and nothing more.`;
+  throw new Refusal(response.status, said, told?.fields);
 }

@@ -1,7 +1,7 @@
 // Side by side: what the own model, the collective for this node, and the consensus of all say of one row.
 
 import { h } from "./elements.js";
-import { listed, number, percent, pick } from "./format.js";
+import { listed, measured, number, percent, pick } from "./format.js";
 import { best } from "./rows.js";
 
 /** Cards for one output `q`; the one in front is marked. Why one is missing is said in its place. */
@@ -36,7 +36,7 @@ function card(about, kind, label, told, q, front) {
 function said(about, told, q) {
   if (!about.classes.length) {
     const value = pick(told.value, q);
-    return h("p", { class: "says" }, h("data", { value }, number(value)));
+    return h("p", { class: "says" }, h("data", { value }, measured(number(value), about.target?.unit)));
   }
   const top = best(told.value);
   return h(
@@ -51,5 +51,6 @@ function within(about, told, q) {
   if (told.set?.length) return h("p", { class: "hint" }, `${percent(about.coverage)} set: ${listed(told.set)}`);
   const [lower, upper] = [pick(told.lower, q), pick(told.upper, q)];
   if (typeof lower !== "number") return null;
-  return h("p", { class: "hint" }, `${percent(about.coverage)}: ${number(lower)} to ${number(upper)}`);
+  const span = measured(`${number(lower)} to ${number(upper)}`, about.target?.unit);
+  return h("p", { class: "hint" }, `${percent(about.coverage)}: ${span}`);
 }

@@ -14,10 +14,12 @@ class Tensor(_message.Message):
     def __init__(self, shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class DescribeRequest(_message.Message):
-    __slots__ = ("protocol",)
+    __slots__ = ("protocol", "schema")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
     protocol: int
-    def __init__(self, protocol: _Optional[int] = ...) -> None: ...
+    schema: bool
+    def __init__(self, protocol: _Optional[int] = ..., schema: bool = ...) -> None: ...
 
 class Settings(_message.Message):
     __slots__ = ("rule", "neighbours", "metric", "kernel", "ridge", "guard")
@@ -44,7 +46,7 @@ class Model(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "no_view", "pooled", "fields", "offers_copy", "takes_copy", "held_copy", "reaches_caller", "map", "map_grid")
+    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "no_view", "pooled", "fields", "offers_copy", "takes_copy", "held_copy", "reaches_caller", "map", "map_grid", "schema_digest", "schema", "optional_columns", "takes_gaps")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +67,10 @@ class Description(_message.Message):
     REACHES_CALLER_FIELD_NUMBER: _ClassVar[int]
     MAP_FIELD_NUMBER: _ClassVar[int]
     MAP_GRID_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    OPTIONAL_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    TAKES_GAPS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     name: str
     model_version: str
@@ -85,7 +91,11 @@ class Description(_message.Message):
     reaches_caller: bool
     map: str
     map_grid: str
-    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., no_view: _Optional[str] = ..., pooled: bool = ..., fields: _Optional[_Iterable[str]] = ..., offers_copy: bool = ..., takes_copy: bool = ..., held_copy: _Optional[str] = ..., reaches_caller: bool = ..., map: _Optional[str] = ..., map_grid: _Optional[str] = ...) -> None: ...
+    schema_digest: str
+    schema: str
+    optional_columns: _containers.RepeatedScalarFieldContainer[str]
+    takes_gaps: bool
+    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., no_view: _Optional[str] = ..., pooled: bool = ..., fields: _Optional[_Iterable[str]] = ..., offers_copy: bool = ..., takes_copy: bool = ..., held_copy: _Optional[str] = ..., reaches_caller: bool = ..., map: _Optional[str] = ..., map_grid: _Optional[str] = ..., schema_digest: _Optional[str] = ..., schema: _Optional[str] = ..., optional_columns: _Optional[_Iterable[str]] = ..., takes_gaps: bool = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("name", "state", "reason", "progress")
@@ -112,16 +122,18 @@ class Origin(_message.Message):
     def __init__(self, question: _Optional[str] = ..., asker: _Optional[str] = ..., purpose: _Optional[str] = ..., salt: _Optional[bytes] = ...) -> None: ...
 
 class PredictRequest(_message.Message):
-    __slots__ = ("protocol", "id", "points", "origin")
+    __slots__ = ("protocol", "id", "points", "origin", "schema_digest")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     id: int
     points: Tensor
     origin: Origin
-    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ...) -> None: ...
+    schema_digest: str
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., schema_digest: _Optional[str] = ...) -> None: ...
 
 class Prediction(_message.Message):
     __slots__ = ("id", "fault", "model_version", "predictions")
@@ -172,7 +184,7 @@ class Bundle(_message.Message):
     def __init__(self, manifest: _Optional[bytes] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., certificate: _Optional[bytes] = ...) -> None: ...
 
 class Manifest(_message.Message):
-    __slots__ = ("owner", "recipient", "version", "issued", "suffix", "digest", "size", "labels", "n_features", "feature_names", "outputs", "classes")
+    __slots__ = ("owner", "recipient", "version", "issued", "suffix", "digest", "size", "labels", "n_features", "feature_names", "outputs", "classes", "schema_digest", "optional_columns", "takes_gaps")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     RECIPIENT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +197,9 @@ class Manifest(_message.Message):
     FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    OPTIONAL_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    TAKES_GAPS_FIELD_NUMBER: _ClassVar[int]
     owner: str
     recipient: str
     version: str
@@ -197,23 +212,28 @@ class Manifest(_message.Message):
     feature_names: _containers.RepeatedScalarFieldContainer[str]
     outputs: int
     classes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, owner: _Optional[str] = ..., recipient: _Optional[str] = ..., version: _Optional[str] = ..., issued: _Optional[float] = ..., suffix: _Optional[str] = ..., digest: _Optional[bytes] = ..., size: _Optional[int] = ..., labels: _Optional[str] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ...) -> None: ...
+    schema_digest: str
+    optional_columns: _containers.RepeatedScalarFieldContainer[str]
+    takes_gaps: bool
+    def __init__(self, owner: _Optional[str] = ..., recipient: _Optional[str] = ..., version: _Optional[str] = ..., issued: _Optional[float] = ..., suffix: _Optional[str] = ..., digest: _Optional[bytes] = ..., size: _Optional[int] = ..., labels: _Optional[str] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., schema_digest: _Optional[str] = ..., optional_columns: _Optional[_Iterable[str]] = ..., takes_gaps: bool = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("protocol", "id", "points", "spread", "guard", "origin")
+    __slots__ = ("protocol", "id", "points", "spread", "guard", "origin", "schema_digest")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     GUARD_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     id: int
     points: Tensor
     spread: bool
     guard: bool
     origin: Origin
-    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ..., origin: _Optional[_Union[Origin, _Mapping]] = ...) -> None: ...
+    schema_digest: str
+    def __init__(self, protocol: _Optional[int] = ..., id: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., spread: bool = ..., guard: bool = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., schema_digest: _Optional[str] = ...) -> None: ...
 
 class OpinionReply(_message.Message):
     __slots__ = ("id", "fault", "model_version", "beliefs", "scored", "errors", "moments", "spread", "effective", "expectation")
@@ -270,7 +290,7 @@ class PoolMessage(_message.Message):
     def __init__(self, begin: _Optional[_Union[Begin, _Mapping]] = ..., bounds: _Optional[_Union[Bounds, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., beliefs: _Optional[_Union[Beliefs, _Mapping]] = ...) -> None: ...
 
 class Begin(_message.Message):
-    __slots__ = ("protocol", "session", "members", "points", "guard", "tolerance", "rounds", "origin")
+    __slots__ = ("protocol", "session", "members", "points", "guard", "tolerance", "rounds", "origin", "schema_digest")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
@@ -279,6 +299,7 @@ class Begin(_message.Message):
     TOLERANCE_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     session: str
     members: _containers.RepeatedScalarFieldContainer[str]
@@ -287,7 +308,8 @@ class Begin(_message.Message):
     tolerance: float
     rounds: int
     origin: Origin
-    def __init__(self, protocol: _Optional[int] = ..., session: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., guard: bool = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ...) -> None: ...
+    schema_digest: str
+    def __init__(self, protocol: _Optional[int] = ..., session: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., guard: bool = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., schema_digest: _Optional[str] = ...) -> None: ...
 
 class Bounds(_message.Message):
     __slots__ = ("kept", "low", "high", "own")
@@ -360,7 +382,7 @@ class Loss(_message.Message):
     def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ConsultRequest(_message.Message):
-    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "coverage", "view", "correct", "asker", "purpose", "question")
+    __slots__ = ("protocol", "points", "feature_names", "fields", "way", "tolerance", "rounds", "coverage", "view", "correct", "asker", "purpose", "question", "schema_digest", "absent")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     POINTS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_NAMES_FIELD_NUMBER: _ClassVar[int]
@@ -374,6 +396,8 @@ class ConsultRequest(_message.Message):
     ASKER_FIELD_NUMBER: _ClassVar[int]
     PURPOSE_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ABSENT_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     points: Tensor
     feature_names: _containers.RepeatedScalarFieldContainer[str]
@@ -387,7 +411,9 @@ class ConsultRequest(_message.Message):
     asker: str
     purpose: str
     question: str
-    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., coverage: _Optional[float] = ..., view: _Optional[str] = ..., correct: bool = ..., asker: _Optional[str] = ..., purpose: _Optional[str] = ..., question: _Optional[str] = ...) -> None: ...
+    schema_digest: str
+    absent: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, protocol: _Optional[int] = ..., points: _Optional[_Union[Tensor, _Mapping]] = ..., feature_names: _Optional[_Iterable[str]] = ..., fields: _Optional[_Iterable[str]] = ..., way: _Optional[str] = ..., tolerance: _Optional[float] = ..., rounds: _Optional[int] = ..., coverage: _Optional[float] = ..., view: _Optional[str] = ..., correct: bool = ..., asker: _Optional[str] = ..., purpose: _Optional[str] = ..., question: _Optional[str] = ..., schema_digest: _Optional[str] = ..., absent: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("names", "fields", "flags", "rounds", "outputs", "asker", "choice")
