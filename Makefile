@@ -50,10 +50,11 @@ docs: $(STAMP) ## build the documentation and run its examples: build/docs/index
 docs-links: $(STAMP) ## try the links of the documentation to other sites; needs the internet
 	$(BIN)/sphinx-build -q -W --keep-going -b linkcheck docs build/docs-links
 
-bench: $(STAMP) browser ## measure speed, accuracy, settings, intervals, attacks, nodes, leaks, maps, the page and scale; DATA=DIR as for paper
+bench: $(STAMP) browser ## measure speed, accuracy, settings, mixed tables, intervals, attacks, nodes, leaks, maps, the page and scale; DATA=DIR as for paper
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/accuracy.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/choosing.py
+	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/asker.py
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/intervals.py $(if $(DATA),--data $(DATA))

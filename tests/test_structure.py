@@ -31,6 +31,7 @@ PATHS = {
     "degroot.baselines": ["average", "best_single", "cv_adaptive", "cv_static"],
     "degroot.partitions": ["by_group", "by_order", "random"],
     "degroot.maps": ["CollectedMaps", "EvidenceMap", "LifetimeBudget", "MapSettings", "evidence_at", "make_map"],
+    "degroot.schema": ["Column", "Schema", "SchemaSpace", "Site", "SiteColumn", "read_schema", "read_site"],
     "degroot.models": ["from_torch", "load_model"],
     "degroot.plot": ["gains", "influence", "intervals", "rounds", "trust", "weights"],
     "degroot.batch": ["predict_files"],

@@ -118,7 +118,7 @@ def test_the_reference_has_every_public_name_once():
     assert sorted(documented) == sorted(degroot.__all__)
     listed = re.search(r"\.\. autosummary::\n.*?\n\n(.*?)```", text, re.DOTALL)[1].split()
     assert sorted(listed) == sorted(degroot.__all__)
-    for part in ("plot", "baselines", "partitions", "batch", "trust", "consensus", "jackknife", "stacking"):
+    for part in ("plot", "baselines", "partitions", "batch", "trust", "consensus", "jackknife", "stacking", "schema"):
         assert f".. automodule:: degroot.{part}\n" in text
 
 

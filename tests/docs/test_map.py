@@ -16,7 +16,7 @@ PATH = re.compile(r"(?<![\w/.])(?:\w+/)*\w+(?:/(?![\w.])|\.(?:py|proto|toml)\b)"
 TOPICS = [
     "weights", "in process", "on Ray", "between nodes", "guard", "jackknife", "intervals in process",
     "intervals between nodes", "near a point", "what an answer has", "displayed", "the page", "the wire", "rounds",
-    "models and their files", "saved", "batch", "training", "command line", "experiments", "demo",
+    "models and their files", "what columns are", "saved", "batch", "training", "command line", "experiments", "demo",
 ]  # fmt: skip
 
 
