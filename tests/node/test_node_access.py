@@ -414,7 +414,8 @@ def test_calls_of_what_is_not_there_are_refused_as_all_others_are_and_logged(tmp
                     for path in UNKNOWN:
                         node.now += 1.0
                         call = getattr(channel, kind)(path)
-                        made = call(b"") if kind == "unary_unary" else call(iter([b""])).read()
+                        # No message: grpc.aio loses the status of a stream that ends while it is written to
+                        made = call(b"") if kind == "unary_unary" else call().read()
                         found, told = await refused(made)
                         assert found is code, (path, told)
                         assert node.logged[-1] == {"caller": "unknown" if code is DENIED else name, "why": told}

@@ -10,7 +10,7 @@ import pytest
 from degroot.node.config import Limits, Peer
 from degroot.node.config.reading import MESSAGE_BYTES
 from degroot.node.copies.bundle import OVERHEAD_BYTES
-from degroot.node.errors import BadReply
+from degroot.node.errors import BadReply, PeerRefused, PeerUnreachable
 from degroot.node.peers.link import Link, LinkContext, cut_bundle, write_first
 from degroot.node.protocol.codec import tensor
 from degroot.node.protocol.v2 import collective_pb2 as wire
@@ -115,6 +115,40 @@ def test_what_nobody_asked_for_ends_a_stream_and_nothing_goes_on_when_a_link_is_
                 await asyncio.sleep(0.01)
 
     asyncio.run(scene())
+
+
+class Strict(collective_pb2_grpc.CollectiveServicer):
+    """Refuses all streams as soon as they are open."""
+
+    async def Predict(self, _, context):  # noqa: N802
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not in the roster")
+        yield
+
+
+def test_a_refusal_while_a_question_is_sent_is_told_as_one_or_as_a_stream_that_ended(tmp_path):
+    """grpc.aio loses the status of some of these streams, and then says that it has failed itself."""
+
+    async def scene():
+        server = grpc.aio.server()
+        collective_pb2_grpc.add_CollectiveServicer_to_server(Strict(), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        wiring = LinkContext("north", None, Limits(), 60.0, Ledger(tmp_path / "ledger.sqlite"), Metrics())
+        links = [Link(Peer("south", f"127.0.0.1:{port}"), wiring) for _ in range(4)]
+        asked = [link.ask(QUESTIONS["prediction"], "prediction") for _ in range(100) for link in links]
+        ends = await asyncio.gather(*asked, return_exceptions=True)
+        for link in links:
+            await link.close()
+        await server.stop(None)
+        wiring.ledger.close()
+        return ends
+
+    ends = asyncio.run(scene())
+    refused = [end for end in ends if isinstance(end, PeerRefused)]
+    assert {end.reason for end in refused} == {"refused: not in the roster"}
+    ended = "unreachable (it ended the stream while a message was sent)"
+    assert {end.reason for end in ends if not isinstance(end, PeerRefused)} <= {ended}
+    assert all(isinstance(end, PeerRefused | PeerUnreachable) for end in ends)
 
 
 class Generous(collective_pb2_grpc.CollectiveServicer):

@@ -10,7 +10,9 @@ from numpy.testing import assert_array_equal
 
 from degroot import InvalidInput
 from degroot.schema import Site, SiteColumn
-from degroot.schema.inference import infer_schema, numbers_rows, round_outward
+from degroot.schema.columns import round_outward
+from degroot.schema.identifiers import numbers_rows
+from degroot.schema.inference import infer_schema
 
 N = 40
 

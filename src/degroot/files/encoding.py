@@ -23,7 +23,7 @@ def names_read_as_text(schema: Schema, site: Site = AS_SHARED) -> tuple[str, ...
     return tuple(
         site.find_name(column.name)
         for column in schema.every_column
-        if column.kind != NUMBER or site.column(column.name).values
+        if column.kind != NUMBER or site.column(column.name).values or site.column(column.name).parses_numbers
     )
 
 
@@ -69,7 +69,8 @@ def encode_column(values: FileColumn, column: Column, site: SiteColumn) -> Array
     kind = values.type
     if pa.types.is_null(kind):
         return np.full(len(values), np.nan)
-    if pa.types.is_dictionary(kind) or column.is_listed or site.values or not _is_plain(kind, column):
+    looked_up = site.values or (site.parses_numbers and _is_text(kind))
+    if pa.types.is_dictionary(kind) or column.is_listed or looked_up or not _is_plain(kind, column):
         return _encode_distinct(values, column, site)
     if column.kind == DATE:
         return _encode_distinct(values, column, site) if _is_text(kind) else column.encode(values.to_numpy(), site)

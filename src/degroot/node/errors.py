@@ -66,12 +66,17 @@ def left(peer: str, error: asyncio.CancelledError) -> PeerUnreachable:
     return PeerUnreachable(peer, LEFT)
 
 
+STATUS_LOST = "Internal error from Core"  # in grpc.aio, of a stream that ends while it is written to: no word on why
+
+
 def from_rpc(peer: str, error: grpc.RpcError, seconds: float) -> PeerError:
     """What a failed call says of the peer."""
     call: Any = error
     code, details = call.code(), " ".join((call.details() or "").split())[:300]
     if code is StatusCode.DEADLINE_EXCEEDED:
         return late(peer, seconds)
+    if code is StatusCode.INTERNAL and details == STATUS_LOST:
+        return PeerUnreachable(peer, "unreachable (it ended the stream while a message was sent)")
     if code in (StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.UNKNOWN):
         return PeerUnreachable(peer, f"unreachable ({_short(details)})")
     refusal = RosterMismatch if code is StatusCode.ABORTED else PeerRefused

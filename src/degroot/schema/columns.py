@@ -31,12 +31,14 @@ GAPS = frozenset(
      "NaN", "n/a", "nan", "null", "<NA>", "None", "NaT")
 )  # fmt: skip
 GAP_MARKS = frozenset((".", "-", "--", "?"))  # which are gaps too where numbers or dates are expected
+POINT, COMMA = ".", ","  # decimal marks
 HOURS = "h"  # the unit of numbers that may be written as times of day, such as 12:30
 TIME_FORM = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(:[0-5][0-9](\.[0-9]+)?)?")
 NUMBER_FORM = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 MICROSECONDS_A_DAY = 86_400_000_000
 EPOCH = datetime(1970, 1, 1)
 NOT_ADMITTED = math.inf
+FEW_ROWS = 10  # of a table, of which nothing is unique by chance, and of a value that many rows share
 FEW_SHOWN = 6  # categories in a message
 
 
@@ -49,6 +51,19 @@ class SiteColumn:
     offset: float = 0.0  # which is added after that
     values: tuple[tuple[str, str], ...] = ()  # what it writes, and what the schema calls that
     format: str | None = None  # of dates, as strptime has it; None: ISO 8601
+    decimal: str = POINT  # the decimal mark of its numbers: a point or a comma
+    strip: str = ""  # characters that are left out of its numbers, such as "$,"
+
+    @property
+    def parses_numbers(self) -> bool:
+        """Whether its numbers are written with other signs than digits and a point."""
+        return self.decimal != POINT or bool(self.strip)
+
+    def plain_number(self, text: str) -> str:
+        """A number as it is written, with a point and without the signs that are left out."""
+        for sign in self.strip:
+            text = text.replace(sign, "")
+        return text if self.decimal == POINT else text.replace(POINT, "?").replace(self.decimal, POINT)
 
 
 AS_AGREED = SiteColumn()
@@ -114,7 +129,11 @@ class Column:
             return self._encode_listed(values, dict(site.values))
         if self.kind == DATE:
             return _encode_dates(values, site.format, dict(site.values))
-        numbers = _encode_numbers(values, dict(site.values), parse_time if self.unit == HOURS else parse_number)
+        parse = parse_time if self.unit == HOURS else parse_number
+        if site.parses_numbers:
+            numbers = _encode_numbers(values, dict(site.values), lambda text: parse(site.plain_number(text)))
+        else:
+            numbers = _encode_numbers(values, dict(site.values), parse)
         if site.factor != 1.0 or site.offset != 0.0:
             numbers = numbers * site.factor + site.offset
         if self.range is not None:
@@ -183,6 +202,8 @@ class Column:
             return "correct it, or give `format` in the site file"
         if self.range is not None and is_number(str(value)):
             return "correct it, give `factor` in the site file, or widen `range` in the schema"
+        if any(sign.isdigit() for sign in str(value)):
+            return 'correct it or leave it empty; how a site writes numbers, such as strip = "$,", is in its site file'
         return "correct it or leave it empty"
 
     def describe_refusal(self, where: str, row: int, value: Any) -> str:
@@ -367,6 +388,33 @@ def parse_date(text: str, form: str | None = None) -> float:
     whole = math.floor(days)  # as `_microseconds_from` does
     again = whole * MICROSECONDS_A_DAY + round((days - whole) * MICROSECONDS_A_DAY)
     return days if again == microseconds else NOT_ADMITTED
+
+
+def round_outward(values: Array) -> tuple[float, float] | None:
+    """A range around these numbers in round numbers, so that neither end tells one of them; None without a width.
+
+    An end lies at the next multiple outside of a power of ten that is 10 to 100 % of the width, so that of an outermost
+    number one digit is told at most; where the number lies there itself the end is moved on, unless many rows share it.
+
+    Examples
+    --------
+    >>> round_outward(np.array([0.0] * 20 + [3.21, 47.0]))
+    (0.0, 50.0)
+    >>> round_outward(np.array([10.0, 20.0, 30.0]))
+    (0.0, 40.0)
+    """
+    known = values[np.isfinite(values)]
+    if not len(known) or known.min() == known.max():
+        return None
+    low, high = float(known.min()), float(known.max())
+    step = 10.0 ** np.floor(np.log10(high - low))
+    ends = [np.floor(low / step), np.ceil(high / step)]
+    for place, (end, value, side) in enumerate(zip(ends, (low, high), (-1.0, 1.0), strict=True)):
+        if np.isclose(end * step, value, rtol=1e-12, atol=1e-9 * step) and (known == value).sum() < FEW_ROWS:
+            ends[place] = end + side
+    if low >= 0.0:
+        ends[0] = max(ends[0], 0.0)  # a bound that tells of no row
+    return float(f"{ends[0] * step:.12g}"), float(f"{ends[1] * step:.12g}")
 
 
 def find_not_admitted(numbers: Array) -> NDArray[np.intp]:

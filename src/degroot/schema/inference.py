@@ -1,20 +1,17 @@
 """Inference: the schema that tables have by what is in them, and what was found that members should know.
 
-Only names, kinds and categories are inferred; `round_ranges` adds ranges for a schema that is handed on.
+Only names, kinds and categories are inferred; `round_outward` gives ranges for a schema that is handed on.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array
 from degroot.compute.tables import LARGEST
 from degroot.exceptions import InvalidInput
 from degroot.schema.columns import (
@@ -22,6 +19,7 @@ from degroot.schema.columns import (
     BOOLEAN,
     CATEGORY,
     DATE,
+    FEW_ROWS,
     GAP,
     GAP_MARKS,
     HOURS,
@@ -36,6 +34,8 @@ from degroot.schema.columns import (
     normalise_text,
     parse_date,
 )
+from degroot.schema.identifiers import names_rows, numbers_rows
+from degroot.schema.notation import ISO, NumberNotation, find_no_dates, list_date_formats, list_number_notations
 from degroot.schema.schema import Columns, Schema
 from degroot.schema.sites import AS_SHARED, Site, site_beside, write_line
 
@@ -43,19 +43,6 @@ MAX_LISTED = 100  # of the categories of a column that has more than `MAX_CATEGO
 MAX_CLASSES = 50  # labels of a target; more are none
 MOSTLY = 0.8  # of the values, from which on a column holds numbers, and the other texts are odd
 NEARLY_UNIQUE, MANY_TEXTS = 0.5, 50  # different texts, of the values and in all, from which on they name rows
-FEW_ROWS = 10  # of a table, of which nothing is unique by chance, and of a value that many rows share
-DENSE = 0.9  # of the whole numbers of a range, from which on they number rows
-DATE_FORMATS = (
-    "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y",
-    "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M",
-    "%d/%m/%Y %H:%M", "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
-)  # fmt: skip
-ISO = "ISO 8601"
-ISO_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?")
-COMMAS_FORM = re.compile(r"[$€£]?\s*[+-]?[0-9][0-9., ]*\s*[%€$]?")  # numbers as spreadsheets show them
-IDENTIFIER_FORM = re.compile(r"(.*[ _.-])?(id|idx|rownames?|row|nr|uuid)|[cpsu]id|index|unnamed.*", re.I)
-CAMEL_FORM = re.compile(r".*[a-z](Id|ID)")
-TIME_NAMES = re.compile(r".*(time|year|month|week|day|date|quarter|period|hour|minute|second|age).*|t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +129,10 @@ class _Found:
     left_out: dict[str, str] = field(default_factory=dict)
     identifiers: list[str] = field(default_factory=list)
     formats: dict[tuple[str, str], str] = field(default_factory=dict)  # of dates, by table and column
+    notations: dict[tuple[str, str], NumberNotation] = field(default_factory=dict)  # of numbers, likewise
+    mixed: dict[str, str] = field(
+        default_factory=dict
+    )  # categories with numbers among them, and another of their texts
     marks: dict[str, set[str]] = field(default_factory=dict)  # that are gaps
     shortened: dict[str, int] = field(default_factory=dict)  # columns with too many categories, and how many
 
@@ -188,8 +179,8 @@ def infer_schema(
             f"A table must have features beside the target; {next(iter(tables))} has none"
             f"{f': {_describe_reasons(found.left_out)}' if found.left_out else ''}."
         )
-    label = None if target is None else _infer_target(target, tables, own, classes)
-    own = {where: _write_site(where, site, found.formats, label, tables[where]) for where, site in own.items()}
+    label = None if target is None else _infer_target(target, tables, own, classes, found)
+    own = {where: _write_site(where, site, found, label, tables[where]) for where, site in own.items()}
     schema = Schema(tuple(found.columns), label, units, tuple(dict.fromkeys(found.identifiers)))
     return Inference(schema, own, found.left_out, tuple(_describe_notes(found)))
 
@@ -297,6 +288,13 @@ def _infer_texts(
         return
     if not numeric and _infer_written_dates(name, others, counts, found):
         return
+    if _infer_written_numbers(name, others, counts, found):
+        return
+    for part in [] if numeric else others:
+        wrong = find_no_dates(_without_marks(counts[part.where]), part.site, MOSTLY)
+        if wrong:
+            count = sum(counts[part.where][text] for text in wrong)
+            _refuse_value(name, [part], wrong[0], "dates such as 2024-01-31, in one format", count)
     known = numeric + sum(texts[text] for text in odd)
     if numeric >= MOSTLY * known:
         _refuse_value(name, others, odd[0], "numbers", known - numeric)
@@ -304,10 +302,10 @@ def _infer_texts(
         for part in others:
             if not any(is_number(text) for text in counts[part.where]) and counts[part.where]:
                 _refuse_kinds(name, numbers[0].where, "numbers", part.where, f"texts such as {odd[0]!r}")
-    if len(odd) > MANY_TEXTS and all(COMMAS_FORM.fullmatch(text) for text in plain):
-        _refuse_value(name, others, odd[0], "numbers with a point, without signs of units or thousands", known)
     for part in numbers:
         texts += part.count_texts()
+    if numeric:
+        found.mixed[name] = odd[0]
     _infer_category(name, texts, [*(counts[part.where] for part in others)], found)
 
 
@@ -348,7 +346,7 @@ def _find_words(texts: Counter[str], numbers: Sequence[_Part]) -> tuple[str, str
 def _infer_written_dates(name: str, parts: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found) -> bool:
     """Whether all texts are dates: of ISO 8601, or in a format that is then noted, of each table its own."""
     possible = {
-        part.where: _list_formats(texts, part.site)
+        part.where: list_date_formats(texts, part.site)
         for part in parts
         if (texts := [text for text in counts[part.where] if text not in GAP_MARKS])
     }
@@ -371,67 +369,44 @@ def _infer_written_dates(name: str, parts: Sequence[_Part], counts: Mapping[str,
     return True
 
 
-def _list_formats(texts: Sequence[str], site: SiteColumn) -> list[str]:
-    """The formats in which all texts are dates: the one that the site gives, ISO 8601, or else any."""
-    if site.format is not None:
-        return [site.format] if all(_has_format(text, site.format) for text in texts) else []
-    if all(ISO_FORM.fullmatch(text) and np.isfinite(parse_date(text)) for text in texts):
-        return [ISO]
-    return [form for form in DATE_FORMATS if all(_has_format(text, form) for text in texts)]
-
-
-def _has_format(text: str, form: str) -> bool:
-    try:
-        datetime.strptime(text, form)
-    except ValueError:
+def _infer_written_numbers(
+    name: str, parts: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found
+) -> bool:
+    """Whether all texts are numbers with signs beside digits."""
+    if not _note_notations(name, parts, counts, found):
         return False
+    _note_marks(name, sum(counts.values(), Counter[str]()), found)
+    found.columns.append(Column(name))
     return True
 
 
-def numbers_rows(name: str, columns: Sequence[NDArray[Any]]) -> bool:
-    """Whether whole numbers number the rows of all tables, also of tables that one table was dealt to.
+def _note_notations(name: str, parts: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found) -> bool:
+    """Whether all texts are numbers with signs beside digits, in a notation that is then noted, of each table its own.
 
-    Examples
-    --------
-    >>> numbers_rows("rownames", [np.arange(1, 30)]), numbers_rows("year", [np.arange(1, 30)])
-    (True, False)
-    >>> numbers_rows("rownames", [np.arange(1, 30, 2), np.arange(2, 30, 2)])
-    True
+    A table whose numbers are in the plain notation has none.
     """
-    if not _are_whole(columns) or any((np.diff(each) <= 0).any() for each in columns):
+    written = {
+        part.where: texts
+        for part in parts
+        if not part.site.parses_numbers
+        and (texts := list(_without_marks(counts[part.where])))
+        and not all(is_number(text) for text in texts)
+    }
+    possible = {where: list_number_notations(texts) for where, texts in written.items()}
+    if not possible or not all(possible.values()):
         return False
-    if TIME_NAMES.fullmatch(name.strip().casefold()) and not _is_called_identifier(name):
-        return False
-    if all((np.diff(each) == 1).all() and each[0] in (0, 1) for each in columns):
-        return True
-    together = np.concatenate(columns)
-    low, high = float(together.min()), float(together.max())
-    apart = len(np.unique(together)) == len(together)
-    return apart and low in (0, 1) and len(together) >= DENSE * (high - low + 1.0)
+    clear = [notations[0] for notations in possible.values() if len(notations) == 1]
+    for where, notations in possible.items():
+        chosen = [each for each in notations if each in clear] or notations
+        if len(chosen) > 1:
+            part = next(part for part in parts if part.where == where)
+            _refuse_notation(name, part, written[where][0], chosen)
+        found.notations[where, name] = chosen[0]
+    return True
 
 
-def names_rows(name: str, columns: Sequence[NDArray[Any]]) -> bool:
-    """Whether a column that is called an identifier has another whole number in each row of a table.
-
-    Examples
-    --------
-    >>> names_rows("PassengerId", [np.arange(30) * 7]), names_rows("income", [np.arange(30) * 7])
-    (True, False)
-    """
-    return (
-        _is_called_identifier(name)
-        and _are_whole(columns)
-        and all(len(np.unique(each)) == len(each) for each in columns)
-    )
-
-
-def _is_called_identifier(name: str) -> bool:
-    return any(form.fullmatch(name.strip()) for form in (IDENTIFIER_FORM, CAMEL_FORM))
-
-
-def _are_whole(columns: Sequence[NDArray[Any]]) -> bool:
-    together = np.concatenate(columns) if columns else np.zeros(0)
-    return len(together) >= FEW_ROWS and bool(np.isfinite(together).all() and (together == np.rint(together)).all())
+def _without_marks(counts: Counter[str]) -> Counter[str]:
+    return Counter({text: count for text, count in counts.items() if text not in GAP_MARKS})
 
 
 def sort_texts(texts: Iterable[str]) -> tuple[str, ...]:
@@ -456,7 +431,9 @@ def _hashable(value: Any) -> Any:
 # ---- the target ------------------------------------------------------------------------------------------------------
 
 
-def _infer_target(name: str, tables: Mapping[str, Columns], sites: Mapping[str, Site], classes: bool) -> Column:
+def _infer_target(
+    name: str, tables: Mapping[str, Columns], sites: Mapping[str, Site], classes: bool, found: _Found
+) -> Column:
     """Numbers where all are numbers, and classes where none is, or where they are asked for."""
     parts = []
     for where, table in tables.items():
@@ -464,11 +441,14 @@ def _infer_target(name: str, tables: Mapping[str, Columns], sites: Mapping[str, 
         if own not in table:
             raise InvalidInput(f"{where} must have the column {own!r}; it has none.")
         parts.append(_Part(where, table[own], sites[where].column(name)))
-    texts = sum((part.count_texts() for part in parts), Counter[str]())
+    counts = {part.where: part.count_texts() for part in parts}
+    texts = sum(counts.values(), Counter[str]())
     if not texts:
         raise InvalidInput(f"The target must be known in some rows; column {name!r} is empty.")
     odd = [text for text in texts if not is_number(text)]
     numeric = len(odd) < len(texts)
+    if not classes and _note_notations(name, parts, counts, found):
+        return Column(name)
     if classes or not numeric:
         labels = {plain_label(text) if not odd else text for text in texts}
         return Column(name, CATEGORY, _check_classes(labels, name, not odd))
@@ -521,14 +501,16 @@ def map_labels(site: Site, target: Column, values: NDArray[Any]) -> Site:
     return replace(site, columns={**site.columns, target.name: replace(column, values=tuple(sorted(known.items())))})
 
 
-def _write_site(
-    where: str, site: Site, formats: Mapping[tuple[str, str], str], target: Column | None, table: Columns
-) -> Site:
-    """The site with the formats of dates that were found, and labels as its table writes them."""
+def _write_site(where: str, site: Site, found: _Found, target: Column | None, table: Columns) -> Site:
+    """The site with the formats of dates and numbers that were found, and labels as its table writes them."""
     columns = dict(site.columns)
-    for (table_name, name), form in formats.items():
+    for (table_name, name), form in found.formats.items():
         if table_name == where:
             columns[name] = replace(columns.get(name, AS_AGREED), format=form)
+    for (table_name, name), notation in found.notations.items():
+        if table_name == where:
+            own = columns.get(name, AS_AGREED)
+            columns[name] = replace(own, decimal=notation.decimal, strip=notation.strip)
     site = replace(site, columns=columns)
     return site if target is None else map_labels(site, target, table[site.find_name(target.name)])
 
@@ -554,6 +536,11 @@ def _describe_notes(found: _Found) -> list[str]:
     ]
     written = dict.fromkeys((name, form) for (_, name), form in found.formats.items())
     notes += [f"{name!r} holds dates written as {form}" for name, form in written]
+    notations = dict.fromkeys((name, notation.describe()) for (_, name), notation in found.notations.items())
+    notes += [f"{name!r} holds numbers written {notation}" for name, notation in notations]
+    listed = {column.name for column in found.columns if column.kind == CATEGORY}
+    mixed = [f"{name!r} (such as {text!r})" for name, text in found.mixed.items() if name in listed]
+    notes += [f"numbers and texts, taken as categories: {', '.join(mixed)}"] if mixed else []
     return notes
 
 
@@ -571,38 +558,21 @@ def _refuse_value(name: str, parts: Sequence[_Part], text: str, requirement: str
     )
 
 
+def _refuse_notation(name: str, part: _Part, text: str, notations: Sequence[NumberNotation]) -> NoReturn:
+    """Refuse numbers whose commas may be decimal marks or stand between thousands."""
+    lines = [
+        write_line(name, **{key: value for key, value in (("decimal", each.decimal), ("strip", each.strip)) if value})
+        for each in notations
+    ]
+    raise InvalidInput(
+        f"{part.where}: column {name!r} must hold numbers in a clear notation; the comma of {text!r} may be a decimal "
+        f"mark or stand between thousands. To go on: write in {site_beside(Path(part.where))}: {lines[0]} (thousands) "
+        f"or {lines[1]} (decimal)."
+    )
+
+
 def _refuse_kinds(name: str, one: str, what: str, two: str, other: str) -> NoReturn:
     raise InvalidInput(
         f"Column {name!r} must be of one kind; {one} has {what}, {two} {other}. To go on: map values in the site file "
         f"of {two}, {write_line(name, values={'theirs': 'ours'})}, or leave the column out: --ignore {name}."
     )
-
-
-# ---- ranges ----------------------------------------------------------------------------------------------------------
-
-
-def round_outward(values: Array) -> tuple[float, float] | None:
-    """A range around these numbers in round numbers, so that neither end tells one of them; None without a width.
-
-    An end lies at the next multiple outside of a power of ten that is 10 to 100 % of the width, so that of an outermost
-    number one digit is told at most; where the number lies there itself the end is moved on, unless many rows share it.
-
-    Examples
-    --------
-    >>> round_outward(np.array([0.0] * 20 + [3.21, 47.0]))
-    (0.0, 50.0)
-    >>> round_outward(np.array([10.0, 20.0, 30.0]))
-    (0.0, 40.0)
-    """
-    known = values[np.isfinite(values)]
-    if not len(known) or known.min() == known.max():
-        return None
-    low, high = float(known.min()), float(known.max())
-    step = 10.0 ** np.floor(np.log10(high - low))
-    ends = [np.floor(low / step), np.ceil(high / step)]
-    for place, (end, value, side) in enumerate(zip(ends, (low, high), (-1.0, 1.0), strict=True)):
-        if np.isclose(end * step, value, rtol=1e-12, atol=1e-9 * step) and (known == value).sum() < FEW_ROWS:
-            ends[place] = end + side
-    if low >= 0.0:
-        ends[0] = max(ends[0], 0.0)  # a bound that tells of no row
-    return float(f"{ends[0] * step:.12g}"), float(f"{ends[1] * step:.12g}")

@@ -7,11 +7,11 @@ from typing import Any
 
 from degroot.exceptions import InvalidInput
 from degroot.files.toml import Table, toml_line, toml_text
-from degroot.schema.columns import AS_AGREED, SiteColumn
+from degroot.schema.columns import AS_AGREED, COMMA, POINT, SiteColumn
 
 SITE_SUFFIX = ".site.toml"  # of the file beside NAME.csv that says how NAME writes its columns
 SITE_KEYS = ("absent", "columns")
-SITE_COLUMN_KEYS = ("name", "factor", "offset", "values", "format")
+SITE_COLUMN_KEYS = ("name", "factor", "offset", "values", "format", "decimal", "strip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class Site:
                 "factor": None if column.factor == 1.0 else column.factor,
                 "offset": column.offset or None,
                 "format": column.format,
+                "decimal": None if column.decimal == POINT else column.decimal,
+                "strip": column.strip or None,
                 "values": dict(column.values) or None,
             }
             for name, column in self.columns.items()
@@ -108,9 +110,12 @@ def _read_column(table: Table) -> SiteColumn:
     values = _read_values(table, "values") if "values" in table.entries else ()
     factor = table.given("factor", table.number, 1.0)
     offset = table.given("offset", lambda key: _read_offset(table, key), 0.0)
+    decimal = table.given("decimal", lambda key: table.choice(key, (POINT, COMMA)), POINT)
+    strip = table.given("strip", lambda key: _read_strip(table, key, decimal), "")
     return SiteColumn(
-        table.given("name", table.text, None), factor, offset, values, table.given("format", table.text, None)
-    )
+        table.given("name", table.text, None), factor, offset, values, table.given("format", table.text, None),
+        decimal, strip,
+    )  # fmt: skip
 
 
 def _read_offset(table: Table, key: str) -> float:
@@ -118,6 +123,13 @@ def _read_offset(table: Table, key: str) -> float:
         return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
 
     return float(table.take(key, is_finite, "be a finite number"))
+
+
+def _read_strip(table: Table, key: str, decimal: str) -> str:
+    def fits(value: object) -> bool:
+        return isinstance(value, str) and bool(value) and not any(each.isdigit() or each == decimal for each in value)
+
+    return str(table.take(key, fits, 'be characters that are no digits and not the decimal mark, such as "$,"'))
 
 
 def _read_values(table: Table, key: str) -> tuple[tuple[str, str], ...]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from degroot.answers.display import counted
 from degroot.exceptions import InvalidInput
-from degroot.schema.columns import CATEGORY, GAP, NUMBER, Column, SiteColumn, describe_some
-from degroot.schema.inference import FEW_ROWS, Inference, infer_schema, round_outward
+from degroot.schema.columns import CATEGORY, FEW_ROWS, GAP, NUMBER, Column, SiteColumn, describe_some, round_outward
+from degroot.schema.inference import Inference, infer_schema
 from degroot.schema.schema import FILE, Schema
 from degroot.schema.sites import Site, site_beside
 from degroot.training.organisations import list_ignored

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
-from degroot.schema.columns import NUMBER, Column, describe_some
-from degroot.schema.inference import infer_schema, round_outward
+from degroot.schema.columns import NUMBER, Column, describe_some, round_outward
+from degroot.schema.inference import infer_schema
 from degroot.schema.matching import find_likely_column
 from degroot.schema.schema import Schema
 from degroot.schema.sites import site_beside, write_line
