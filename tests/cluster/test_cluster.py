@@ -193,6 +193,7 @@ def test_actors_answer_as_the_collective_does(engine):
     wait_for(lambda: not any(alive(pid) for pid in pids))  # nobody asks them any more
 
 
+@pytest.mark.slow
 def test_agents_without_scorers_say_what_they_predict(engine):
     collective = Collective(linear(2), rule="average")
     assembly = engine.start(collective.agents, (), collective.panel)
@@ -216,6 +217,7 @@ def test_points_in_many_parts(engine, monkeypatch):
     assert [flag.points.tolist() for flag in found.flags] == [flag.points.tolist() for flag in expected.flags]
 
 
+@pytest.mark.slow
 def test_a_killed_actor_starts_again_and_nothing_is_lost(engine, tmp_path, monkeypatch):
     asker = os.getpid()
 
@@ -245,6 +247,7 @@ def test_a_killed_actor_starts_again_and_nothing_is_lost(engine, tmp_path, monke
     assert len(os.listdir(tmp_path)) == 2  # another process took over
 
 
+@pytest.mark.slow  # files on a cluster stay tried by models that know frames
 def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # paths may be relative to where the command runs
     monkeypatch.setattr("degroot.batch.ray.WAVE", 2)
@@ -441,6 +444,7 @@ def test_another_ray_than_the_cluster_has(monkeypatch):
         Ray("auto").connect()
 
 
+@pytest.mark.slow
 def test_another_version_of_this_package_leaves_no_process_behind(engine, monkeypatch):
     pids, make = [], Ray._actors
 

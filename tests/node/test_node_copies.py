@@ -551,6 +551,7 @@ def run_cli(monkeypatch, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_copies_carried_as_files_give_the_same_answer(tmp_path, monkeypatch, run_cli):
     X = points()
     with Consortium(tmp_path, 3, evidence="own", may=COPYING, use=["copy"]) as consortium:

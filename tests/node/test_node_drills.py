@@ -72,7 +72,7 @@ def five(nodes):
     [
         ("solve", signal.SIGKILL),
         pytest.param("solve", signal.SIGTERM, marks=pytest.mark.slow),
-        ("rounds", signal.SIGKILL),
+        pytest.param("rounds", signal.SIGKILL, marks=pytest.mark.slow),
         pytest.param("rounds", signal.SIGTERM, marks=pytest.mark.slow),
     ],
 )
@@ -242,6 +242,7 @@ def test_calibration_goes_on_where_it_was_killed(tmp_path, evidence):
             assert queried(consortium, "node1") == asked
 
 
+@pytest.mark.slow  # as with evidence of its own, in test_node_drills_own.py
 def test_peers_join_and_leave_while_questions_are_answered(tmp_path):
     X, over, answers, errors = points(20), threading.Event(), [], []
     with Consortium(tmp_path, 4) as consortium:
@@ -328,6 +329,7 @@ def told(ask) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evidence", EVIDENCE)
 def test_a_full_disk_is_told_and_harms_nothing(tmp_path, evidence):
     if shutil.which("unshare") is None or shutil.which("nsenter") is None:

@@ -95,7 +95,7 @@ def test_rows_held_back_for_scoring_save_boston_from_a_model_that_fits_its_own_r
 @pytest.mark.parametrize(
     ("data", "reading", "numbers"),
     [
-        ("abalone", figure11.AS_PRINTED, (2, 8, 32, 128)),
+        pytest.param("abalone", figure11.AS_PRINTED, (2, 8, 32, 128), marks=pytest.mark.slow),
         ("cpusmall", figure11.AS_PRINTED, (2, 4, 8, 16)),
         pytest.param("cpusmall", figure11.SCALED, (2, 8, 32, 128), marks=pytest.mark.slow),
     ],

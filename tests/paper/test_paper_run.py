@@ -69,6 +69,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_killed_run_that_is_started_again_ends_with_the_same_bytes_and_computes_only_what_is_missing(whole, tmp_path):
     command = ["paper", "synthetic", "figure9", "--reps", 2, "--seed", 3, "--jobs", 2, "--offline", "--out", tmp_path]
     running = subprocess.Popen([*DEGROOT, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
