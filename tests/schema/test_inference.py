@@ -13,6 +13,7 @@ from degroot.schema import Site, SiteColumn
 from degroot.schema.columns import round_outward
 from degroot.schema.identifiers import numbers_rows
 from degroot.schema.inference import infer_schema
+from degroot.schema.notation import list_number_notations
 
 N = 40
 
@@ -214,7 +215,16 @@ def test_dates_in_an_order_that_is_not_clear_are_left_out_with_what_to_write():
             [*cycle("1", "2.5"), "<5"],
             "north.csv: row 41: column 'x' must hold numbers; got '<5'. To go on: .*--ignore x",
         ),
-        ([f"{k},5" for k in range(60)], "north.csv: row 1: column 'x' must hold numbers with a point"),
+        (
+            [f"{k},{100 + k}" for k in range(1, 60)],
+            "north.csv: column 'x' must hold numbers in a clear notation; the comma of '1,101' may be .* To go on: "
+            r'write in north.site.toml: columns.x = \{ decimal = ".", strip = "," \} \(thousands\) or '
+            r'columns.x = \{ decimal = "," \} \(decimal\)',
+        ),
+        (
+            [*cycle("2024-01-31", "2024-02-29"), "soon"],
+            "north.csv: row 41: column 'x' must hold dates such as 2024-01-31, in one format; got 'soon'.",
+        ),
         (np.array([1.0, np.inf, 3.0]), "north.csv: row 2: column 'x' must hold finite numbers; got inf"),
     ],
 )
@@ -263,3 +273,60 @@ def test_a_range_holds_all_numbers_and_tells_none(values):
 def test_a_range_is_in_round_numbers():
     assert round_outward(np.array([18.2, 64.7, 33.3])) == (10.0, 70.0)
     assert round_outward(np.array([0.0, 7.0] * 10)) == (0.0, 7.0)
+
+
+def write_number(value, decimal, grouping, sign):
+    """A number with two decimals, with marks between thousands and a sign before it."""
+    whole, part = f"{abs(value):,.2f}".split(".")
+    return f"{'-' if value < 0 else ''}{sign}{whole.replace(',', grouping)}{decimal}{part}"
+
+
+@given(
+    numbers=st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=30),
+    marks=st.sampled_from([(".", ","), (",", "."), (",", " "), (",", ""), (".", ""), (".", "'"), (",", "\u00a0")]),
+    sign=st.sampled_from(["", "$", "€ "]),
+    suffix=st.sampled_from(["", "%", " %"]),
+)
+def test_numbers_as_spreadsheets_write_them_are_read_back(numbers, marks, sign, suffix):
+    values = [number / 100 for number in numbers]
+    texts = np.array([write_number(value, *marks, sign) + suffix for value in values], object)
+    inference = infer_schema({"north.csv": {"x": texts, "z": np.arange(len(texts)) % 2}})
+    (column,) = (each for each in inference.schema.columns if each.name == "x")
+    assert column.kind == "number"
+    np.testing.assert_allclose(column.encode(texts, inference.sites["north.csv"].column("x")), values, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["$950", "$1,250"], (".", "$,")),  # no number of four digits goes without a comma
+        (["950", "1,250", "1250"], (",", "")),
+        (["1.250,5", "7"], (",", ".")),
+        (["1,250,000"], (".", ",")),
+        (["0,125", "0,250"], (",", "")),
+    ],
+)
+def test_commas_and_points_are_told_apart(texts, expected):
+    (found,) = list_number_notations(texts)
+    assert (found.decimal, found.strip) == expected
+
+
+@pytest.mark.parametrize("texts", [["1,2,3"], ["12 34"], ["1.2.3"], ["5-10", "10-15"], ["a1"], ["$"], ["1,25,000"]])
+def test_what_is_no_number_has_no_notation(texts):
+    assert list_number_notations(texts) == []
+
+
+def test_a_target_with_signs_is_a_number_and_each_site_keeps_its_notation():
+    north = {"x": np.arange(20) / 7, "price": np.array([f"${1000 + k:,}.50" for k in range(20)], object)}
+    south = {"x": np.arange(20) / 7, "price": np.array([f"{1000 + k},50" for k in range(20)], object)}
+    found = infer_schema({"north.csv": north, "south.csv": south}, "price")
+    assert found.schema.classes is None
+    for where, table in (("north.csv", north), ("south.csv", south)):
+        read = found.schema.encode_target(table["price"], where, found.sites[where])
+        np.testing.assert_array_equal(read, 1000.5 + np.arange(20))
+
+
+def test_numbers_among_texts_are_told_where_they_are_categories():
+    found = infer_schema({"north.csv": {"x": np.array(cycle("1", "2", "<5", "many"), object)}})
+    assert found.schema.columns[0].kind == "category"
+    assert "numbers and texts, taken as categories: 'x' (such as '<5')" in found.notes

@@ -90,7 +90,7 @@ def list_number_notations(texts: Sequence[str]) -> list[NumberNotation]:
     Examples
     --------
     >>> list_number_notations(["$950", "$1,250.50"]), list_number_notations(["12,5 %", "7"])
-    ([NumberNotation(decimal='.', strip=',$')], [NumberNotation(decimal=',', strip=' %')])
+    ([NumberNotation(decimal='.', strip='$,')], [NumberNotation(decimal=',', strip=' %')])
     >>> len(list_number_notations(["1,250", "2,100"])), list_number_notations(["1,2,3", "four"])
     (2, [])
     """
