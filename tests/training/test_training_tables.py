@@ -10,7 +10,7 @@ from support.refusals import complaint
 from degroot import Collective, InvalidInput
 from degroot.schema import Column, read_schema
 from degroot.training import comparison, train
-from degroot.training.checks import find_other_unit
+from degroot.training.checks import find_other_units
 from degroot.training.models import fit_best, make_model
 from degroot.training.organisations import gather
 
@@ -231,8 +231,8 @@ def test_a_feature_in_another_unit_is_told(place):
 def test_degrees_are_told_apart():
     random = np.random.default_rng(0)
     celsius = [random.normal(15, 6, 80) for _ in range(4)]
-    assert find_other_unit(celsius, Column("temp")) is None
-    found = find_other_unit([*celsius[:3], celsius[3] * 1.8 + 32], Column("temp"))
+    assert find_other_units(celsius, Column("temp")) == []
+    (found,) = find_other_units([*celsius[:3], celsius[3] * 1.8 + 32], Column("temp"))
     assert (found.place, found.factor, found.offset) == (3, 0.5556, -17.78)
 
 
@@ -241,7 +241,37 @@ def test_degrees_are_told_apart():
 def test_organisations_that_differ_by_themselves_are_not_suspected(seed, spread):
     random = np.random.default_rng(seed)
     levels = np.exp(random.normal(5.0, spread, 12))
-    assert find_other_unit([level * np.exp(random.normal(0, 0.5, 50)) for level in levels], Column("y")) is None
+    assert find_other_units([level * np.exp(random.normal(0, 0.5, 50)) for level in levels], Column("y")) == []
+
+
+@pytest.mark.parametrize("factor", [0.001, 0.01, 100.0, 1000.0])
+def test_each_organisation_with_another_unit_is_found(factor):
+    random = np.random.default_rng(1)
+    columns = [level * np.exp(random.normal(0, 0.5, 50)) for level in (90.0, 100.0, 110.0, 120.0, 100.0)]
+    columns[1], columns[4] = columns[1] * factor, columns[4] * factor
+    found = find_other_units(columns, Column("y"))
+    assert [(each.place, each.factor) for each in found] == [(1, 1.0 / factor), (4, 1.0 / factor)]
+
+
+@pytest.mark.parametrize("level", [40.0, 300.0])
+def test_an_organisation_beyond_the_range_of_the_others_is_found_by_its_unit(level):
+    random = np.random.default_rng(2)
+    columns = [each * np.exp(random.normal(0, 0.2, 50)) for each in (80.0, 100.0, 120.0, 150.0)]
+    columns.append(level * np.exp(random.normal(0, 0.2, 50)))
+    assert find_other_units(columns, Column("y")) == []
+    columns[4] = columns[4] / 1000.0
+    (found,) = find_other_units(columns, Column("y"))
+    assert (found.place, found.factor) == (4, 1000.0)
+
+
+def test_every_organisation_whose_target_has_another_unit_is_named(place):
+    for name in ("south", "west"):
+        frame(name).assign(price=lambda table: table["price"] / 1000).to_csv(f"{name}.csv", index=False)
+    for name in ("east", "centre"):
+        frame("north").to_csv(f"{name}.csv", index=False)
+    message = complaint(lambda: gathered(place, ("north", "south", "west", "east", "centre")))
+    assert "at 'south' it is" in message
+    assert "(likewise at 'west')" in message
 
 
 def test_rows_that_two_organisations_have_are_told(place):

@@ -22,7 +22,10 @@ FEWEST_KNOWN = 10  # values of a column at an organisation whose scale is looked
 MIDDLING = 9.0  # factor: the larger, the less likely it is that sites differ so without it
 WIDE = (100.0, 1000.0, 1e6)  # factors by which no sites differ that have the same unit, or hardly any
 NEAR, NEAR_MIDDLING, NEAR_WIDE = np.log(1.1), np.log(1.2), np.log(3.0)  # how far from it a ratio may be, as logarithm
-LEAST = 2.0  # factor, below which sites differ by themselves
+LEAST, LEAST_WIDTH = 2.0, np.log(9.0)  # factor below which sites differ by themselves; logarithm, around zero
+SURELY = 3.0  # standard deviations between the others, beyond which a site is not one of them
+BEYOND = 2.0  # ranges of the others, beyond which it is not one of them where the factor is a common ratio
+FAR, FEWEST_OTHERS = 4.0, 3  # ranges of so many others, beyond which it is none even if its numbers are among theirs
 TEMPERATURES = ("temp", "celsius", "fahrenheit")
 TWICE, TWICE_SHARE, DISTINCT = 5, 0.1, 0.9  # rows at two sites: how many, of the smaller, and of rows that differ
 
@@ -36,15 +39,17 @@ def check_target_units(
     """
     if schema.target is None or schema.classes is not None:
         return
-    found = find_other_unit([each.y for each in organisations], schema.target)
-    if found is None or organisations[found.place].name in said or (len(organisations) == 2 and said):
+    found = find_other_units([each.y for each in organisations], schema.target)
+    found = [each for each in found if organisations[each.place].name not in said]
+    if not found or (len(organisations) == 2 and said):
         return
-    name, told = organisations[found.place].name, found.describe()
+    first, names = found[0], [organisations[each.place].name for each in found]
+    name, target = names[0], schema.target.name
+    also = f" (likewise at {', '.join(map(repr, names[1:]))})" if len(names) > 1 else ""
     site = f"{name}.site.toml" + (f" and --site {name}={name}.site.toml" if group is not None else "")
-    target = schema.target.name
     raise InvalidInput(
-        f"The target {schema.target.name!r} must have one unit; at {name!r} it is {told}. If its unit is another one, "
-        f"write in {site}: {found.write_line(target)}; if not: {write_line(target, factor=1.0)}."
+        f"The target {target!r} must have one unit; at {name!r} it is {first.describe()}{also}. If its unit is another "
+        f"one, write in {site}: {first.write_line(target)}; if not: {write_line(target, factor=1.0)}."
     )
 
 
@@ -84,19 +89,21 @@ class OtherUnit:
         return f"{self.median:.4g} in the median, {self.reference:.4g} at the others, {about}"
 
 
-def find_other_unit(columns: Sequence[Array], column: Column) -> OtherUnit | None:
-    """The organisation whose numbers are likely in another unit, if there is one.
+def find_other_units(columns: Sequence[Array], column: Column) -> list[OtherUnit]:
+    """The organisations whose numbers are likely in another unit: a minority, or of two that with the smaller numbers.
 
-    Its scale must differ from the typical one of the others by nearly a known factor, by far more than the others
-    differ among themselves, and its values must lie apart from theirs before and among them after the conversion.
+    The scale of such numbers differs from the typical one of the others by nearly a known factor, and by far more than
+    the others differ among themselves; they lie apart from those of the others before the conversion, and among them
+    after it.
     """
     known = [values[np.isfinite(values)] for values in columns]
     places = [k for k, values in enumerate(known) if len(values) >= FEWEST_KNOWN]
     if len(places) < 2:
-        return None
+        return []
     quantiles = np.array([np.quantile(known[k], QUANTILES) for k in places])  # (K, 5)
     found = [each for row, k in enumerate(places) if (each := _compare_scales(quantiles, row, k, column))]
-    return max(found, key=lambda each: abs(np.log(each.factor))) if found else None
+    sides = [[each for each in found if (each.factor > 1.0) is side] for side in (True, False)]
+    return min((side for side in sides if side), key=len, default=[])
 
 
 def _compare_scales(quantiles: Array, row: int, place: int, column: Column) -> OtherUnit | None:
@@ -106,47 +113,69 @@ def _compare_scales(quantiles: Array, row: int, place: int, column: Column) -> O
         found = _compare_degrees(own, others, typical, place)
         if found is not None:
             return found
-    signs = np.sign([*own[[0, -1]], *typical[[0, -1]]])
     if not (own[-1] > own[0] and typical[-1] > typical[0]):
         return None
-    if abs(signs.sum()) == len(signs):  # all of one sign: quantiles themselves are compared
-        ratios, scales = np.log(typical / own), np.log(np.abs(others[:, 2]) + 1e-300)
-        apart, least = True, 0.0
-    else:  # around zero: only how far values spread
-        widths, spread = typical[[4, 3]] - typical[[0, 1]], own[[4, 3]] - own[[0, 1]]
-        if (widths <= 0.0).any() or (spread <= 0.0).any():
-            return None
-        ratios = np.log(widths / spread)
-        scales = np.log(np.maximum(others[:, 4] - others[:, 0], 1e-300))
-        apart, least = False, np.log(10.0) * 0.9
-    middle = float(np.median(ratios))
-    between = float(np.median(np.abs(scales - np.median(scales))) * 1.4826)
-    if abs(middle) < max(3.0 * between, least):
-        return None
-    factor = _find_factor(middle)
-    if factor is None or np.abs(ratios - np.log(factor)).max() > _tolerance(factor, spread=True):
-        return None
-    if apart and (
-        _count_overlaps(own, others) > len(others) // 3 or _count_overlaps(own * factor, others) <= len(others) // 2
-    ):
+    signs = np.sign([*own[[0, -1]], *typical[[0, -1]]])
+    compare = _compare_levels if abs(signs.sum()) == len(signs) else _compare_widths
+    factor = compare(own, others, typical)
+    if factor is None:
         return None
     return OtherUnit(place, round_factor(factor), 0.0, float(own[2]), float(typical[2]))
 
 
-def _find_factor(log_ratio: float) -> float | None:
-    """The unit factor that a ratio is nearest to, if it is near enough."""
-    factors = [each for factor in UNIT_FACTORS if factor >= LEAST for each in (factor, 1.0 / factor)]
-    near = {each: abs(np.log(each) - log_ratio) / _tolerance(each) for each in factors}
-    factor = min(near, key=lambda each: near[each])
-    return factor if near[factor] <= 1.0 else None
+def _compare_levels(own: Array, others: Array, typical: Array) -> float | None:
+    """The factor between numbers that are all of one sign."""
+    levels = np.log(np.abs(others[:, 2]) + 1e-300)
+    between, gap = _measure_spread(levels), float(np.log(typical[2] / own[2]))
+    alone = len(others) >= FEWEST_OTHERS and abs(gap) >= FAR * np.ptp(levels)
+    if abs(gap) < SURELY * between or (_count_overlaps(own, others) > len(others) // 3 and not alone):
+        return None
+    level = float(np.log(np.abs(own[2])))
+    alike = np.abs(levels - level) < np.abs(levels - level - gap)  # those that have the unit of this one
+    low, high = levels[~alike].min(), levels[~alike].max()
+    apart = min(float(np.abs(levels[~alike] - each).min()) for each in (level, *levels[alike]))
+    for factor in sorted(_list_factors(), key=lambda each: abs(np.log(each) - gap)):
+        step, ratios = float(np.log(factor)), np.log(typical / own) - np.log(factor)
+        if _is_wide(factor):
+            if apart >= abs(step) / 2.0 and low - NEAR_WIDE <= level + step <= high + NEAR_WIDE:
+                return factor
+        elif abs(gap) >= BEYOND * np.ptp(levels[~alike]) and _are_near(ratios, factor):
+            return factor if _count_overlaps(own * factor, others) > len(others) // 2 else None
+    return None
 
 
-def _tolerance(factor: float, spread: bool = False) -> float:
-    """How far the logarithm of a ratio may be from that of a factor; with `spread`, those of all quantiles."""
-    size = max(factor, 1.0 / factor)
-    if any(np.isclose(size, each) for each in WIDE):
-        return float(NEAR_WIDE * (2.0 if spread else 1.0))
-    return float(NEAR if size < MIDDLING else NEAR_MIDDLING)
+def _compare_widths(own: Array, others: Array, typical: Array) -> float | None:
+    """The factor between numbers around zero, by how far they spread."""
+    widths, spread = typical[[4, 3]] - typical[[0, 1]], own[[4, 3]] - own[[0, 1]]
+    if (widths <= 0.0).any() or (spread <= 0.0).any():
+        return None
+    ratios = np.log(widths / spread)
+    gap = float(np.median(ratios))
+    between = _measure_spread(np.log(np.maximum(others[:, 4] - others[:, 0], 1e-300)))
+    if abs(gap) < max(SURELY * between, LEAST_WIDTH):
+        return None
+    factor = min(_list_factors(), key=lambda each: abs(np.log(each) - gap))
+    return factor if _are_near(ratios - np.log(factor), factor) else None
+
+
+def _measure_spread(logarithms: Array) -> float:
+    """How far scales of the others differ, as a standard deviation of logarithms in which outliers do not count."""
+    return float(np.median(np.abs(logarithms - np.median(logarithms))) * 1.4826)
+
+
+def _list_factors() -> list[float]:
+    return [each for factor in UNIT_FACTORS if factor >= LEAST for each in (factor, 1.0 / factor)]
+
+
+def _is_wide(factor: float) -> bool:
+    """Whether hardly any organisations differ by such a factor that have the same unit."""
+    return any(np.isclose(max(factor, 1.0 / factor), each) for each in WIDE)
+
+
+def _are_near(ratios: Array, factor: float) -> bool:
+    """Whether logarithms of ratios, less that of the factor, are nearly zero."""
+    near = NEAR_WIDE if _is_wide(factor) else NEAR_MIDDLING if max(factor, 1.0 / factor) > MIDDLING else NEAR
+    return bool(np.median(np.abs(ratios)) <= near and np.abs(ratios).max() <= 2.0 * near)
 
 
 def _count_overlaps(own: Array, others: Array) -> int:
@@ -177,8 +206,7 @@ def _describe_units(organisations: Sequence["Organisation"], schema: Schema) -> 
     for place, column in enumerate(schema.columns):
         if column.kind != NUMBER:
             continue
-        found = find_other_unit([each.X[:, place] for each in organisations], column)
-        if found is not None:
+        for found in find_other_units([each.X[:, place] for each in organisations], column):
             name = organisations[found.place].name
             notes.append(
                 f"{column.name!r} may have another unit at {name}: {found.describe()}. If so, its site file says "
