@@ -47,6 +47,7 @@ from degroot.node.records.ledger import DAY
 from degroot.node.records.ledger_search import GroupPlace, Wanted, add_up, find_days, find_questions, find_records
 from degroot.node.records.own_rows import Alert
 from degroot.node.records.recent import KEPT, OF_ONE, AnswerSample, QuestionRecord, Recent, SampledAnswers
+from degroot.schema import Column, Schema
 
 TABLE = AskedTable(["a", "b"])
 
@@ -633,6 +634,19 @@ def test_a_feature_with_few_values_has_a_cell_for_each_and_a_common_value_has_on
     assert [each["top"] for each in told["cells"]] == ["a"] * 4 + ["b"] * 4
     told = regions(agents, ["sex", "age", "doses"], "doses", "doses", 4)
     assert [each["points"] for each in told["cells"]] == [70, 10]
+
+
+def test_cells_of_categories_and_dates_have_texts_and_those_of_numbers_a_unit():
+    places, days = np.tile([0.0, 2.0], 20), np.repeat([19723.0, 19724.0], 20)
+    points, weights = np.stack([places, days, days], axis=1), np.eye(2)[places.astype(int) // 2]
+    agents = Agents.of([SampledAnswers(("a", "b"), points, {"weights": weights})])
+    towns = Column("town", "category", categories=("Bree", "Archet", "Combe"))
+    schema = Schema((towns, Column("seen", "date"), Column("size", unit="m2")))
+    told = regions(agents, schema.names, "town", "seen", 4, schema)
+    assert told["x_texts"] == [["Bree", "Bree"], ["Combe", "Combe"]]
+    assert told["y_texts"] == [["2024-01-01", "2024-01-01"], ["2024-01-02", "2024-01-02"]]
+    told = regions(agents, schema.names, "town", "size", 1, schema)
+    assert (told["y_texts"], told["y_unit"]) == (None, "m2")
 
 
 def test_the_last_questions_are_counted_and_few_are_looked_at():

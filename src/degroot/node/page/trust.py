@@ -11,6 +11,7 @@ from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.page.encoding import number, numbers
 from degroot.node.records.recent import SampledAnswers
+from degroot.schema import NUMBER, Schema
 
 CARRIED = 0.5  # above this weight an agent carries an answer
 LITTLE = 0.01  # of the answers' spread: less is no change that anybody would notice
@@ -115,10 +116,12 @@ def _changes(influence: Sequence[Array], value: Sequence[Array], present: NDArra
 CELLS = (1, 20)
 
 
-def regions(agents: Agents | None, features: Sequence[str], x: str, y: str, cells: int) -> dict[str, Any] | None:
+def regions(
+    agents: Agents | None, features: Sequence[str], x: str, y: str, cells: int, schema: Schema | None = None
+) -> dict[str, Any] | None:
     """Mean weights in cells between edges that have about equally many points between them, or in one for each value.
 
-    Empty cells are left out.
+    Empty cells are left out. By the schema, edges of categories and dates have texts, and those of numbers a unit.
     """
     for what, name in (("x", x), ("y", y)):
         if name not in features:
@@ -140,8 +143,25 @@ def regions(agents: Agents | None, features: Sequence[str], x: str, y: str, cell
         top = agents.names[int(mean.argmax())]
         found.append({"ix": ix, "iy": iy, "points": len(inside), "weights": numbers(mean), "top": top})
     return {
-        "x": x, "x_edges": numbers(edges[0]), "x_values": _single(values[0], edges[0]),
-        "y": y, "y_edges": numbers(edges[1]), "y_values": _single(values[1], edges[1]), "cells": found,
+        **_describe_axis("x", x, values[0], edges[0], schema), **_describe_axis("y", y, values[1], edges[1], schema),
+        "cells": found,
+    }  # fmt: skip
+
+
+def _describe_axis(axis: str, name: str, values: Array, edges: Array, schema: Schema | None) -> dict[str, Any]:
+    """One axis of the plane, its keys beginning with `axis`.
+
+    `texts`: the first and the last value of each cell as people read them; None: they are numbers.
+    """
+    column = None if schema is None else schema.columns[schema.names.index(name)]
+    texts = None
+    if column is not None and column.kind != NUMBER:
+        places = _places(values, edges)
+        inside = [values[places == k] for k in range(len(edges) - 1)]
+        texts = [[column.format(float(each.min())), column.format(float(each.max()))] for each in inside]
+    return {
+        axis: name, f"{axis}_edges": numbers(edges), f"{axis}_values": _single(values, edges),
+        f"{axis}_texts": texts, f"{axis}_unit": "" if column is None else column.unit,
     }  # fmt: skip
 
 

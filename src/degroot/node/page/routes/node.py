@@ -38,7 +38,7 @@ def trust_routes(circle: Peers, recent: Recent) -> APIRouter:
         x: str | None = None, y: str | None = None, cells: Annotated[int, Query(ge=CELLS[0], le=CELLS[1])] = 8
     ) -> Response:
         known, answers = features(circle), recent.sample.of_the_roster()
-        axes = (x or known[0], y or known[min(1, len(known) - 1)], cells)
+        axes = (x or known[0], y or known[min(1, len(known) - 1)], cells, circle.scores.seat.agent.schema)
 
         def summed() -> dict[str, Any]:
             agents = Agents.of(answers) if answers else None

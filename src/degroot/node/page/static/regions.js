@@ -2,7 +2,7 @@
 
 import { colour, swatch } from "./bars.js";
 import { h } from "./elements.js";
-import { number, percent, plural } from "./format.js";
+import { measured, number, percent, plural } from "./format.js";
 import { scroll } from "./panel.js";
 
 /** `show`: "top", or the number of an agent whose weight is looked at. */
@@ -43,7 +43,7 @@ export function regions(plane, names, show) {
   );
   return [
     scroll("regions-title", table),
-    h("p", { class: "hint" }, `Across: ${plane.x}; up: ${plane.y}. ${meaning(plane)}`),
+    h("p", { class: "hint" }, `Across: ${heading(plane, "x")}; up: ${heading(plane, "y")}. ${meaning(plane)}`),
     show === "top" ? legend(names, plane) : null,
   ];
 }
@@ -73,16 +73,21 @@ function legend(names, plane) {
   );
 }
 
-/** What the numbers beside the cells are. */
+/** What an axis is of, with its unit. */
+const heading = (plane, axis) => plane[axis] + (plane[`${axis}_unit`] ? ` (${plane[`${axis}_unit`]})` : "");
+
+/** What is written beside the cells. */
 function meaning({ x, y, x_values, y_values }) {
   if (x_values && y_values) return "Each cell is one value of both.";
-  const begins = "Each cell begins at the number below, or left of, it";
+  const begins = "Each cell begins at what is written below, or left of, it";
   return x_values || y_values ? `${begins}; those of ${x_values ? x : y} are one value each.` : `${begins}.`;
 }
 
-/** Edges with as many decimals as tell them apart; values as they are. */
+/** Edges with as many decimals as tell them apart; values as they are; categories and dates as texts. */
 function ticks(plane, axis) {
   const edges = plane[`${axis}_edges`];
+  const texts = plane[`${axis}_texts`];
+  if (texts) return texts.map(([first]) => first);
   if (plane[`${axis}_values`]) return edges.map(number);
   const gaps = edges
     .slice(1)
@@ -93,6 +98,9 @@ function ticks(plane, axis) {
 }
 
 function place(plane, axis, i) {
+  const texts = plane[`${axis}_texts`];
+  if (texts) return texts[i][0] === texts[i][1] ? texts[i][0] : `${texts[i][0]} to ${texts[i][1]}`;
   const edges = plane[`${axis}_edges`];
-  return plane[`${axis}_values`] ? number(edges[i]) : `${number(edges[i])} to ${number(edges[i + 1])}`;
+  const told = plane[`${axis}_values`] ? number(edges[i]) : `${number(edges[i])} to ${number(edges[i + 1])}`;
+  return measured(told, plane[`${axis}_unit`]);
 }
