@@ -17,6 +17,7 @@ from degroot import Agent, Collective, DeGrootClassifier, DeGrootRegressor
 from degroot.consultation import extent
 from degroot.consultation.consult import LocalEngine
 from degroot.consultation.extent import ALL_AGENTS, Extents, RowRange, find_range
+from degroot.schema import Column, Schema
 
 FAR = "far from all"
 
@@ -321,3 +322,16 @@ def test_sets_far_outside_hold_all_classes():
         answer = collective.consult(np.vstack([X[:1], 1000.0 * X[:1]]), coverage=0.9, asker=asker)
         assert answer.sets.sum(axis=1).tolist() == [1, 3]
         assert "the set holds all classes" in answer.explain(1).text
+
+
+def test_categories_have_no_range_and_numbers_of_a_schema_have_one():
+    schema = Schema(
+        (Column("age"), Column("town", "category", ("Bree", "Archet")), Column("sick", "boolean", ("no", "yes")))
+    )
+    ages = np.arange(20.0, 60.0)
+    agents = [
+        Agent(lambda X: X[:, 0], np.stack([ages, np.zeros(40), np.zeros(40)], axis=1), ages, name, schema=schema)
+        for name in ("here", "there")
+    ]
+    points = np.array([[30.0, 0.0, 0.0], [30.0, 1.0, 1.0], [500.0, 0.0, 0.0]])
+    assert far_points(Collective(agents).consult(points)) == [[2]]

@@ -17,6 +17,7 @@ from degroot.compute.tables import take
 from degroot.exceptions import InvalidInput
 from degroot.neighbourhoods.large.rows import LARGE
 from degroot.neighbourhoods.large.sample import MOST
+from degroot.schema import SchemaSpace
 
 ALL_AGENTS = "all agents"  # whom the flag is about
 REASON = f"{FAR_FROM_ALL}: the point is far outside the rows of all agents"
@@ -48,6 +49,10 @@ class RowRange:
         else:
             low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
         return cls(np.asarray(low, np.float64), np.asarray(high, np.float64))
+
+    def restrict(self, features: Mask) -> "RowRange":
+        """The same, where nothing is outside in other features than these, (d,)."""
+        return RowRange(np.where(features, self.low, -np.inf), np.where(features, self.high, np.inf))
 
     @property
     def bounds(self) -> tuple[Array, Array]:
@@ -126,11 +131,13 @@ def find_range(scorer: Scorer) -> RowRange:
     """Where an agent's rows lie; of a large set what is known, or by a sample: nobody reads gigabytes for a flag."""
     rows, known = scorer.rows, scorer.kept.get(EXTREMES)
     if known is not None and known.shape == (2, rows.shape[1]):
-        return RowRange(*np.asarray(known, np.float64))
-    size = rows.data.nbytes if issparse(rows) else rows.nbytes
-    if size > LARGE and rows.shape[0] > MOST:
-        rows = rows[np.sort(np.random.default_rng(0).choice(rows.shape[0], MOST, replace=False))]
-    return RowRange.of(rows)
+        found = RowRange(*np.asarray(known, np.float64))
+    else:
+        size = rows.data.nbytes if issparse(rows) else rows.nbytes
+        if size > LARGE and rows.shape[0] > MOST:
+            rows = rows[np.sort(np.random.default_rng(0).choice(rows.shape[0], MOST, replace=False))]
+        found = RowRange.of(rows)
+    return found.restrict(scorer.space.has_range) if isinstance(scorer.space, SchemaSpace) else found
 
 
 def flag_far(answer: Consensus, far: NDArray[np.intp], agents: Sequence[Agent]) -> Consensus:

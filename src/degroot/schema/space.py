@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
@@ -70,6 +71,11 @@ class SchemaSpace:
     def widths(self) -> list[int]:
         """How many coordinates each column has."""
         return [size or (2 if cycle else 1) for size, cycle in zip(self.sizes, self.cycles, strict=True)]
+
+    @property
+    def has_range(self) -> NDArray[np.bool_]:
+        """Which coordinates are of numbers and dates, (D,): of those of categories none is beyond another."""
+        return np.repeat([size == SCALED for size in self.sizes], self.widths)
 
     def fit(self, X: Any, y: Any = None) -> "SchemaSpace":
         """The same space with centres, scales and weights from the rows `X`, (n, d)."""
