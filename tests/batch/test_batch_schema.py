@@ -195,6 +195,21 @@ def test_rows_that_no_model_answers_are_refused_or_null(tmp_path):
         assert done.bad == table["sex"].isna().sum()
 
 
+def test_a_row_that_one_asker_gets_no_answer_to_is_null_for_that_asker_only(tmp_path):
+    here, there = make_agent(0, "here"), make_agent(1, "there")
+    known = here.X[~np.isnan(here.X).any(axis=1)]
+    known[:, 3] = np.nan  # no visits, so that it cannot score the model of the other one
+    lacking = Agent(lambda X: X[:, 0] + X[:, 1], known, known[:, 0], "here", schema=SCHEMA)
+    needing = Agent(lambda X: np.nan_to_num(X[:, 1]) + X[:, 3], there.X, there.y, "there", schema=SCHEMA)
+    table = make_table(9)
+    table["asker"] = np.where(np.arange(len(table)) % 2, "here", "there")
+    path = write(table, tmp_path / "in.parquet")
+    done = predict_files(Collective([lacking, needing]), path, tmp_path / "out.parquet", on_bad_row="null",
+                         fields="value", asker_column="asker")  # fmt: skip
+    values = pd.read_parquet(done.output)["value"]
+    np.testing.assert_array_equal(values.isna(), table["sex"].isna() & (table["asker"] == "here"))
+
+
 def test_another_site_is_another_run(tmp_path, collective, monkeypatch):
     path = write(make_table(9, 200), tmp_path / "in.csv")
     stop, runs = Stop(), import_module("degroot.batch.run")

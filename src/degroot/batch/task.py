@@ -96,7 +96,7 @@ class Task:
                     lacking = f"it lacks {error.lacking}" if error.lacking else "all of them abstain"
                     told = f"Each row must have what at least one model takes; {shard.row(row)}: {lacking}."
                     raise InvalidInput(told) from error
-                answerable = ~find_like(X, row)
+                answerable = ~(find_like(X, row) & self._share_asker(table, row))
                 good = answerable if good is None else good & answerable
         if self.encoding is not None and (unlisted := self.encoding.find_unlisted(table, X)):
             schema = schema.with_metadata((schema.metadata or {}) | {UNLISTED: json.dumps(unlisted)})
@@ -114,6 +114,13 @@ class Task:
         askers, unmatched = _match_askers(column, self.columns.agents)
         noted = self.schema.with_metadata({UNMATCHED: json.dumps(asdict(unmatched))})
         return self._ask(shard, X, good, _consult_for(askers, consult)), noted
+
+    def _share_asker(self, table: pa.Table, row: int) -> NDArray[np.bool_]:
+        """Which rows (n,) are answered for the same asker as this one: others' models may answer for others."""
+        if self.asker_column is None:
+            return np.ones(len(table), np.bool_)
+        askers = table.column(self.asker_column).to_pylist()
+        return np.array([asker == askers[row] for asker in askers])
 
     def _good(self, shard: Shard, table: pa.Table, X: Array) -> NDArray[np.bool_] | None:
         """Which rows are good; None: all."""
