@@ -74,3 +74,22 @@ def test_a_bad_value_is_one_line(degroot, folder):
         code, out, err = degroot(*command, "--collective", folder, "--input", "bad.csv")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "bad.csv: row 1: column 'sex' must be one of 'female', 'male'; got 'x'. To go on: " in err
+
+
+def test_train_says_how_files_of_an_organisation_are_read_and_predict_reminds_of_it(degroot, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate(("north", "south")):
+        written = table(seed).assign(
+            visit=lambda made: made["visit"].dt.strftime("%d.%m.%Y"), kg=lambda made: made["age"]
+        )
+        written.to_csv(f"{name}.csv", index=False)
+    code, out, err = degroot("train", "north.csv", "south.csv", "--target", "kg", "--model", "linear")
+    assert code == 0, err
+    assert "--asker north --site collective/north/site.toml" in out
+    whole = ("predict", "--collective", "collective", "--input", "north.csv", "--output", "out.csv", "--asker", "north")
+    code, _, err = degroot(*whole)
+    assert code == 2
+    assert "--site collective/north/site.toml" in err
+    assert "column 'visit' must hold dates" in err
+    code, out, _ = degroot(*whole, "--site", "collective/north/site.toml")
+    assert (code, out.split(";")[0]) == (0, "40 rows")

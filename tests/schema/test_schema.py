@@ -125,6 +125,33 @@ def test_a_site_renames_scales_and_maps():
     assert MIXED.find_absent(table, site).tolist() == [False, False, True, True, True]
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "told"),
+    [
+        ("sex", SiteColumn(factor=2.0), "'sex' must be a number to have `factor`, `offset`, `decimal`"),
+        ("visit", SiteColumn(strip="$"), "'visit' must be a number to have "),
+        ("age", SiteColumn(format="%d.%m.%Y"), "'age' must be a date to have `format`; it is a number."),
+        ("sex", SiteColumn(values=(("M", "man"),)), "'M' must be mapped to what the schema admits, and that must be"),
+        ("age", SiteColumn(values=(("old", "very"),)), "'old' must be mapped to what the schema admits, and"),
+        ("visit", SiteColumn(values=(("x", "31.12.2024"),)), "'x' must be mapped to what the schema admits"),
+    ],
+)  # fmt: skip
+def test_a_site_says_what_can_be_said_of_a_column(name, said, told):
+    assert told in complaint(lambda: MIXED.check_site(Site({name: said})))
+
+
+def test_a_site_may_map_to_gaps_and_write_values_as_it_writes_the_others():
+    MIXED.check_site(
+        Site(
+            {
+                "sex": SiteColumn(values=(("?", ""), ("M", "male"))),
+                "age": SiteColumn(values=(("baby", "0,5"),), decimal=",", factor=2.0),
+                "visit": SiteColumn(values=(("new year", "01.01.2024"),), format="%d.%m.%Y"),
+            }
+        )
+    )
+
+
 def test_files_hold_all_of_a_schema_and_of_a_site(tmp_path):
     (tmp_path / "schema.toml").write_text(MIXED.to_toml())
     assert read_schema(tmp_path / "schema.toml") == MIXED

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from support.refusals import complaint
 
 from degroot import Collective, InvalidInput
+from degroot.batch import predict_files
 from degroot.schema import Column, read_schema
 from degroot.training import comparison, train
 from degroot.training.checks import find_other_units
@@ -272,6 +273,42 @@ def test_every_organisation_whose_target_has_another_unit_is_named(place):
     message = complaint(lambda: gathered(place, ("north", "south", "west", "east", "centre")))
     assert "at 'south' it is" in message
     assert "(likewise at 'west')" in message
+
+
+def test_categories_that_differ_in_case_only_are_told(place):
+    write(lambda table: table.head(20))
+    expected = gathered(place)
+    write(lambda table: table.head(20).assign(town=table["town"].str.upper()))
+    (note,) = [note for note in gathered(place).notes if "may be" in note]
+    line = 'columns.town = { values = { BREE = "Bree", STADDLE = "Staddle" } }'
+    assert note == f"'BREE' of 'town' at south may be 'Bree'. If so, its site file says {line}"
+    (place / "south.site.toml").write_text(line)
+    same(gathered(place), expected)
+
+
+def test_a_target_without_a_difference_is_told(place, capsys):
+    for name in NAMES:
+        frame(name).assign(price=5).to_csv(f"{name}.csv", index=False)
+    done = trained(place)
+    assert "'price' is 5 in all rows: there is nothing to predict" in done.gathered.notes
+    assert "nan" not in str(done.gains)
+    assert "there is nothing to gain" in str(done.gains)
+
+
+def test_the_folder_says_how_organisations_write_columns(place):
+    plain = trained(place, "plain")
+    assert plain.sites == {}
+    write(lambda table: table.assign(built=table["built"].dt.strftime("%d.%m.%Y")))
+    done = trained(place)
+    assert done.sites == {"south": place / "out/south/site.toml"}
+    frame("south").to_csv("agreed.csv", index=False)
+    answers = [
+        predict_files(
+            place / "out", name, f"{name}.out.csv", asker="south", site=site, fields="value"
+        ).output.read_text()
+        for name, site in (("south.csv", done.sites["south"]), ("agreed.csv", None))
+    ]
+    assert answers[0] == answers[1]
 
 
 def test_rows_that_two_organisations_have_are_told(place):

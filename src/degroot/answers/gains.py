@@ -365,6 +365,8 @@ class Gains(Viewed):
 
     def _tell_alternatives(self) -> list[str]:
         told, own = [], self.total("own")
+        if own == 0.0:
+            return ["Own models have no error on any row: there is nothing to gain."]
         if self.pooled is not None:
             change = self._total_change("against_control", "against_control_error", "control")
             told.append(f"All rows, the collective against the control: {change} %.")

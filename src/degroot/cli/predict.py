@@ -92,6 +92,7 @@ def predict(
         "restart": restart, "verify": verify, "unsafe_pickle": unsafe_pickle, "site": _find_site_file(site, config),
     }  # fmt: skip
     if collective is not None:
+        _remind_of_site(collective, asker, site)
         with stopping_in_order(INTERRUPTED):
             done = predict_files(collective, **settings)
     else:
@@ -114,6 +115,13 @@ def _find_site_file(site: Path | None, config: Path | None) -> Path | None:
     from degroot.node.config import read
 
     return read(config).data.site
+
+
+def _remind_of_site(collective: Path, asker: str | None, site: Path | None) -> None:
+    """Say that the asker has a site file, where none is given."""
+    own = None if asker is None else collective / asker / "site.toml"
+    if site is None and own is not None and own.is_file():
+        typer.echo(f"Read as the schema has it; for files that {asker} writes in its own way: --site {own}", err=True)
 
 
 def _names(given: list[str]) -> list[str]:

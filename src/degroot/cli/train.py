@@ -59,10 +59,17 @@ def train(
     typer.echo(f"{_models(done)}\n")
     place = shlex.quote(str(out))
     typer.echo(f"{out} has the collective, trained on all rows; gains.csv in it has all organisations{_also(done)}.")
-    asker = f"--asker-column {shlex.quote(group)}" if group else f"--asker {shlex.quote(done.gains.names[0])}"
     typer.echo(f"Ask it about rows without {done.gathered.target!r}, for the organisation whose rows they are:")
-    typer.echo(f"  degroot predict --collective {place} --input new.csv --output answers.csv {asker}")
+    typer.echo(f"  degroot predict --collective {place} --input new.csv --output answers.csv {_whose(done, group)}")
     typer.echo("Where rows may not come together, every organisation runs a node: degroot node --help")
+
+
+def _whose(done: "Trained", group: str | None) -> str:
+    """The options that say for whom rows are asked about, and how they are written."""
+    names, sites = done.gains.names, done.gathered.sites
+    name, alike = names[0], all(sites.get(each) == sites.get(names[0]) for each in names)
+    whose = f"--asker-column {shlex.quote(group)}" if group and alike else f"--asker {shlex.quote(name)}"
+    return whose + (f" --site {shlex.quote(str(done.sites[name]))}" if name in done.sites else "")
 
 
 def _models(done: "Trained") -> str:

@@ -122,8 +122,10 @@ on: add it to `categories` in the schema, set `unlisted = "gap"` there, or map i
         raise InvalidInput(f"The schema must have the column {name!r}; it has none.")
 
     def check_site(self, site: Site) -> None:
-        """Refuse a site that describes columns which are not in the schema, or that contradicts itself."""
+        """Refuse a site that describes columns which are not in the schema, or in a way that cannot be."""
         site.check(tuple(column.name for column in self.every_column), "" if self.target is None else self.target.name)
+        site.check_kinds(self.every_column)
+        site.check_values(self.every_column)
 
     def mark_features(self, names: Iterable[str], what: str) -> NDArray[np.bool_]:
         """Which features are among `names`, (d,); a name that is none of them is refused, as one of `what`."""

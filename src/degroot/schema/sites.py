@@ -1,13 +1,15 @@
 """Sites: how one organisation writes the columns that the members have agreed on. Its file stays with it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from degroot.exceptions import InvalidInput
 from degroot.files.toml import Table, toml_line, toml_text
-from degroot.schema.columns import AS_AGREED, COMMA, POINT, SiteColumn
+from degroot.schema.columns import AS_AGREED, COMMA, DATE, NUMBER, POINT, REFUSE, Column, SiteColumn
 
 SITE_SUFFIX = ".site.toml"  # of the file beside NAME.csv that says how NAME writes its columns
 SITE_KEYS = ("absent", "columns")
@@ -52,6 +54,32 @@ class Site:
         for name in own:
             if own.count(name) > 1:
                 raise InvalidInput(f"{where}: every column must have a name of its own; {name!r} is there twice.")
+
+    def check_kinds(self, columns: Iterable[Column]) -> None:
+        """Refuse what cannot be said of a column of its kind."""
+        for column in columns:
+            own = self.column(column.name)
+            of_numbers = own.factor != 1.0 or own.offset != 0.0 or own.parses_numbers
+            for is_said, kind, what in (
+                (of_numbers, NUMBER, "have `factor`, `offset`, `decimal` or `strip`"),
+                (own.format is not None, DATE, "have `format`"),
+            ):
+                if is_said and column.kind != kind:
+                    raise InvalidInput(
+                        f"{self.path or 'The site'}: {column.name!r} must be a {kind} to {what}; it is a {column.kind}."
+                    )
+
+    def check_values(self, columns: Iterable[Column]) -> None:
+        """Refuse a value that is mapped to what a column does not admit."""
+        for column in columns:
+            strict, own = replace(column, unlisted=REFUSE), self.column(column.name)
+            shared = np.array([text for _, text in own.values], object)
+            for place in np.flatnonzero(np.isinf(strict.encode(shared, replace(own, values=())))).tolist():
+                where, mapped = f"{self.path or 'The site'}: `values` of {column.name!r}", own.values[place][0]
+                raise InvalidInput(
+                    f"{where}: {mapped!r} must be mapped to what the schema admits, and that must "
+                    f"{column.describe_requirement()}; got {shared[place]!r}."
+                )
 
     def to_toml(self) -> str:
         """The text of its file."""

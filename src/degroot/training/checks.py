@@ -61,8 +61,8 @@ def check_sites(
     `absent`: names of organisations and of columns that are known not to be there.
     """
     notes = _describe_lacks(organisations, schema, absent) + _describe_constant(organisations, schema)
-    notes += _describe_unknown(organisations, schema) + _describe_units(organisations, schema)
-    return notes + _describe_twice(organisations)
+    notes += _describe_unknown(organisations, schema) + _describe_spellings(organisations, schema)
+    return notes + _describe_units(organisations, schema) + _describe_twice(organisations)
 
 
 # ---- units of measurement --------------------------------------------------------------------------------------------
@@ -281,6 +281,28 @@ def _describe_unknown(organisations: Sequence["Organisation"], schema: Schema) -
     category, column_name, name = found[0]
     rest = f", and {len(found) - 1} more" if len(found) > 1 else ""
     return [f"categories that one organisation alone has: {category!r} of {column_name!r} at {name}{rest}"]
+
+
+def _describe_spellings(organisations: Sequence["Organisation"], schema: Schema) -> list[str]:
+    """Categories that differ in case only: the rarer is likely the other."""
+    notes = []
+    for place, column in enumerate(schema.columns):
+        alike: dict[str, list[int]] = {}
+        for code, text in enumerate(column.categories if column.kind in (CATEGORY, ORDERED) else ()):
+            alike.setdefault(text.casefold(), []).append(code)
+        meant: dict[str, dict[str, str]] = {}  # by organisation, what it writes and what that likely is
+        for codes in (each for each in alike.values() if len(each) > 1):
+            counts = {code: [int((each.X[:, place] == code).sum()) for each in organisations] for code in codes}
+            usual = max(codes, key=lambda code: sum(counts[code]))
+            for code in (each for each in codes if each != usual):
+                for each, count in zip(organisations, counts[code], strict=True):
+                    if count:
+                        meant.setdefault(each.name, {})[column.categories[code]] = column.categories[usual]
+        for name, values in meant.items():
+            rare, likely = next(iter(values.items()))
+            line = write_line(column.name, values=values)
+            notes.append(f"{rare!r} of {column.name!r} at {name} may be {likely!r}. If so, its site file says {line}")
+    return notes[:FEW_TOLD] + ([f"and {len(notes) - FEW_TOLD} more like that"] if len(notes) > FEW_TOLD else [])
 
 
 def _describe_twice(organisations: Sequence["Organisation"]) -> list[str]:

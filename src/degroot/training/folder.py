@@ -25,6 +25,7 @@ from degroot.training.models import Fitted
 from degroot.training.organisations import Gathered, Organisation
 
 OWN = "out_of_fold"  # the columns of own predictions begin so
+SITE = "site.toml"  # how an organisation writes columns, in its folder
 GAINS, PICTURE, CONTRIBUTIONS = "gains.csv", "gains.png", "contributions.csv"
 TRIED = 100  # rows about which a model is asked when it has been written and opened again
 
@@ -39,14 +40,18 @@ def check_place(folder: Path) -> None:
 
 def write_collective_folder(
     folder: Path, gathered: Gathered, fitted: Sequence[Fitted], rule: str, gains: Gains, contributions: Gains | None
-) -> None:
-    """Put the collective there: all of it or, if that fails, nothing."""
+) -> dict[str, Path]:
+    """Put the collective there: all of it or, if that fails, nothing. Returns the site files, by organisation."""
     check_place(folder)
     own = _own_columns(gathered)
     with replacing(folder.absolute()) as kept:
         places = _folders([each.name for each in gathered.organisations])
         members = zip(places, gathered.organisations, fitted, strict=True)
         entries = [_entry(kept, place, each, model, gathered, own) for place, each, model in members]
+        by_name = dict(zip((each.name for each in gathered.organisations), places, strict=True))
+        sites = {
+            name: kept.file(f"{by_name[name]}/{SITE}", site.to_toml().encode()) for name, site in gathered.sites.items()
+        }
         kept.file(SCHEMA_FILE, gathered.schema.to_toml().encode())
         kept.file(FILE, _text(gathered, entries, rule).encode())
         gains.to_csv(kept.folder / GAINS)
@@ -55,6 +60,7 @@ def write_collective_folder(
         if find_spec("matplotlib") is not None:
             figure: Any = gains.plot().figure
             figure.savefig(kept.folder / PICTURE, dpi=150)
+    return {name: folder / site for name, site in sites.items()}
 
 
 def _entry(

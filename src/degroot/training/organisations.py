@@ -1,7 +1,7 @@
 """Organisations: each one's rows by the schema and its target, read from files and found to fit together."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from degroot.compute.compiled import Array
 from degroot.compute.tables import is_missing
 from degroot.exceptions import InvalidInput
 from degroot.files.columns import as_texts
-from degroot.schema.columns import CATEGORY, GAP, find_not_admitted
+from degroot.schema.columns import AS_AGREED, CATEGORY, GAP, find_not_admitted
 from degroot.schema.inference import Inference, infer_schema, map_labels
 from degroot.schema.schema import Schema, read_schema
 from degroot.schema.sites import Site
@@ -79,6 +79,7 @@ class Gathered:
     inferred: str | None  # what the schema was found to be, where none was given
     notes: list[str]  # what was left out, and what may be wrong
     unit: str | None = None  # the column that says whose row it is
+    sites: Mapping[str, Site] = field(default_factory=dict)  # how organisations write columns, if in their own way
 
     @property
     def features(self) -> list[str]:
@@ -147,8 +148,9 @@ def gather(
         *small,
         *about_columns,
     ]
-    notes += [*check_sites(kept, schema, _find_absent(sheets, schema)), *_describe_classes(target, kept, schema)]
-    return Gathered(kept, schema, inferred, notes, unit)
+    notes += [*check_sites(kept, schema, _find_absent(sheets, schema)), *_describe_target(target, kept, schema)]
+    own_sites = _list_own_sites(sheets, schema, {each.name for each in kept})
+    return Gathered(kept, schema, inferred, notes, unit, own_sites)
 
 
 # ---- schemas ---------------------------------------------------------------------------------------------------------
@@ -206,6 +208,7 @@ def _infer(
     for sheet in looked_at:
         names = [column.name for column in inference.schema.every_column]
         sheet.site.check(tuple(dict.fromkeys((*names, *inference.left_out, *apart))), target)
+        sheet.site.check_kinds(inference.schema.every_column)
     return replace(inference, schema=_take_unlisted_as_gaps(inference.schema))
 
 
@@ -213,6 +216,16 @@ def _take_unlisted_as_gaps(schema: Schema) -> Schema:
     """The same schema, by which a category that no organisation has is a gap: nobody has agreed on the list."""
     columns = (replace(each, unlisted=GAP) if each.kind == CATEGORY else each for each in schema.columns)
     return replace(schema, columns=tuple(columns))
+
+
+def _list_own_sites(sheets: Sequence[Sheet], schema: Schema, names: Collection[str]) -> dict[str, Site]:
+    """The sites of these organisations that write columns of the schema otherwise than it does, without others."""
+    known, found = {column.name for column in schema.every_column}, {}
+    for sheet in sheets:
+        columns = {name: own for name, own in sheet.site.columns.items() if name in known and own != AS_AGREED}
+        if columns and sheet.name in names:
+            found[sheet.name] = Site(columns)
+    return found
 
 
 def _find_site(inference: Inference, sheet: Sheet) -> Site:
@@ -370,12 +383,12 @@ def _describe_dropped(organisations: Sequence[Organisation], unit: str | None, w
     return notes
 
 
-def _describe_classes(name: str, organisations: Sequence[Organisation], schema: Schema) -> list[str]:
-    """A target of two numbers may be meant as classes."""
-    if schema.classes is not None:
-        return []
+def _describe_target(name: str, organisations: Sequence[Organisation], schema: Schema) -> list[str]:
+    """A target that is always the same, or one of two numbers, which may be meant as classes."""
     found = np.unique(np.concatenate([np.unique(each.y) for each in organisations]))
-    if len(found) != 2:
+    if len(found) == 1:
+        return [f"{name!r} is {as_texts(found)[0]} in all rows: there is nothing to predict"]
+    if schema.classes is not None or len(found) != 2:
         return []
     first, second = as_texts(found)
     return [f"{name!r} is {first} or {second}, taken as a number; --classes takes it as two classes"]

@@ -33,6 +33,7 @@ class Trained:
     pooled_kind: str  # of the model on the pooled rows
     left_out: Gains  # on the rows that were trained on, left out in folds; who contributes to whom, if asked for
     folder: Path
+    sites: dict[str, Path]  # in the folder: how organisations write columns, of those that do so in their own way
 
 
 def train(
@@ -79,8 +80,8 @@ def train(
         gains = compare(collective, held, made, _agent(everybody, pooled, marked), advance)
         final = [fit_best(each, shared, [kind], seed, advance) for each, kind in zip(found, made, strict=True)]
     left_out = collective.gains(shapley)
-    write_collective_folder(folder, gathered, final, rule, gains, left_out if shapley else None)
-    return Trained(gathered, tuple(made), gains, pooled.kind, left_out, folder)
+    own_sites = write_collective_folder(folder, gathered, final, rule, gains, left_out if shapley else None)
+    return Trained(gathered, tuple(made), gains, pooled.kind, left_out, folder, own_sites)
 
 
 def mark_owners(schema: Schema, names: Sequence[str]) -> Schema:
