@@ -660,6 +660,14 @@ def test_a_space_that_cannot_be_fitted_is_refused():
         in_space("collective", Unfit())
 
 
+def test_a_space_that_does_not_fit_a_mixed_table_is_refused_with_what_does():
+    table = pd.DataFrame({"town": ["Bree", "Archet"] * 10, "size": np.arange(20.0)})
+    given = [Agent(lambda rows: np.zeros(len(rows)), table, np.arange(20.0), name) for name in ("north", "south")]
+    with expect_refused("Without `space`, distances are taken by the schema.", agent="north"):
+        Collective(given, space=StandardScaler())
+    assert np.isfinite(Collective(given).predict(table)).all()
+
+
 def test_an_agents_own_space_goes_before_the_collectives():
     whole = Collective([agent("north", space=lambda X: X), agent("south", space=lambda X: X)], 3, space=broken)
     assert_array_equal(whole.predict(rows()), Collective([agent("north"), agent("south")], 3).predict(rows()))

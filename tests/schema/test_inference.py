@@ -198,7 +198,7 @@ def test_the_format_of_dates_goes_to_the_site():
 def test_dates_in_an_order_that_is_not_clear_are_left_out_with_what_to_write():
     found = infer(cycle("01/02/2024", "03/04/2024"))
     assert (
-        'say it in the site file: columns.x = { format = "%m/%d/%Y" } or columns.x = { format = "%d/%m/%Y" }'
+        'say it in north.site.toml: columns.x = { format = "%m/%d/%Y" } or columns.x = { format = "%d/%m/%Y" }'
         in found.left_out["x"]
     )
     site = Site({"x": SiteColumn(format="%d/%m/%Y")})
@@ -239,6 +239,33 @@ def test_a_mapping_of_the_site_mends_it():
     column = column_of([*cycle("1", "2.5"), "<5", "none"], sites={"north.csv": site})
     assert column.kind == "number"
     assert_array_equal(column.encode(np.array(["<5", "none"], object), site.column("x")), [2.5, np.nan])
+
+
+def test_numbers_among_dates_are_refused_with_the_format_that_makes_them_dates():
+    written = cycle("2024-01-31", "2023-12-01", "2024-05-13")
+    days = np.array(written, "datetime64[s]")
+    tables = {
+        "north.csv": beside(days),
+        "south.csv": beside(np.array([int(text.replace("-", "")) for text in written])),
+    }
+    with pytest.raises(InvalidInput, match=r"in south.site.toml: columns.x = \{ format = \"%Y%m%d\" \}; if not, "):
+        infer_schema(tables)
+    site = Site({"x": SiteColumn(format="%Y%m%d")})
+    column = infer_schema(tables, sites={"south.csv": site}).schema.column("x")
+    assert column.kind == "date"
+    own, shared = column.encode(tables["south.csv"]["x"], site.column("x")), column.encode(days, SiteColumn())
+    assert_array_equal(own, shared)
+
+
+@pytest.mark.parametrize("worded", [("north.csv", "south.csv"), ("north.csv", "west.csv"), ("south.csv", "west.csv")])
+def test_the_table_that_differs_from_the_others_is_the_one_to_map(worded):
+    tables = {
+        name: beside(np.array(cycle("male", "female") if name in worded else cycle(1, 2)))
+        for name in ("north.csv", "south.csv", "west.csv")
+    }
+    (other,) = set(tables) - set(worded)
+    with pytest.raises(InvalidInput, match=f"map values in the site file of {other}, "):
+        infer_schema(tables)
 
 
 def test_numbers_here_and_words_there_are_refused():

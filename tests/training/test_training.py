@@ -259,7 +259,11 @@ def test_gaps_stay_gaps_and_questions_may_have_them(place):
 def test_a_feature_may_be_unknown_to_one_organisation(place, model):
     frame("south").assign(age=np.nan).to_csv("south.csv", index=False)
     done = trained(place, model=model)
-    assert done.gathered.notes == ["without any value that counts, and so absent: 'age' at south"]
+    assert done.gathered.notes == [
+        "without any value that counts, and so absent: 'age' at south",
+        "south can score no model of others, which take 'age', and gains nothing from them; without these columns it "
+        "may: --ignore age",
+    ]
     collective = Collective.load(place / "out")
     assert collective.agents[1].lacks.tolist() == [False, True, False]
     assert 'absent = ["age"]' in (place / "out/collective.toml").read_text()
@@ -342,6 +346,10 @@ def test_a_column_that_some_files_lack_is_absent_there(place):
     assert [re.sub("[^ ]*/", "", note) for note in done.gathered.notes] == [
         "'age': not in west.csv, absent there",
         "'floor': not in north.csv, absent there",
+        "north can score no model of others, which take 'floor', and gains nothing from them; without these columns it "
+        "may: --ignore floor",
+        "west can score no model of others, which take 'age', and gains nothing from them; without these columns it "
+        "may: --ignore age",
     ]
     lacks = [agent.lacks for agent in Collective.load(place / "out").agents]
     assert [None if each is None else each.tolist() for each in lacks] == [

@@ -222,6 +222,92 @@ def test_a_target_in_another_unit_is_refused_with_what_to_type(place, factor):
     assert_array_equal(gathered(place).organisations[1].y, frame("south")["price"] * factor)
 
 
+@pytest.mark.parametrize(
+    ("written", "site"),
+    [
+        (lambda table: table.assign(price="$" + (table["price"] * 1000).astype(str)), None),
+        (lambda table: table.assign(price=(table["price"] * 1000 + 0.5).astype(str).str.replace(".", ",")), None),
+        (lambda table: table.assign(cost=table["price"] * 1000).drop(columns="price"), 'columns.price.name = "cost"'),
+    ],
+)
+def test_another_unit_is_found_behind_another_name_or_notation(place, written, site):
+    write(written)
+    if site is not None:
+        (place / "south.site.toml").write_text(site)
+    assert "The target 'price' must have one unit; at 'south' it is " in complaint(lambda: gathered(place))
+
+
+def test_a_target_of_another_name_is_refused_with_what_to_type(place):
+    expected = gathered(place)
+    write(lambda table: table.rename(columns={"price": "cost"}))
+    message = complaint(lambda: gathered(place))
+    line = 'columns.price = { name = "cost" }'
+    assert "south.csv must have the column 'price'; it has none, but 'cost', as no other file has. " in message
+    assert message.endswith(f"south.site.toml: {line}.")
+    (place / "south.site.toml").write_text(line)
+    same(gathered(place), expected)
+
+
+@pytest.mark.parametrize("ours", [("low", "high"), ("no", "yes")])
+@pytest.mark.parametrize("group", [False, True])
+def test_labels_in_other_words_are_refused_with_what_to_type(place, ours, group):
+    theirs = {"low": "Low", "high": "HIGH", "no": "N", "yes": "Y"}
+
+    def label(names, words):
+        for name in names:
+            table = frame(name)
+            table.assign(price=np.array(words)[(table["price"] > 4000).astype(int)]).to_csv(f"{name}.csv", index=False)
+
+    label(NAMES, ours)
+    expected = gathered(place)
+    label(["south"], [theirs[word] for word in ours])
+    settings = {}
+    if group:
+        pd.concat([pd.read_csv(f"{name}.csv", keep_default_na=False).assign(where=name) for name in NAMES]).to_csv(
+            "all.csv", index=False
+        )
+        settings = {"files": ["all"], "group": "where"}
+    message = complaint(lambda: gathered(place, **settings))
+    pairs = ", ".join(f'{theirs[word]} = "{word}"' for word in sorted(ours, key=lambda word: theirs[word]))
+    line = f"columns.price = {{ values = {{ {pairs} }} }}"
+    assert f"is likely '{min(ours, key=lambda word: theirs[word])}'. If so, write in south.site.toml" in message
+    assert f": {line}; if not: columns.price = " in message
+    if group:
+        assert "for --site south=south.site.toml: " in message
+        settings["sites"] = ["south=south.site.toml"]
+    (place / "south.site.toml").write_text(line)
+    found = gathered(place, **settings)
+    assert found.classes == expected.classes
+    for mine, hand in zip(found.organisations, expected.organisations, strict=True):
+        assert mine.y.tolist() == hand.y.tolist()
+    kept = message.rpartition("if not: ")[2].removesuffix(".")
+    (place / "south.site.toml").write_text(kept)
+    assert len(gathered(place, **settings).classes) == 4
+
+
+@pytest.mark.parametrize(("words", "told"), [(("no", "yes"), ("no", "yes")), (("bad", "good"), ("LABEL", "LABEL"))])
+def test_labels_as_numbers_among_words_are_refused_with_what_to_type(place, words, told):
+    for name in NAMES:
+        table = frame(name)
+        sold = table["price"] > 4000
+        table.assign(price=sold.astype(int) if name == "south" else np.where(sold, *words[::-1])).to_csv(
+            f"{name}.csv", index=False
+        )
+    message = complaint(lambda: gathered(place))
+    line = 'columns.price = {{ values = {{ 0 = "{}", 1 = "{}" }} }}'
+    assert "south.csv: the target 'price' must hold labels as " in message
+    assert message.endswith(f"south.site.toml which is which: {line.format(*told)}.")
+    (place / "south.site.toml").write_text(line.format(*words))
+    found = gathered(place)
+    assert found.classes == words
+    assert_array_equal(found.organisations[1].y == words[1], frame("south")["price"] > 4000)
+
+
+def test_a_target_that_is_the_same_at_one_organisation_is_told(place):
+    write(lambda table: table.assign(price=3000))
+    assert any(note.startswith("the target 'price' is the same in all rows: south") for note in gathered(place).notes)
+
+
 def test_a_feature_in_another_unit_is_told(place):
     write(lambda table: table.assign(size=table["size"] * 1000))
     (note,) = [note for note in gathered(place).notes if "unit" in note]

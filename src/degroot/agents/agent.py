@@ -285,11 +285,12 @@ def _fitted_space(space: Any, agent: "Agent") -> Any:
     try:
         check_is_fitted(space)
     except NotFittedError:
-        space = clone(space)
+        space, rows = clone(space), agent.restore_rows(agent.X)
         try:
-            space.fit(agent.restore_rows(agent.X), agent.y)
+            space.fit(rows, agent.y)
         except Exception as error:
-            raise agent.error(f"its `space` must fit its rows; it raised {describe_error(error)}.") from error
+            hint = " Without `space`, distances are taken by the schema." if is_mixed(rows) else ""
+            raise agent.error(f"its `space` must fit its rows; it raised {describe_error(error)}.{hint}") from error
     return space
 
 

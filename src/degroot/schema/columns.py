@@ -8,7 +8,7 @@ schema does not admit is infinite: whoever reads a file finds it there, with its
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -53,6 +53,7 @@ class SiteColumn:
     format: str | None = None  # of dates, as strptime has it; None: ISO 8601
     decimal: str = POINT  # the decimal mark of its numbers: a point or a comma
     strip: str = ""  # characters that are left out of its numbers, such as "$,"
+    gives_unit: bool = field(default=False, compare=False)  # whether its file says the factor, be it 1
 
     @property
     def parses_numbers(self) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,12 +36,12 @@ from degroot.schema.columns import (
     parse_date,
 )
 from degroot.schema.identifiers import names_rows, numbers_rows
+from degroot.schema.labels import check_classes, map_labels, plain_label, sort_texts
 from degroot.schema.notation import ISO, NumberNotation, find_no_dates, list_date_formats, list_number_notations
 from degroot.schema.schema import Columns, Schema
 from degroot.schema.sites import AS_SHARED, Site, site_beside, write_line
 
 MAX_LISTED = 100  # of the categories of a column that has more than `MAX_CATEGORIES`
-MAX_CLASSES = 50  # labels of a target; more are none
 MOSTLY = 0.8  # of the values, from which on a column holds numbers, and the other texts are odd
 NEARLY_UNIQUE, MANY_TEXTS = 0.5, 50  # different texts, of the values and in all, from which on they name rows
 
@@ -204,9 +205,9 @@ def _collect(tables: Mapping[str, Columns], sites: Mapping[str, Site]) -> dict[s
 def _infer_column(name: str, parts: Sequence[_Part], found: _Found) -> None:
     for part in parts:
         _refuse_nested(name, part)
-    numbers = [part for part in parts if part.is_numeric]
+    numbers = [part for part in parts if part.is_numeric and part.site.format is None]
     dates = [part for part in parts if part.values.dtype.kind == "M"]
-    others = [part for part in parts if not part.is_numeric and part.values.dtype.kind != "M"]
+    others = [part for part in parts if part.values.dtype.kind != "M" and (not part.is_numeric or part.site.format)]
     counts = {part.where: part.count_texts() for part in others}
     texts = sum(counts.values(), Counter[str]())
     known = [part for part in numbers if not np.isnan(part.values.astype(np.float64)).all()]
@@ -229,7 +230,7 @@ def _refuse_nested(name: str, part: _Part) -> None:
             what = "bytes that are no UTF-8 text" if isinstance(value, bytes) else "lists or tables of values"
             raise InvalidInput(
                 f"{part.where}: row {row}: column {name!r} must hold one value in each row; it holds {what}. To go on: "
-                f"leave the column out (--ignore {name})."
+                f"leave the column out (--ignore {quote(name)})."
             )
 
 
@@ -239,7 +240,7 @@ def _infer_numbers(name: str, parts: Sequence[_Part], found: _Found) -> None:
         if len(infinite):
             raise InvalidInput(
                 f"{part.where}: row {infinite[0] + 1}: column {name!r} must hold finite numbers; got "
-                f"{part.values[infinite[0]]}. To go on: correct it or leave it empty, or --ignore {name}."
+                f"{part.values[infinite[0]]}. To go on: correct it or leave it empty, or --ignore {quote(name)}."
             )
     columns = [part.values for part in parts]
     if numbers_rows(name, columns):
@@ -256,7 +257,7 @@ def _infer_dates(
 ) -> None:  # fmt: skip
     """A column that holds dates in some table."""
     if numbers:
-        _refuse_kinds(name, dates[0].where, "dates", numbers[0].where, "numbers")
+        _refuse_undated(name, dates[0], numbers[0])
     if not _infer_written_dates(name, others, counts, found):
         texts = [text for part in others for text in counts[part.where] if np.isinf(parse_date(text))]
         _refuse_value(name, others, texts[0], "dates such as 2024-01-31")
@@ -266,6 +267,9 @@ def _infer_texts(
     name: str, numbers: Sequence[_Part], others: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found
 ) -> None:
     """A column that has texts in some table."""
+    says_format = not numbers and any(part.site.format is not None for part in others)
+    if says_format and _infer_written_dates(name, others, counts, found):
+        return
     texts = sum(counts.values(), Counter[str]())
     words = _find_words(texts, numbers)
     if words is not None:
@@ -298,10 +302,9 @@ def _infer_texts(
     known = numeric + sum(texts[text] for text in odd)
     if numeric >= MOSTLY * known:
         _refuse_value(name, others, odd[0], "numbers", known - numeric)
-    if numbers:
-        for part in others:
-            if not any(is_number(text) for text in counts[part.where]) and counts[part.where]:
-                _refuse_kinds(name, numbers[0].where, "numbers", part.where, f"texts such as {odd[0]!r}")
+    wordy = [part for part in others if counts[part.where] and not any(map(is_number, counts[part.where]))]
+    if numbers and wordy:
+        _refuse_kinds(name, numbers, wordy, odd[0])
     for part in numbers:
         texts += part.count_texts()
     if numeric:
@@ -356,9 +359,10 @@ def _infer_written_dates(name: str, parts: Sequence[_Part], counts: Mapping[str,
     chosen = {where: [form for form in formats if form in clear] or formats for where, formats in possible.items()}
     unclear = next((formats for formats in chosen.values() if len(formats) > 1), None)
     if unclear is not None:
-        example = next(iter(counts[next(where for where, formats in chosen.items() if len(formats) > 1)]))
+        where = next(where for where, formats in chosen.items() if len(formats) > 1)
         found.left_out[name] = (
-            f"dates such as {example!r} in an order that is not clear; say it in the site file: "
+            f"dates such as {next(iter(counts[where]))!r} in an order that is not clear; say it in "
+            f"{site_beside(Path(where))}: "
             f"{write_line(name, format=unclear[0])} or {write_line(name, format=unclear[1])}"
         )
         return True
@@ -409,17 +413,6 @@ def _without_marks(counts: Counter[str]) -> Counter[str]:
     return Counter({text: count for text, count in counts.items() if text not in GAP_MARKS})
 
 
-def sort_texts(texts: Iterable[str]) -> tuple[str, ...]:
-    """Texts in order: those that are numbers by their value, and after others.
-
-    Examples
-    --------
-    >>> sort_texts(["b", "10", "9", "a"])
-    ('a', 'b', '9', '10')
-    """
-    return tuple(sorted(texts, key=lambda text: (1, float(text), text) if is_number(text) else (0, 0.0, text)))
-
-
 def _hashable(value: Any) -> Any:
     try:
         hash(value)
@@ -451,9 +444,10 @@ def _infer_target(
         return Column(name)
     if classes or not numeric:
         labels = {plain_label(text) if not odd else text for text in texts}
-        return Column(name, CATEGORY, _check_classes(labels, name, not odd))
+        return Column(name, CATEGORY, check_classes(labels, name, not odd))
     odd = [text for text in odd if text not in GAP_MARKS]
     if odd:
+        _refuse_numbers_for_labels(name, parts, counts)
         part = next(part for part in parts if part.find_row(odd[0]))
         raise InvalidInput(
             f"{part.where}: row {part.find_row(odd[0])}: the target {name!r} must hold numbers, or labels with "
@@ -464,41 +458,21 @@ def _infer_target(
     return Column(name)
 
 
-def _check_classes(labels: set[str], name: str, are_numbers: bool) -> tuple[str, ...]:
-    listed = sort_texts(labels)
-    if not 1 < len(listed) <= MAX_CLASSES:
-        came = f"{listed[0]!r} only" if len(listed) == 1 else f"{len(listed)} labels, such as {listed[0]!r}"
-        hint = " Without --classes its numbers are predicted." if are_numbers and len(listed) > 1 else ""
-        raise InvalidInput(f"A target of classes must have 2 to {MAX_CLASSES} labels; {name!r} has {came}.{hint}")
-    return listed
-
-
-def plain_label(text: str) -> str:
-    """A number as a label, the same however a file writes it.
-
-    Examples
-    --------
-    >>> [plain_label(text) for text in ("1", "1.0", "1e0", "2.50", "007", "high")]
-    ['1', '1', '1', '2.5', '007', 'high']
-    """
-    if text.isdigit() or not is_number(text):
-        return text  # all digits of long ones, and zeros at the front, are kept
-    number = float(text)
-    return str(int(number)) if number.is_integer() else repr(number)
-
-
-def map_labels(site: Site, target: Column, values: NDArray[Any]) -> Site:
-    """The site with numbers as labels of the target, however its table writes them."""
-    if not target.is_listed:
-        return site
-    column = site.column(target.name)
-    known = dict(column.values)
-    for text in set(map(normalise_text, values.tolist())) - set(known) - set(target.places):
-        if plain_label(text) in target.places:
-            known[text] = plain_label(text)
-    if known == dict(column.values):
-        return site
-    return replace(site, columns={**site.columns, target.name: replace(column, values=tuple(sorted(known.items())))})
+def _refuse_numbers_for_labels(name: str, parts: Sequence[_Part], counts: Mapping[str, Counter[str]]) -> None:
+    """Refuse labels that few tables write as numbers, and the others as words."""
+    coded = [part for part in parts if counts[part.where] and all(map(is_number, counts[part.where]))]
+    worded = [part for part in parts if counts[part.where] and not any(map(is_number, counts[part.where]))]
+    if not coded or len(coded) >= len(worded):
+        return
+    labels = sum((counts[part.where] for part in worded), Counter[str]())
+    listed, numbers = sort_texts(labels), sort_texts(set(map(plain_label, counts[coded[0].where])))
+    words = _find_words(labels, ()) if numbers == ("0", "1") else None
+    values = dict.fromkeys(numbers, "LABEL") if words is None else dict(zip(numbers, words, strict=True))
+    raise InvalidInput(
+        f"{coded[0].where}: the target {name!r} must hold labels as {worded[0].where} does, such as {listed[0]!r}; got "
+        f"numbers such as {numbers[0]}. To go on: write in {site_beside(Path(coded[0].where))} which is which: "
+        f"{write_line(name, values=values)}."
+    )
 
 
 def _write_site(where: str, site: Site, found: _Found, target: Column | None, table: Columns) -> Site:
@@ -550,10 +524,10 @@ def _describe_reasons(left_out: Mapping[str, str]) -> str:
 
 def _refuse_value(name: str, parts: Sequence[_Part], text: str, requirement: str, count: int = 1) -> NoReturn:
     part = next(part for part in parts if part.find_row(text))
-    others = f" (and {count - 1} more like it)" if count > 1 else ""
+    others, site = f" (and {count - 1} more like it)" if count > 1 else "", site_beside(Path(part.where))
     raise InvalidInput(
         f"{part.where}: row {part.find_row(text)}: column {name!r} must hold {requirement}; got {text!r}{others}. To "
-        f"go on: correct it, leave the column out (--ignore {name}), or write in {site_beside(Path(part.where))}: "
+        f"go on: correct it, leave the column out (--ignore {quote(name)}), or write in {site}: "
         f"{write_line(name, values={text: ''})}."
     )
 
@@ -571,8 +545,21 @@ def _refuse_notation(name: str, part: _Part, text: str, notations: Sequence[Numb
     )
 
 
-def _refuse_kinds(name: str, one: str, what: str, two: str, other: str) -> NoReturn:
+def _refuse_kinds(name: str, numbers: Sequence[_Part], wordy: Sequence[_Part], text: str) -> NoReturn:
+    """Refuse numbers in some tables and texts in others; the fewer are those to be mapped."""
+    told = [(numbers, "numbers"), (wordy, f"texts such as {text!r}")]
+    (most, what), (few, other) = sorted(told, key=lambda each: -len(each[0]))
     raise InvalidInput(
-        f"Column {name!r} must be of one kind; {one} has {what}, {two} {other}. To go on: map values in the site file "
-        f"of {two}, {write_line(name, values={'theirs': 'ours'})}, or leave the column out: --ignore {name}."
+        f"Column {name!r} must be of one kind; {most[0].where} has {what}, {few[0].where} {other}. To go on: map "
+        f"values in the site file of {few[0].where}, {write_line(name, values={'theirs': 'ours'})}, or leave the "
+        f"column out: --ignore {quote(name)}."
+    )
+
+
+def _refuse_undated(name: str, dates: _Part, numbers: _Part) -> NoReturn:
+    """Refuse numbers in one table where another has dates."""
+    raise InvalidInput(
+        f"Column {name!r} must be of one kind; {dates.where} has dates, {numbers.where} numbers. To go on: if they are "
+        f"dates such as 20240131, write in {site_beside(Path(numbers.where))}: {write_line(name, format='%Y%m%d')}; if "
+        f"not, leave the column out: --ignore {quote(name)}."
     )

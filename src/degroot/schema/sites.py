@@ -86,7 +86,7 @@ class Site:
         tables = {
             name: {
                 "name": column.name,
-                "factor": None if column.factor == 1.0 else column.factor,
+                "factor": None if column.factor == 1.0 and not column.gives_unit else column.factor,
                 "offset": column.offset or None,
                 "format": column.format,
                 "decimal": None if column.decimal == POINT else column.decimal,
@@ -142,7 +142,7 @@ def _read_column(table: Table) -> SiteColumn:
     strip = table.given("strip", lambda key: _read_strip(table, key, decimal), "")
     return SiteColumn(
         table.given("name", table.text, None), factor, offset, values, table.given("format", table.text, None),
-        decimal, strip,
+        decimal, strip, gives_unit="factor" in table.entries or "offset" in table.entries,
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Checks across organisations, where one process sees all rows: units of measurement, rows held twice, columns that say
 nothing at a site, and categories that a site does not know."""
 
-from collections.abc import Collection, Sequence
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
-from degroot.schema.columns import CATEGORY, NUMBER, ORDERED, Column, describe_some
+from degroot.schema.columns import CATEGORY, NUMBER, ORDERED, WORDS, Column, describe_some
 from degroot.schema.matching import UNIT_FACTORS, round_factor
 from degroot.schema.schema import Schema
 from degroot.schema.sites import write_line
@@ -46,11 +47,50 @@ def check_target_units(
     first, names = found[0], [organisations[each.place].name for each in found]
     name, target = names[0], schema.target.name
     also = f" (likewise at {', '.join(map(repr, names[1:]))})" if len(names) > 1 else ""
-    site = f"{name}.site.toml" + (f" and --site {name}={name}.site.toml" if group is not None else "")
     raise InvalidInput(
         f"The target {target!r} must have one unit; at {name!r} it is {first.describe()}{also}. If its unit is another "
-        f"one, write in {site}: {first.write_line(target)}; if not: {write_line(target, factor=1.0)}."
+        f"one, write in {_name_site(name, group)}: {first.write_line(target)}; if not: "
+        f"{write_line(target, factor=1.0)}."
     )
+
+
+def check_target_labels(
+    organisations: Sequence["Organisation"], schema: Schema, said: Collection[str], group: str | None
+) -> None:
+    """Refuse labels that are likely the same in other words: in another case, or another yes and no.
+
+    The sites of the organisations `said` map labels: theirs are right.
+    """
+    if schema.target is None or schema.classes is None:
+        return
+    labels = [dict(zip(*np.unique(each.y, return_counts=True), strict=True)) for each in organisations]
+    usual = _find_usual(schema.classes, labels)
+    for each, own in zip(organisations, labels, strict=True):
+        meant = {str(label): usual[label] for label in own if usual[label] != label}
+        if meant and each.name not in said:
+            label, likely = next(iter(meant.items()))
+            kept = write_line(schema.target.name, values={label: label})
+            raise InvalidInput(
+                f"The target {schema.target.name!r} must have the same labels everywhere; {label!r} at {each.name!r} "
+                f"is likely {likely!r}. If so, write in {_name_site(each.name, group)}: "
+                f"{write_line(schema.target.name, values=meant)}; if not: {kept}."
+            )
+
+
+def _find_usual(texts: Sequence[str], counts: Sequence[Mapping[str, int]]) -> dict[str, str]:
+    """For each text the most frequent one that likely means the same."""
+    places = {word: str(place) for pair in WORDS for place, word in enumerate(pair)}
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        alike.setdefault(places.get(text.casefold(), text.casefold()), []).append(text)
+    total = {text: sum(each.get(text, 0) for each in counts) for text in texts}
+    return {text: max(same, key=lambda each: total[each]) for same in alike.values() for text in same}
+
+
+def _name_site(name: str, group: str | None) -> str:
+    """The site file of an organisation, and the option that it takes where it has no file of its own."""
+    site = f"{name}.site.toml"
+    return site if group is None else f"{site}, for --site {shlex.quote(f'{name}={site}')}"
 
 
 def check_sites(

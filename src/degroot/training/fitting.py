@@ -9,7 +9,7 @@ import numpy as np
 
 from degroot.answers.display import counted
 from degroot.schema.columns import GAP, NUMBER, REFUSE, Column, describe_some, find_not_admitted, list_texts
-from degroot.schema.inference import map_labels
+from degroot.schema.labels import map_labels
 from degroot.schema.matching import find_likely_column, find_unit_factor
 from degroot.schema.schema import Schema
 from degroot.schema.sites import site_beside, write_line

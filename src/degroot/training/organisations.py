@@ -15,11 +15,12 @@ from degroot.compute.tables import is_missing
 from degroot.exceptions import InvalidInput
 from degroot.files.columns import as_texts
 from degroot.schema.columns import AS_AGREED, CATEGORY, GAP, find_not_admitted
-from degroot.schema.inference import Inference, infer_schema, map_labels
+from degroot.schema.inference import Inference, infer_schema
+from degroot.schema.labels import map_labels
 from degroot.schema.schema import Schema, read_schema
 from degroot.schema.sites import Site
-from degroot.training.checks import check_sites, check_target_units
-from degroot.training.renamed import check_renamed, refuse_missing
+from degroot.training.checks import check_sites, check_target_labels, check_target_units
+from degroot.training.renamed import check_renamed, check_target_names, refuse_missing
 from degroot.training.tables import Sheet, deal_file, parse_sites, read_files
 
 FEWEST = 10  # rows of an organisation: some are held out, and the others make five folds
@@ -122,6 +123,7 @@ def gather(
     whole, sheets = _read_sheets(files, labels, group, parse_sites(sites), agreed)
     known = {name for sheet in whole for name in sheet.columns} | ({group} if group else set())
     apart = [*list_ignored(ignore, known), *([weight] if weight else [])]
+    check_target_names(whole, target)
     for sheet in whole:
         for name in (target, *([unit] if unit else []), *([weight] if weight else [])):
             sheet.need(name)
@@ -141,7 +143,10 @@ def gather(
     kept, small = _keep_large_enough(parts, sheets, group is not None)
     if unit is not None:
         check_units_apart(((each.name, np.unique(np.asarray(each.units))) for each in kept), "organisations")
-    check_target_units(kept, schema, {sheet.name for sheet in sheets if target in sheet.site.columns}, group)
+    own_words = {sheet.name: sheet.site.column(target) for sheet in sheets}
+    check_target_units(kept, schema, {name for name, own in own_words.items() if own.gives_unit}, group)
+    if agreed is None:
+        check_target_labels(kept, schema, {name for name, own in own_words.items() if own.values}, group)
     notes = [
         *_describe_sites([*whole, *sheets]),
         *_describe_dropped([each for each, _ in read], unit, weight),
@@ -388,7 +393,9 @@ def _describe_target(name: str, organisations: Sequence[Organisation], schema: S
     found = np.unique(np.concatenate([np.unique(each.y) for each in organisations]))
     if len(found) == 1:
         return [f"{name!r} is {as_texts(found)[0]} in all rows: there is nothing to predict"]
+    same = [each.name for each in organisations if (each.y == each.y[0]).all()]
+    notes = _describe_some(f"the target {name!r} is the same in all rows", same)
     if schema.classes is not None or len(found) != 2:
-        return []
+        return notes
     first, second = as_texts(found)
-    return [f"{name!r} is {first} or {second}, taken as a number; --classes takes it as two classes"]
+    return [*notes, f"{name!r} is {first} or {second}, taken as a number; --classes takes it as two classes"]

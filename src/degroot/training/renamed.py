@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any, NoReturn
 
 import numpy as np
@@ -34,9 +35,21 @@ def check_renamed(sheets: Sequence[Sheet], apart: Sequence[str | None]) -> list[
             f"All files must call a column alike; {sheet.path} has no {found.name!r}, as {_list_files(others)} "
             f"{'has' if len(others) == 1 else 'have'}, but {found.likely!r}. If it is the same, write in "
             f"{site_beside(sheet.path)}: {write_line(found.name, name=found.likely)}; if not: "
-            f'absent = ["{found.name}"] there, or --ignore {found.name},{found.likely}.'
+            f'absent = ["{found.name}"] there, or --ignore {quote(f"{found.name},{found.likely}")}.'
         )
     return describe_partial(sheets, apart)
+
+
+def check_target_names(sheets: Sequence[Sheet], target: str) -> None:
+    """Refuse a file without the target that has a column which no other file has: likely that."""
+    for sheet in sheets:
+        others = {name for each in sheets if each is not sheet for name in each.columns}
+        extra = [name for name in sheet.columns if name not in others]
+        if sheet.site.find_name(target) not in sheet.columns and target in others and extra:
+            raise InvalidInput(
+                f"{sheet.path} must have the column {target!r}; it has none, but {describe_some(extra)}, as no other "
+                f"file has. If that is it, write in {site_beside(sheet.path)}: {write_line(target, name=extra[0])}."
+            )
 
 
 def find_renamed(sheets: Sequence[Sheet], apart: Sequence[str | None]) -> list[RenamedColumn]:

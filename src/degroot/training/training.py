@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from degroot.agents.agent import Agent
 from degroot.answers.gains import Gains
 from degroot.collective import Collective
 from degroot.compute.progress import progress
+from degroot.consultation.abstention import list_unscored_by_columns
 from degroot.consultation.settings import check_choice
-from degroot.schema.columns import CATEGORY, Column
+from degroot.schema.columns import CATEGORY, Column, describe_some
 from degroot.schema.schema import Schema
 from degroot.training.comparison import compare, split
 from degroot.training.folder import check_place, write_collective_folder
@@ -76,6 +78,7 @@ def train(
         pooled = fit_best(everybody, marked, all_tried, seed, advance)
         agents = [_agent(each, model, shared) for each, model in zip(rest, first, strict=True)]
         collective = Collective(agents, rule=rule)
+        gathered = replace(gathered, notes=[*gathered.notes, *_describe_cut_off(agents, shared)])
         made = [each.kind for each in first]
         gains = compare(collective, held, made, _agent(everybody, pooled, marked), advance)
         final = [fit_best(each, shared, [kind], seed, advance) for each, kind in zip(found, made, strict=True)]
@@ -91,6 +94,20 @@ def mark_owners(schema: Schema, names: Sequence[str]) -> Schema:
         name = f"{name}_"
     places = tuple(f"{place} {each}".strip() for place, each in enumerate(names))
     return replace(schema, columns=(*schema.columns, Column(name, CATEGORY, places)), units=None, identifiers=())
+
+
+def _describe_cut_off(agents: Sequence[Agent], schema: Schema) -> list[str]:
+    """Organisations that can score nobody else's model, for columns that they lack, and so gain nothing from others."""
+    unscored = list_unscored_by_columns([each.lacks for each in agents], [each.optional for each in agents])
+    notes = []
+    for place, agent in enumerate(agents):
+        if agent.lacks is not None and sum(scorer == place for scorer, _ in unscored) == len(agents) - 1:
+            lacked = [name for name, lacks in zip(schema.names, agent.lacks, strict=True) if lacks]
+            notes.append(
+                f"{agent.name} can score no model of others, which take {describe_some(lacked)}, and gains nothing "
+                f"from them; without these columns it may: --ignore {quote(','.join(lacked))}"
+            )
+    return notes
 
 
 def _agent(organisation: Organisation, made: Fitted, schema: Schema) -> Agent:
