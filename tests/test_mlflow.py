@@ -134,7 +134,7 @@ def test_classes_and_rows_without_names(tmp_path):
     flavour.save_model(kinds, tmp_path / "kinds")
     model = mlflow.pyfunc.load_model(str(tmp_path / "kinds"))
     assert_array_equal(model.predict(ASKED), kinds.predict(ASKED))
-    assert list(model.predict(ASKED, params={"fields": ["value"]})) == ["value_no", "value_yes"]
+    assert list(model.predict(ASKED, params={"fields": ["value"]})) == ["label", "value_no", "value_yes"]
     rows = RANDOM.normal(size=(50, 2))
     bare = Collective([Agent(Ridge().fit(rows, rows[:, 0]), rows, rows[:, 0], name) for name in "ab"], neighbours=5)
     flavour.save_model(bare, tmp_path / "bare")
@@ -217,3 +217,46 @@ def test_a_collective_with_a_schema_takes_mixed_frames(tmp_path):
     found = pyfunc.load_model(str(tmp_path / "mixed")).predict(asked)
     assert_array_equal(found, collective.predict(asked))
     assert "pandas" in (tmp_path / "mixed" / "requirements.txt").read_text()
+
+
+@pytest.mark.parametrize("kind", ["category", "str", "ordered", "numbers"])
+def test_frames_that_the_collective_was_made_of_are_taken(tmp_path, kind):
+    from mlflow import pyfunc
+
+    from degroot import mlflow as flavour
+
+    types = {"ordered": pd.CategoricalDtype(["None", "flat", "house"], ordered=True), "numbers": "category"}
+
+    def frame(n):
+        kinds = RANDOM.choice([3, 5, 70] if kind == "numbers" else ["flat", "house", "None"], n)
+        made = pd.DataFrame({"kind": pd.Series(kinds).astype(types.get(kind, kind)), "rooms": RANDOM.integers(1, 9, n)})
+        made["sold"] = (pd.Timestamp("2024-01-01", tz="UTC") + pd.to_timedelta(RANDOM.integers(0, 99, n), "D")).as_unit(
+            "us"
+        )
+        return made
+
+    rows = [frame(40) for _ in range(2)]
+    encoder = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["kind"]), ("passthrough", ["rooms"]))
+    made = [
+        Agent(make_pipeline(encoder, Ridge()).fit(X, X["rooms"]), X, X["rooms"], name)
+        for X, name in zip(rows, ("north", "south"), strict=True)
+    ]
+    collective = Collective(made, neighbours=5)
+    flavour.save_model(collective, tmp_path / "mixed")
+    model = pyfunc.load_model(str(tmp_path / "mixed"))
+    for asked in (rows[0], frame(9), frame(9).assign(kind=lambda X: X["kind"].astype(str))):
+        assert_array_equal(model.predict(asked), collective.predict(asked))
+
+
+def test_whole_numbers_that_the_collective_was_made_of_are_taken(tmp_path):
+    from mlflow import pyfunc
+
+    from degroot import mlflow as flavour
+
+    rows = pd.DataFrame(RANDOM.integers(0, 99, (50, 2)), columns=["a", "b"])
+    made = [Agent(Ridge().fit(rows, rows["a"]), rows, rows["a"], name) for name in ("north", "south")]
+    collective = Collective(made, neighbours=5)
+    flavour.save_model(collective, tmp_path / "whole")
+    model = pyfunc.load_model(str(tmp_path / "whole"))
+    assert_array_equal(model.predict(rows), collective.predict(rows))
+    assert_array_equal(model.predict(rows + 0.5), collective.predict(rows + 0.5))

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from degroot.agents.abstention import Columns, blank_columns, has_gaps, join_columns
+from degroot.agents.abstention import ColumnMask, has_gaps, join_columns
 from degroot.agents.agent import Agent, Scorer
 from degroot.agents.scoring import Scoring, check_neighbourhoods, prepare_neighbourhoods
 from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, interval_fields
@@ -20,7 +19,6 @@ from degroot.answers.display import View, Viewed, counted, one_line
 from degroot.answers.explanation import Explanation
 from degroot.answers.gains import Gains
 from degroot.compute.compiled import Array
-from degroot.compute.tables import as_floats, check_points, is_frame, row_labels
 from degroot.consultation.abstention import check_scored, list_unscored, list_unscored_by_columns
 from degroot.consultation.asker import AskerView, ViewQuestion, flag_for_asker
 from degroot.consultation.askers import NOBODY, AskerViews, answer_by_asker, check_asker, consensus_fields
@@ -29,6 +27,7 @@ from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, Remo
 from degroot.consultation.coverage import report_coverage
 from degroot.consultation.extent import Extents, flag_far
 from degroot.consultation.gains import measure_gains
+from degroot.consultation.points import AskedPoints, read_points
 from degroot.consultation.roster import SHOWN, Roster, list_names, scored_by_peers_indices, tabulate
 from degroot.consultation.rule_selection import OPTIONS, choose
 from degroot.consultation.settings import (
@@ -49,7 +48,7 @@ from degroot.intervals import rows_needed
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import NOTHING, PeerIndices
 from degroot.rules.rules import RULES, RuleSettings
-from degroot.schema import Schema, encode_frame
+from degroot.schema import Schema
 
 if TYPE_CHECKING:
     from degroot.audit import Audit
@@ -71,20 +70,6 @@ def find_engine(given: Any) -> EngineStarter | None:
         raise InvalidInput(f"`engine` must be {LOCAL!r}, {RAY!r} or an engine; got {given!r}.")
     starter: EngineStarter = given
     return starter
-
-
-def _refuse_values(message: str) -> InvalidInput:
-    """The error about points of other values than numbers, where there is a schema."""
-    return InvalidInput(f"{message} A frame of pandas or polars may hold texts, categories and dates.")
-
-
-@dataclass(frozen=True, slots=True)
-class AskedPoints:
-    """Points to ask about: where the agents have a schema, as numbers by it."""
-
-    X: Any  # (M, d)
-    index: Any = None  # what a pandas frame calls its rows
-    absent: NDArray[np.bool_] | None = None  # (d,) columns that the points do not have at all; None: they have all
 
 
 @dataclass(frozen=True, slots=True)
@@ -775,7 +760,7 @@ class Collective(Viewed):
         return self.panel if has_all else replace(self.panel, optional=self._optional)
 
     @property
-    def _optional(self) -> tuple[Columns, ...]:
+    def _optional(self) -> tuple[ColumnMask, ...]:
         return tuple(agent.optional for agent in self.agents)
 
     def _close_engine(self) -> None:
@@ -810,21 +795,9 @@ class Collective(Viewed):
             raise InvalidInput(f"{what}() must have the agents in this process; got engine={self.engine!r}.")
 
     def _check_points(self, X: Any, lacking: Sequence[str] = ()) -> AskedPoints:
-        schema = self.schema
-        if schema is None:
-            if len(lacking):
-                raise InvalidInput(f"`absent` must name columns of the schema; there is none, and got {lacking[0]!r}.")
-            table = check_points(X, self._roster.n_features, self.feature_names)
-            return AskedPoints(table, row_labels(table))
-        marked = schema.mark_features(lacking, "`absent`")
-        if is_frame(X):
-            marked |= schema.find_absent(X.columns)
-            numbers = encode_frame(X, schema)
-        else:
-            numbers = as_floats(check_points(X, self._roster.n_features, None), _refuse_values, "X")
-            schema.check_numbers(numbers)
-        absent = marked if marked.any() else None
-        return AskedPoints(blank_columns(numbers, absent), row_labels(X), absent)
+        for agent in self.agents if self.schema is not None else ():
+            agent.check_zones(X)
+        return read_points(X, self.schema, self._roster.n_features, self.feature_names, lacking)
 
     @property
     def _options(self) -> list[RuleSettings]:

@@ -8,6 +8,7 @@
     │   ├── DataMissing          a data set of the paper is not at hand (in `degroot.paper.data.datasets`)
     │   ├── TooFewRows           the noisy table of an evidence map counts too few (in `degroot.maps.settings`)
     │   ├── UnansweredRow        all models abstain at a row (in `degroot.consultation.abstention`)
+    │   ├── NotAdmitted          the schema does not admit what was typed (in `degroot.node.page.fields`)
     │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.codec`)
     │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.codec`)
     ├── SandboxError             a model's own process failed (in `degroot.models.sandbox`)
@@ -24,7 +25,8 @@
 
 A message is one line: the requirement, then what came instead.
 
-Warnings are of a class of their own where somebody may want to ignore one kind: `HardLabelsWarning`, `UnlistedWarning`.
+Warnings are of a class of their own where somebody may want to ignore one kind: `HardLabelsWarning`
+and `NumberedLabelsWarning`, `UnlistedWarning`.
 """
 
 
@@ -104,6 +106,22 @@ class HardLabelsWarning(UserWarning):
         return (
             f"Agent {self.agent!r}: its model, a {self.model}, gives labels without probabilities, which are averaged "
             "as 1 and 0; give it predict_proba, such as by scikit-learn's CalibratedClassifierCV."
+        )
+
+
+class NumberedLabelsWarning(HardLabelsWarning):
+    """A classifier predicts a number: its labels are averaged as numbers.
+
+    Examples
+    --------
+    >>> str(NumberedLabelsWarning("north", "RidgeClassifier")).partition(";")[0]
+    "Agent 'north': its model, a RidgeClassifier, is a classifier, and its labels are averaged as numbers"
+    """
+
+    def __str__(self) -> str:
+        return (
+            f"Agent {self.agent!r}: its model, a {self.model}, is a classifier, and its labels are averaged as "
+            "numbers; for probabilities of classes give the agent `classes`, or use DeGrootClassifier."
         )
 
 

@@ -13,17 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from degroot.agents.agent import Agent
 from degroot.collective import Collective
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import is_free
 from degroot.models.formats import first_line
-from degroot.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, Schema
+from degroot.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED
 
 NEEDED = "A collective in MLflow needs extra packages: pip install 'degroot[mlflow]'"
 FLAVOUR = "degroot"
 FOLDER = "collective"
 PINNED = ("numpy", "scikit-learn", "skops", "onnxruntime")  # with which the models were saved
 TYPES = {NUMBER: "double", CATEGORY: "string", ORDERED: "string", BOOLEAN: "boolean", DATE: "datetime"}  # of MLflow
+CONVERTED = {  # types of pandas that MLflow takes as these
+    NUMBER: {"", "float32", "float64"}, BOOLEAN: {"", "bool", "boolean"}, CATEGORY: {"object", "str", "string"},
+    ORDERED: set[str](), DATE: {"", *(f"datetime64[{unit}]" for unit in ("s", "ms", "us", "ns"))},
+}  # fmt: skip
 BOOSTERS = {"lightgbm": "lightgbm", "xgboost": "xgboost-cpu"}  # modules, and what brings them
 
 
@@ -121,14 +126,20 @@ def load_model(model_uri: str, dst_path: str | Path | None = None, **options: An
 
 
 def signature_of(collective: Collective) -> Any:
-    """What goes in, a column of numbers for each feature, what comes out, and what else may be asked for."""
+    """What goes in, a column for each feature, what comes out, and what else may be asked for.
+
+    By a schema a column may be missing.
+    """
     models, types = _mlflow("mlflow.models"), _mlflow("mlflow.types")
     schema = _mlflow("mlflow.types.schema")
     width, outputs = collective.agents[0].n_features, collective.outputs
     names = collective.feature_names or [f"x{k}" for k in range(width)]
-    shape = (-1,) if outputs is None else (-1, outputs)
+    shape, is_required = (-1,) if outputs is None else (-1, outputs), collective.schema is None
     return models.ModelSignature(
-        inputs=types.Schema([_column(types.ColSpec, name, collective.schema) for name in names]),
+        inputs=types.Schema([
+            types.ColSpec(_find_type(collective, place, name) or schema.AnyType(), name, required=is_required)
+            for place, name in enumerate(names)
+        ]),
         outputs=types.Schema([types.TensorSpec(np.dtype(np.float64), shape)]),
         params=schema.ParamSchema([
             schema.ParamSpec("fields", "string", default=[], shape=(-1,)),
@@ -138,11 +149,22 @@ def signature_of(collective: Collective) -> Any:
     )  # fmt: skip
 
 
-def _column(spec: Any, name: str, schema: Schema | None) -> Any:
-    """What MLflow is told of a feature: by a schema, it may be missing."""
-    if schema is None:
-        return spec("double", name)
-    return spec(TYPES[schema.column(name).kind], name, required=False)
+def _find_type(collective: Collective, place: int, name: str) -> str | None:
+    """What MLflow calls the values of a feature; None where it would refuse the frames that agents have.
+
+    MLflow converts no categories of pandas, no long integers to floating point and no dates with a time zone.
+    """
+    kind = NUMBER if collective.schema is None else collective.schema.column(name).kind
+    types = {_name_dtype(agent, place, name) for agent in collective.agents}
+    return TYPES[kind] if types <= CONVERTED[kind] else None
+
+
+def _name_dtype(agent: Agent, place: int, name: str) -> str:
+    """The type of a feature's values in an agent's rows; empty where the schema alone says what they are."""
+    if agent.schema is not None:
+        columns = () if agent.form is None else agent.form.columns
+        return next((each.dtype for each in columns if each.name == name), "")
+    return str(agent.X.dtypes.iloc[place] if hasattr(agent.X, "iloc") else agent.X.dtype)
 
 
 def requirements(collective: Collective) -> list[str]:

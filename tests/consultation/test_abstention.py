@@ -307,11 +307,11 @@ def test_actors_answer_as_agents_in_process_do(rule, guard):
 def test_a_row_that_no_model_can_answer_is_refused_with_what_it_lacks():
     X = make_points()
     X[3, [0, 1]] = np.nan
-    expected = "Each row must have what at least one model takes; row 3 lacks column 0 and column 1."
+    expected = "Each row must have what at least one model takes; row 3: it lacks column 0 and column 1."
     for asker in (None, "agent 1"):
         assert complaint(lambda asker=asker: Collective(make_agents()).predict(X, asker)) == expected
     collective = make_collective(make_agents(), INVENTORY)
-    assert complaint(lambda: collective.consult(make_points(absent=INVENTORY))).endswith("row 0 lacks column 2.")
+    assert complaint(lambda: collective.consult(make_points(absent=INVENTORY))).endswith("row 0: it lacks column 2.")
 
 
 def test_a_collective_takes_gaps_if_some_model_does():

@@ -10,6 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from support.refusals import complaint
 
 from degroot import DeGrootClassifier, DeGrootRegressor
 
@@ -74,3 +75,32 @@ def test_a_model_that_takes_no_frames_says_which_do():
     X, y = make_visits()
     with pytest.raises(ValueError, match=r"Agent 'north': its model must train on .* pipelines that encode them"):
         DeGrootRegressor().fit(X, y, groups=GROUPS)
+
+
+@pytest.mark.parametrize("estimator", [DeGrootRegressor, DeGrootClassifier])
+def test_columns_of_one_name_are_refused_in_one_line(estimator):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["x", "y"])
+    y, twice = np.arange(20) % 2, X.set_axis(["x", "x"], axis=1)
+    told = "The columns of `X` must have different names; 'x' is there twice."
+    assert complaint(lambda: estimator(n_agents=2).fit(twice, y)) == told
+    assert complaint(lambda: estimator(n_agents=2, random_state=0).fit(X, y).predict(twice)) == told
+
+
+@pytest.mark.parametrize("estimator", [DeGrootRegressor, DeGrootClassifier])
+def test_names_that_are_no_texts_are_refused_of_mixed_frames_only(estimator):
+    X, y = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2))), np.arange(20) % 2
+    assert len(estimator(n_agents=2, random_state=0).fit(X, y).predict(X)) == 20
+    mixed = X.assign(**{"1": "a"}).set_axis([0, 1, 2], axis=1)
+    told = "The columns of a frame must have names that are texts; got 0."
+    assert complaint(lambda: estimator(n_agents=2).fit(mixed, y)) == told
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA], ids=["None", "NaN", "NA"])
+@pytest.mark.parametrize("is_frame", [True, False])
+def test_missing_labels_are_refused_with_their_row(gap, is_frame):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["x", "y"])
+    y = np.array(["low", "high"] * 10, object)
+    y[3] = gap
+    for labels in (y, pd.Series(y), y.tolist()):
+        message = complaint(lambda labels=labels: DeGrootClassifier().fit(X if is_frame else X.to_numpy(), labels))
+        assert message.startswith("`y` must hold no missing labels; row 3 is ")

@@ -1,13 +1,17 @@
 """Collectives with a schema, saved and opened again: the same answers, without pickles."""
 
 import tomllib
+from datetime import UTC, datetime
 from functools import partial
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
@@ -18,7 +22,10 @@ from skops.io import dumps
 from support.refusals import complaint
 
 from degroot import Agent, Collective
+from degroot.models.by_schema import bind_schema
+from degroot.models.lightgbm import from_lightgbm
 from degroot.models.skops import opened
+from degroot.models.xgboost import from_xgboost
 from degroot.saved import verify
 from degroot.schema import Column, Schema
 
@@ -194,3 +201,77 @@ def test_what_cannot_be_saved_is_named_with_agent_and_step(tmp_path):
 def test_functions_in_skops_files_stay_untrusted():
     content = dumps(FunctionTransformer(partial(eval, "1")))
     assert "eval" in complaint(lambda: opened(content))
+
+
+@pytest.mark.parametrize(
+    ("made", "kind"), [("pipeline", "category"), ("pipeline", "object"), ("pipeline", "str"), ("booster", "category")]
+)
+def test_a_category_that_is_called_as_a_gap_is_kept(tmp_path, made, kind):
+    random = np.random.default_rng(0)
+    parts = []
+    for name in ("north", "south"):
+        frame = pd.DataFrame({"veneer": random.choice(["None", "Stone", "NA"], 60), "size": random.normal(size=60)})
+        frame["veneer"] = frame["veneer"].astype(kind)
+        truth = 5.0 * (frame["veneer"] == "None") + frame["size"]
+        columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["veneer"]), remainder="passthrough")
+        model = lightgbm.LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1)
+        model = model if made == "booster" else make_pipeline(columns, Ridge())
+        parts.append((model.fit(frame, truth), frame, truth, name))
+    collective, asked = Collective([Agent(*part) for part in parts]), parts[0][1]
+    again = Collective.load(collective.save(tmp_path / "saved"))
+    same(collective.consult(asked), again.consult(asked))
+    assert again.schema.column("veneer").categories == collective.schema.column("veneer").categories
+    np.testing.assert_allclose(again.consult(asked).beliefs[:, 0], parts[0][0].predict(asked))
+    assert not list((tmp_path / "saved").rglob("*.p*kl*"))
+
+
+def test_a_booster_file_with_a_category_that_is_called_as_a_gap_gets_its_own_codes():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"veneer": pd.Categorical(random.choice(["None", "Stone", "NA"], 60))})
+    truth = 5.0 * (frame["veneer"] == "None") + (frame["veneer"] == "NA")
+    schema = Schema((Column("veneer", "category", ("Stone", "None", "NA", "Brick")),))
+    numbers = schema.encode({"veneer": frame["veneer"].to_numpy(object)})
+    light = lightgbm.LGBMRegressor(n_estimators=5, min_child_samples=2, verbose=-1, n_jobs=1).fit(frame, truth)
+    bound = bind_schema(from_lightgbm(light.booster_.model_to_string().encode()), schema)
+    np.testing.assert_allclose(bound.predict(numbers), light.predict(frame))
+    extreme = xgboost.XGBRegressor(n_estimators=5, enable_categorical=True).fit(frame, truth)
+    bound = bind_schema(from_xgboost(bytes(extreme.get_booster().save_raw("ubj"))), schema)
+    np.testing.assert_allclose(bound.predict(numbers), extreme.predict(frame))
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA], ids=["None", "NaN", "NA"])
+def test_gaps_and_dates_that_are_python_objects_are_kept(tmp_path, gap):
+    moments = [datetime(2024, 1, day, tzinfo=UTC) for day in range(1, 20)]
+    frame = pd.DataFrame({"day": pd.Series([*moments, None], dtype=object), "x": np.arange(20.0)})
+    frame["n"] = pd.Series([gap, *range(19)], dtype=object)
+    columns = make_column_transformer(("passthrough", ["x"]))
+    made = [Agent(make_pipeline(columns, Ridge()).fit(frame, frame["x"]), frame, frame["x"], k) for k in "ab"]
+    collective = Collective(made, neighbours=5)
+    again = Collective.load(collective.save(tmp_path / "saved"))
+    assert [agent.form for agent in again.agents] == [agent.form for agent in collective.agents]
+    assert again.agents[0].restore_rows(frame)["n"].tolist()[0] is gap
+    naive = frame.assign(day=pd.Timestamp("2024-01-01"))
+    told = "Column 'day' must have a time zone, as the rows of agent 'a' (object); got datetime64"
+    assert complaint(lambda: again.predict(naive)).startswith(told)
+
+
+@pytest.mark.parametrize("model", [Ridge(), xgboost.XGBRegressor(n_estimators=3)], ids=["ridge", "xgboost"])
+def test_numbers_of_types_of_arrow_are_saved(tmp_path, model):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.integers(0, 9, 40), "b": random.normal(size=40)})
+    frame = frame.astype({"a": "int64[pyarrow]", "b": "double[pyarrow]"})
+    y = frame["a"].to_numpy(float)
+    collective = Collective([Agent(clone(model).fit(frame, y), frame, y, name) for name in "ab"], neighbours=5)
+    again = Collective.load(collective.save(tmp_path / "saved"))
+    same(collective.consult(frame), again.consult(frame))
+
+
+def test_a_model_that_fails_once_opened_names_its_agent_in_one_line(tmp_path, monkeypatch):
+    class Failing:
+        def predict(self, X):
+            raise ValueError("no such column\nin this table")
+
+    monkeypatch.setattr("degroot.models.saving.from_skops", lambda _: Failing())
+    message = complaint(lambda: Collective(agents()).save(tmp_path / "saved"))
+    assert message.startswith("Agent 'agent 0': its model must be")
+    assert message.endswith("once saved and opened again, it raised ValueError: no such column.")

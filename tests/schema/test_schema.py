@@ -1,18 +1,26 @@
 """Schemas: columns as numbers and back, what is admitted, agreements and their differences."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.refusals import complaint
 
 from degroot.exceptions import InvalidInput
+from degroot.files.columns import read_file_columns
+from degroot.files.encoding import encode_file, names_read_as_text
 from degroot.schema import Column, Schema, Site, SiteColumn, merge_schemas, read_schema, read_site, schema_from_text
-from degroot.schema.columns import GAPS, normalise_text, parse_date
+from degroot.schema.columns import GAPS, normalise_text, parse_date, plain_text, share_text
+from degroot.schema.sites import AS_SHARED
 
-TEXTS = st.text(min_size=1, max_size=8).map(str.strip).filter(lambda text: text and text not in GAPS)
+TEXTS = (st.text(min_size=1, max_size=8) | st.sampled_from(sorted(GAPS))).map(str.strip).filter(bool)
 MIXED = Schema(
     (
         Column("age", unit="years", range=(0.0, 120.0)),
@@ -267,3 +275,44 @@ def test_a_range_has_one_digest_however_its_numbers_are_written():
 def test_numbers_beyond_the_range_are_no_numbers_by_the_schema():
     with pytest.raises(InvalidInput, match="column 'age' must be from 0 to 120 or NaN; got 121"):
         MIXED.check_numbers(np.array([[121.0, 0, 0, 0, 0]]))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_what_a_schema_lists_is_a_category_in_files_whatever_it_is_called(tmp_path, suffix):
+    text = '[columns.veneer]\nkind = "category"\ncategories = ["None", "Stone"]\n\n[columns.area]\nkind = "number"\n'
+    (tmp_path / "schema.toml").write_text(text)
+    schema = read_schema(tmp_path / "schema.toml")
+    assert schema_from_text(schema.to_toml(), "text") == schema
+    file = tmp_path / f"north{suffix}"
+    table = pa.table({"veneer": ["None", "Stone", "NA", ""], "area": [1.0, 2.0, 3.0, 4.0]})
+    pa.csv.write_csv(table, file) if suffix == ".csv" else pa.parquet.write_table(table, file)
+    columns = read_file_columns(file, names_read_as_text(schema))
+    found = encode_file(columns, schema, AS_SHARED, "north")[:, 0]
+    np.testing.assert_array_equal(found, [0, 1, np.nan, np.nan])
+    other = Schema((Column("veneer", "category", ("Brick", "Stone")), Column("area")))
+    found = encode_file(columns, other, AS_SHARED, "north")[:, 0]
+    np.testing.assert_array_equal(found, [np.nan, 1, np.nan, np.nan])
+
+
+def test_a_site_maps_to_what_the_schema_lists_whatever_it_is_called():
+    column = Column("veneer", "category", ("None", "Stone"))
+    site = SiteColumn(values=(("0", "None"), ("NA", "Stone"), ("9", "NA")))
+    found = column.encode(np.array(["0", "NA", "9", "None", None], object), site)
+    np.testing.assert_array_equal(found, [0, 1, np.nan, 0, np.nan])
+
+
+@pytest.mark.parametrize("text", ["", " ", " None"])
+def test_a_category_has_a_text(text):
+    assert "without blanks around it" in complaint(lambda: Schema((Column("x", "category", (text, "a")),)))
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), np.datetime64("NaT"), pd.NA, pd.NaT, Decimal("NaN"), " "])
+def test_what_is_no_value_has_no_text(value):
+    assert plain_text(value) == normalise_text(value) == ""
+
+
+@given(TEXTS)
+def test_a_text_stays_what_it_is_unless_it_reads_as_a_gap(text):
+    assert plain_text(text) == text.strip()
+    assert share_text(text, {}, listed=(text.strip(),)) == text.strip()
+    assert share_text(text, {}) == ("" if text.strip() in GAPS else text.strip())

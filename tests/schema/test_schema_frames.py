@@ -1,6 +1,8 @@
 """Frames by a schema: models get what they were trained on, and a collective takes frames as they are."""
 
-from datetime import date
+import warnings
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 
 import lightgbm
 import numpy as np
@@ -16,6 +18,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from support.refusals import complaint
 
 from degroot import Agent, Collective
 from degroot.exceptions import AgentError, InvalidInput, UnlistedWarning
@@ -90,11 +93,19 @@ def test_polars_frames_come_back_too():
             "c": ["a", None],
             "b": [True, None],
             "d": [date(2024, 1, 31), None],
+            "small": pl.Series([7, None], dtype=pl.UInt8),
+            "zone": pl.Series([datetime(2024, 1, 31), None]).dt.replace_time_zone("Asia/Tokyo"),
+            "time": pl.Series([datetime(2024, 1, 31), None], dtype=pl.Datetime("ms")),
+            "k": pl.Series(["v", "u"], dtype=pl.Categorical),
+            "e": pl.Series(["v", "u"], dtype=pl.Enum(["v", "u"])),
         }
     )
     schema, form = infer_form(frame)
-    assert [column.kind for column in schema.columns] == ["number", "number", "category", "boolean", "date"]
-    assert form.restore(encode_frame(frame, schema), schema).select("c", "b", "d").equals(frame.select("c", "b", "d"))
+    kinds = ["number", "number", "category", "boolean", "date", "number", "date", "date", "category", "category"]
+    assert [column.kind for column in schema.columns] == kinds
+    restored = form.restore(encode_frame(frame, schema), schema)
+    assert restored.schema == frame.schema
+    assert restored.equals(frame)
 
 
 def test_plain_numbers_need_no_schema():
@@ -317,3 +328,181 @@ def test_points_that_are_neither_frames_nor_numbers_are_refused_in_one_line():
     agent = Agent(make_pipeline_on_frames().fit(frame, truth), frame, truth, "north")
     with pytest.raises(InvalidInput, match=r"`X` must hold numbers; it holds .* A frame of pandas or polars"):
         Collective([agent]).predict(frame.to_numpy())
+
+
+# ---- words that read as gaps ----------------------------------------------------------------------------------------
+
+WORDS = ["None", "NA", "nan", "NULL", "n/a"]
+
+
+@pytest.mark.parametrize("kind", ["object", "str", "category", "string"])
+def test_a_text_of_a_frame_is_a_category_whatever_it_is_called(kind):
+    frame = pd.DataFrame({"c": pd.Series([*WORDS, "Stone", None], dtype=kind), "x": np.arange(7.0)})
+    schema, form = infer_form(frame)
+    numbers = encode_frame(frame, schema)
+    assert sorted(schema.column("c").categories) == sorted([*WORDS, "Stone"])
+    np.testing.assert_array_equal(np.isnan(numbers[:, 0]), [False] * 6 + [True])
+    assert_frame_equal(form.restore(numbers, schema), frame)
+
+
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical, pl.Enum([*WORDS, "Stone"])])
+def test_a_text_of_polars_is_a_category_whatever_it_is_called(kind):
+    frame = pl.DataFrame({"c": pl.Series([*WORDS, "Stone", None], dtype=kind), "x": np.arange(7.0)})
+    schema, form = infer_form(frame)
+    assert form.restore(encode_frame(frame, schema), schema).equals(frame)
+
+
+@pytest.mark.parametrize("model", range(3))
+def test_models_get_categories_that_are_called_as_gaps(model):
+    random = np.random.default_rng(1)
+    parts = []
+    for name in ("north", "south"):
+        frame = pd.DataFrame({"veneer": random.choice(["None", "Stone", "NA"], 90), "size": random.normal(size=90)})
+        frame["veneer"] = frame["veneer"].astype("category")
+        truth = 5.0 * (frame["veneer"] == "None") + frame["size"]
+        parts.append((make_models()[model].fit(frame, truth), frame, truth, name))
+    collective = Collective([Agent(*part) for part in parts])
+    asked = parts[0][1][:20]
+    for place, (fitted, *_) in enumerate(parts):
+        np.testing.assert_allclose(collective.consult(asked).beliefs[:, place], fitted.predict(asked))
+
+
+def test_a_word_that_reads_as_a_gap_is_one_where_no_frame_has_it():
+    frame = pd.DataFrame({"c": ["None", "Stone", None], "x": [1.0, 2.0, 3.0]})
+    schema = infer_form(frame)[0]
+    np.testing.assert_array_equal(encode_frame(frame.assign(c=["NA", "None", "Stone"]), schema)[:, 0], [np.nan, 0, 1])
+    numbers = pd.DataFrame({"c": pd.Series([1, "NA", 2], dtype=object), "x": [1.0, 2.0, 3.0]})
+    assert infer_form(numbers)[0].column("c").kind == "number"
+
+
+# ---- types ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[Decimal("1.5"), Decimal(2), None], [np.float32(1.5), np.int64(2), None], [1.5, 2, None]],
+    ids=["decimals", "numpy", "python"],
+)
+def test_python_objects_that_are_numbers_are_numbers(values):
+    frame = pd.DataFrame({"c": pd.Series(values, dtype=object), "t": ["u", "v", "w"]})
+    schema, form = infer_form(frame)
+    numbers = encode_frame(frame, schema)
+    assert schema.column("c").kind == "number"
+    np.testing.assert_array_equal(numbers[:, 0], [1.5, 2.0, np.nan])
+    restored = form.restore(numbers, schema)["c"]
+    assert restored.dtype == object
+    assert restored.tolist()[:2] == values[:2]
+    assert restored.tolist()[2] is values[2]
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA], ids=["None", "NaN", "NA"])
+@pytest.mark.parametrize("values", [["a", "b"], [1.0, 2.0], [True, False]], ids=["texts", "numbers", "booleans"])
+def test_gaps_among_python_objects_come_back_as_they_were(values, gap):
+    frame = pd.DataFrame({"c": pd.Series([*values, gap], dtype=object), "t": ["u", "v", "w"]})
+    schema, form = infer_form(frame)
+    assert form.restore(encode_frame(frame, schema), schema)["c"].tolist()[2] is gap
+
+
+@pytest.mark.parametrize(
+    ("column", "came"),
+    [
+        (pd.Series(pd.period_range("2024", periods=2, freq="D")), "Period"),
+        (pd.Series([timedelta(1), timedelta(2)]), "timedelta64"),
+        (pd.Series([timedelta(1), timedelta(2)], dtype=object), "timedelta"),
+        (pd.Series([time(1), time(2)]), "time"),
+        (pl.Series([timedelta(1), timedelta(2)]), "Duration"),
+        (pl.Series([time(1), time(2)]), "Time"),
+        (pl.Series([object(), object()], dtype=pl.Object), "Object"),
+    ],
+    ids=["Period", "timedelta64", "timedelta", "time", "Duration", "Time", "Object"],
+)
+def test_types_that_no_column_holds_are_refused_of_agents_and_of_questions(column, came):
+    made = pd.DataFrame if isinstance(column, pd.Series) else pl.DataFrame
+    frame = made({"c": column, "t": ["u", "v"]})
+    told = f"Column 'c' must hold numbers, texts, booleans or dates; got {came}"
+    message = complaint(lambda: Agent(lambda X: np.ones(len(X)), frame, [1.0, 2.0], "north"))
+    assert message.startswith(f"Agent 'north': {told}")
+    for values in ([1.0, None], ["a", "b"]):
+        agent = Agent(lambda X: np.ones(len(X)), made({"c": values, "t": ["u", "v"]}), [1.0, 2.0], "north")
+        message = complaint(lambda agent=agent: Collective([agent]).predict(frame))
+        assert message.startswith(told)
+        assert "site file" not in message
+
+
+def test_booleans_and_numbers_in_one_column_are_refused():
+    for values in ([True, 1, 0], [0, np.True_, 1], ["a", True, 1.0]):
+        frame = pd.DataFrame({"c": pd.Series(values, dtype=object), "x": [1.0, 2.0, 3.0]})
+        with pytest.raises(InvalidInput, match="Column 'c' must hold booleans or numbers; got both"):
+            infer_form(frame)
+    column = Column("c", "category", ("1", "true"))
+    np.testing.assert_array_equal(column.encode(np.array([True, 1, np.True_, 1.0], object)), [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_whole_number_of_an_agent_may_be_a_fraction_of_a_question(library):
+    frame = library.DataFrame({"n": [1, 2], "t": ["u", "v"]})
+    agent = Agent(lambda X: np.asarray(X["n"], float), frame, [1.0, 2.0], "north")
+    np.testing.assert_array_equal(agent.predict(library.DataFrame({"n": [1.5, 2.5], "t": ["u", "v"]})), [1.5, 2.5])
+
+
+@pytest.mark.parametrize(
+    "columns", [[0, 1], pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])], ids=["integers", "several levels"]
+)
+@pytest.mark.parametrize("values", [["u", "v"], pd.Categorical(["u", "v"]), [1.0, np.nan]], ids=["text", "cat", "gap"])
+def test_names_of_columns_must_be_texts_where_a_frame_takes_a_schema(columns, values):
+    frame = pd.DataFrame({"x": [1.0, 2.0], "c": values})
+    frame.columns = columns
+    message = complaint(lambda: Agent(lambda X: np.ones(len(X)), frame, [1.0, 2.0], "north"))
+    assert message == f"Agent 'north': The columns of a frame must have names that are texts; got {columns[0]!r}."
+
+
+# ---- time zones -----------------------------------------------------------------------------------------------------
+
+NAIVE, AWARE = datetime(2024, 1, 31), datetime(2024, 1, 31, tzinfo=UTC)
+
+
+def make_dates(library, is_zoned, form="plain"):
+    moments = [AWARE if is_zoned else NAIVE] * 3
+    if form == "objects":
+        moments = pd.Series(moments, dtype=object)
+    return library.DataFrame({"day": moments, "x": [1.0, 2.0, 3.0]})
+
+
+def make_dated(frame, name, **about):
+    return Agent(lambda X: np.asarray(X["x"], float), frame, [1.0, 2.0, 3.0], name, **about)
+
+
+@pytest.mark.parametrize("is_zoned", [False, True])
+@pytest.mark.parametrize(("library", "form"), [(pd, "plain"), (pd, "objects"), (pl, "plain")])
+def test_dates_with_and_without_a_time_zone_are_not_mixed(is_zoned, library, form):
+    frame, other = make_dates(library, is_zoned, form), make_dates(library, not is_zoned, form)
+    collective = Collective([make_dated(frame, name) for name in ("north", "south")], neighbours=2)
+    assert np.isfinite(collective.predict(frame)).all()
+    told = f"Column 'day' must have {'a' if is_zoned else 'no'} time zone, as the rows of agent 'north' ("
+    assert complaint(lambda: collective.predict(other)).startswith(told)
+    assert complaint(lambda: collective.agents[0].predict(other)).startswith(told)
+    mixed = [make_dated(frame, "north"), make_dated(other, "south")]
+    assert complaint(lambda: Collective(mixed)).startswith(f"Agent 'south': {told}")
+    restored = collective.agents[0].restore_rows(frame)["day"]
+    assert (restored[0].tzinfo is not None) == is_zoned
+
+
+def test_an_agent_without_a_date_has_no_time_zone():
+    empty = make_dates(pd, True).assign(day=pd.Series([pd.NaT] * 3, dtype="datetime64[us]"))
+    collective = Collective([make_dated(empty, "north"), make_dated(make_dates(pd, True), "south")], neighbours=2)
+    assert np.isfinite(collective.predict(make_dates(pd, True))).all()
+
+
+def test_a_question_without_a_date_has_no_time_zone():
+    collective = Collective([make_dated(make_dates(pd, True), name) for name in ("north", "south")], neighbours=2)
+    asked = make_dates(pd, True).assign(day=pd.Series([pd.NaT] * 3, dtype="datetime64[us]"))
+    with warnings.catch_warnings(action="ignore"):
+        assert len(collective.predict(asked)) == 3
+
+
+def test_by_an_agreed_schema_rows_from_files_are_in_utc():
+    schema = Schema((Column("day", "date"), Column("x")))
+    numbers = encode_frame(make_dates(pd, True), schema)
+    agents = [Agent(lambda X: X[:, 1], numbers, [1.0, 2.0, 3.0], name, schema=schema) for name in ("north", "south")]
+    collective = Collective(agents, neighbours=2)
+    np.testing.assert_array_equal(*(collective.predict(make_dates(pd, zoned)) for zoned in (False, True)))

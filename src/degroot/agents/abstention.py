@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from degroot.compute.compiled import Array
 
 Mask: TypeAlias = NDArray[np.bool_]
-Columns: TypeAlias = NDArray[np.bool_] | None  # (d,) marked columns; None: none of them
+ColumnMask: TypeAlias = NDArray[np.bool_] | None  # (d,) marked columns; None: none of them
 
 
 def has_gaps(X: Any) -> bool:
@@ -27,7 +27,7 @@ def find_gaps(X: Any) -> Mask | None:
     return np.isnan(X) if has_gaps(X) else None
 
 
-def join_columns(one: Columns, other: Columns) -> Columns:
+def join_columns(one: ColumnMask, other: ColumnMask) -> ColumnMask:
     """The columns that either marks.
 
     Examples
@@ -40,7 +40,7 @@ def join_columns(one: Columns, other: Columns) -> Columns:
     return one | other
 
 
-def find_needed(absent: Columns, lacks: Columns) -> Mask | None:
+def find_needed(absent: ColumnMask, lacks: ColumnMask) -> Mask | None:
     """The columns (d,) that rows do not have and that a model takes, one that takes all but `lacks`; None: none.
 
     Examples
@@ -54,7 +54,7 @@ def find_needed(absent: Columns, lacks: Columns) -> Mask | None:
     return needed if needed.any() else None
 
 
-def find_gap_rows(X: Any, lacks: Columns = None) -> Mask | None:
+def find_gap_rows(X: Any, lacks: ColumnMask = None) -> Mask | None:
     """The rows (M,) with a gap in a column that a model takes, one that takes all but `lacks`; None: no row.
 
     Examples
@@ -87,7 +87,7 @@ def complete_predictions(said: Array, own: Array, labels: Array) -> Array:
     return completed
 
 
-def blank_columns(X: Any, lacks: Columns) -> Any:
+def blank_columns(X: Any, lacks: ColumnMask) -> Any:
     """A table of numbers with NaN in the columns `lacks`, (d,), so that these add to no distance.
 
     Examples

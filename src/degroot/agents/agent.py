@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from degroot.agents.abstention import (
-    Columns,
+    ColumnMask,
     Mask,
     blank_columns,
     complete_predictions,
@@ -20,7 +20,13 @@ from degroot.agents.abstention import (
     find_needed,
     has_gaps,
 )
-from degroot.agents.classification import as_probabilities, known_classes, one_hot, probabilities
+from degroot.agents.classification import (
+    as_probabilities,
+    is_sklearn_classifier,
+    known_classes,
+    one_hot,
+    probabilities,
+)
 from degroot.agents.units import as_units, code_units
 from degroot.answers.display import View, Viewed, counted, one_line, some
 from degroot.compute.compiled import Array, as_kernel_array
@@ -35,13 +41,14 @@ from degroot.compute.tables import (
     to_numbers,
     to_outputs,
 )
-from degroot.exceptions import AgentError, HardLabelsWarning, InvalidInput, describe_error
+from degroot.exceptions import AgentError, HardLabelsWarning, InvalidInput, NumberedLabelsWarning, describe_error
 from degroot.files.source import PEERS
 from degroot.guard.forecast import AnswerForecaster, GuardStandards
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import Evidence, NeighbourhoodSpec
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD
 from degroot.schema import FrameForm, Schema, SchemaSpace, encode_frame, infer_form, is_mixed
+from degroot.schema.frames import check_zones
 
 ASKED_BYTES = 1 << 26  # of rows, put to a model at once: agents may hold more rows than fit into memory
 
@@ -225,7 +232,7 @@ def predict_rows(agent: "Agent", predictor: Predictor) -> Array:
     return said
 
 
-def predict_where_able(predictor: Predictor, X: Any, absent: Columns = None) -> Array:
+def predict_where_able(predictor: Predictor, X: Any, absent: ColumnMask = None) -> Array:
     """One prediction for each row of `X`, (M, Q); NaN where the model abstains: it is not called for these rows.
 
     `absent`: columns (d,) that these rows do not have.
@@ -327,7 +334,8 @@ class Agent(Viewed):
         Gives one number for each row, or as many as `y` has columns.
     X : (n, d) array, frame or sparse matrix
         Private rows, on which this agent scores every model. They need not be the model's training rows. A frame may
-        have categories, texts, booleans, dates and gaps: its model gets such frames, of the same types.
+        have categories, texts, booleans, dates and gaps: its model gets such frames, of the same types (where integers
+        cannot hold what is asked, such as 1.5 or a gap, and of decimals, floating-point numbers).
     y : (n,) or (n, Q)
         The labels of these rows.
     name : str
@@ -343,7 +351,8 @@ class Agent(Viewed):
     classes : labels, optional
         All the classes there are, for a classifier. Then `y` holds labels, and predictions are probabilities, (n, Q):
         of a model with ``predict_proba``, or 1 and 0, with a `HardLabelsWarning`, of one that gives labels only. A
-        class that the model has not seen has probability 0.
+        class that the model has not seen has probability 0. Without `classes` the labels of a classifier are averaged
+        as numbers, with a `HardLabelsWarning` too.
     units : (n,) labels, optional
         Which person, farm or country each row is of: numbers or strings. No other agent may hold rows of the same
         unit, and `own_predictions` should come from folds of whole units. None: each row is its own unit.
@@ -378,7 +387,7 @@ class Agent(Viewed):
     form: FrameForm | None = None  # of the frames that its model takes; None: it takes the rows as they are
     frame: Any = None  # its rows as they were given, where they became numbers
     has_agreed_schema = False  # whether the schema was given, and not inferred from its own rows
-    lacks: Columns = None  # (d,) columns that it does not collect: NaN in its rows, and not taken by its model
+    lacks: ColumnMask = None  # (d,) columns that it does not collect: NaN in its rows, and not taken by its model
     _has_warned = False  # that its model gives labels without probabilities
 
     def __init__(
@@ -410,6 +419,8 @@ class Agent(Viewed):
         self.scored_by_peers = isinstance(own_predictions, str) and own_predictions == PEERS
         self.own_predictions = self._own(own_predictions)
         self.units = None if units is None else as_units(units, self.n_rows, self.error)
+        if self.classes is None and is_sklearn_classifier(model):
+            warnings.warn(NumberedLabelsWarning(name, type(model).__name__), stacklevel=2)
 
     def __repr__(self) -> str:
         size = f"{self.n_rows} rows x {self.n_features} features"
@@ -522,10 +533,38 @@ class Agent(Viewed):
         """
         if self.schema is None or not is_frame(X):
             return X
+        self.check_zones(X)
         try:
             return encode_frame(X, self.schema)
         except InvalidInput as error:
             raise self.error(str(error)) from error
+
+    def check_zones(self, X: Any) -> None:
+        """Refuse a frame whose dates have a time zone where those of its own frame have none, and the reverse.
+
+        By an agreed schema, rows from files are in UTC, whether or not they say so.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> rows = pd.DataFrame({"day": pd.to_datetime(["2024-01-31", "2024-02-29"])})
+        >>> north = Agent(lambda X: [1.0] * len(X), rows, [1.0, 2.0], "north")
+        >>> north.check_zones(rows.assign(day=rows["day"].dt.tz_localize("Europe/Zurich").dt.as_unit("us")))
+        Traceback (most recent call last):
+        degroot.exceptions.InvalidInput: Column 'day' must have no time zone, as the rows of agent 'north' \
+(datetime64[us]); got datetime64[us, Europe/Zurich].
+        """
+        form = self.typed_form
+        if form is not None and is_frame(X):
+            check_zones(X, form, f"agent {self.name!r}")
+
+    @property
+    def typed_form(self) -> FrameForm | None:
+        """The form of its frames, of columns with values, where its own rows say it; None: an agreed schema does."""
+        if self.form is None or self.schema is None or (self.frame is None and self.has_agreed_schema):
+            return None
+        lacking = self.schema.list_marked(self.lacks)
+        return self.form.among([name for name in self.schema.names if name not in lacking])
 
     def restore_rows(self, X: Any) -> Any:
         """Rows in the form that its model takes: frames of the types that it was given, or numbers by the schema.
@@ -591,7 +630,7 @@ class Agent(Viewed):
         (False, True, False)
         """
         other = copy(self)
-        for name in ("takes_gaps", "optional"):
+        for name in ("takes_gaps", "optional", "_takes_gap_in"):
             vars(other).pop(name, None)
         return other
 
@@ -634,7 +673,7 @@ class Agent(Viewed):
         return self._answers_without(np.ones(self.n_features, np.bool_))
 
     @cached_property
-    def optional(self) -> Columns:
+    def optional(self) -> ColumnMask:
         """Columns (d,) that its model can do without; None: none.
 
         These are the columns that the agent lacks and, if its model accepts gaps there, those in which its own rows
@@ -647,6 +686,7 @@ class Agent(Viewed):
 
     def _answers_without(self, columns: Mask) -> bool:
         """Whether its model gives a finite answer where these columns (d,) are missing: for its first row."""
+        had_warned = self._has_warned
         with warnings.catch_warnings(action="ignore"):
             try:
                 row = np.array(take(self.X, slice(0, 1)), np.float64)
@@ -654,8 +694,10 @@ class Agent(Viewed):
                 return bool(np.isfinite(self.predict(row)).all())
             except Exception:  # whatever a model makes of NaN
                 return False
+            finally:
+                self._has_warned = had_warned  # nobody has seen a warning of this trial
 
-    def find_abstentions(self, X: Any, absent: Columns = None) -> Mask | None:
+    def find_abstentions(self, X: Any, absent: ColumnMask = None) -> Mask | None:
         """For which rows of `X` its model lacks an input and abstains, (M,); None: for none.
 
         It abstains everywhere if it needs a column that is `absent`, (d,), one that is not `optional`, and elsewhere at

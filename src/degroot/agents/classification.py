@@ -24,6 +24,22 @@ def known_classes(classes: Any, complaint: ErrorFactory = InvalidInput) -> NDArr
     return labels
 
 
+def is_sklearn_classifier(model: Any) -> bool:
+    """Whether a model is a classifier of scikit-learn, or calls itself one as those do.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge, RidgeClassifier
+    >>> is_sklearn_classifier(RidgeClassifier()), is_sklearn_classifier(Ridge()), is_sklearn_classifier(len)
+    (True, False, False)
+    """
+    if isinstance(model, type) or not hasattr(model, "__sklearn_tags__"):
+        return False
+    from sklearn.base import is_classifier
+
+    return bool(is_classifier(model))
+
+
 def one_hot(labels: ArrayLike, classes: NDArray[Any], length: int, complaint: ErrorFactory, name: str = "y") -> Array:
     """Labels (n,) as (n, Q): 1 for the label's class, 0 elsewhere."""
     given = as_array(labels, lambda why: complaint(f"`{name}` must hold labels; {why}."))

@@ -4,13 +4,14 @@ A prediction that is NaN says that the model abstains: it lacks an input there (
 neutral consensus its agent takes no part at that point. In an asker's view the asker's own prediction stands in.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.abstention import Columns, Mask, find_gaps, find_needed
+from degroot.agents.abstention import ColumnMask, Mask, find_gaps, find_needed
 from degroot.agents.agent import Agent, Scorer
 from degroot.answers.display.words import some
 from degroot.answers.flags import ABSTAINS, UNSCORED, Flag
@@ -20,6 +21,7 @@ from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.rules.evidence import Pair
 
 Places = NDArray[np.intp]
+UNANSWERED, ALL_ABSTAIN = "Each row must have what at least one model takes; ", "all of them abstain"
 MEAN_STANDS_IN = "; the mean of those that answer stands in for it"
 
 
@@ -33,10 +35,6 @@ class NobodyAnswers(DeGrootError):
     def __str__(self) -> str:
         return f"Some model must answer each row; all of them abstain at row {self.point}."
 
-    def after(self, start: int) -> "NobodyAnswers":
-        """The same, of points that come after so many others."""
-        return NobodyAnswers(self.point + start)
-
 
 class UnansweredRow(InvalidInput):
     """A row for which all models abstain."""
@@ -46,16 +44,39 @@ class UnansweredRow(InvalidInput):
         self.row, self.lacking = row, lacking  # the columns, in a sentence
 
     def __str__(self) -> str:
-        what = f"row {self.row} lacks {self.lacking}" if self.lacking else f"all of them abstain at row {self.row}"
-        return f"Each row must have what at least one model takes; {what}."
+        return self.describe(f"row {self.row}")
+
+    def describe(self, where: str) -> str:
+        """The error about the row that is at `where`."""
+        return f"{UNANSWERED}{where}: {f'it lacks {self.lacking}' if self.lacking else ALL_ABSTAIN}."
+
+    @classmethod
+    def parse(cls, text: str) -> "UnansweredRow | None":
+        """The error that says this text, as another process has sent it; None: it says something else.
+
+        Examples
+        --------
+        >>> UnansweredRow.parse(str(UnansweredRow(3, "'age' and 'sex'"))).lacking
+        "'age' and 'sex'"
+        """
+        found = re.fullmatch(rf"{UNANSWERED}row ([0-9]{{1,15}}): (?:it lacks (.+)|{ALL_ABSTAIN})\.", text)
+        return None if found is None else cls(int(found[1]), found[2] or "")
 
     def move(self, row: int) -> "UnansweredRow":
         """The same, of a row that others number otherwise."""
         return UnansweredRow(row, self.lacking)
 
 
-def describe_nobody(row: int, X: Any, absent: Columns, features: Sequence[str] | None) -> UnansweredRow:
-    """The error that all models abstain at a row of `X`, with the columns that are missing there."""
+def describe_nobody(
+    row: int, X: Any, absent: ColumnMask, features: Sequence[str] | None, optional: Sequence[ColumnMask] = ()
+) -> UnansweredRow:
+    """The error that all models abstain at a row of `X`, with the columns that are missing there.
+
+    `optional`: the columns that each model can do without; none: not known.
+    """
+    needed = [find_needed(absent, own) for own in optional]
+    if needed and all(each is not None for each in needed):  # whatever other gaps there are
+        return UnansweredRow(row, name_columns(np.any([each for each in needed if each is not None], axis=0), features))
     gaps = find_gaps(take(X, slice(row, row + 1)))
     missing = np.zeros(X.shape[1], np.bool_) if gaps is None else gaps[0]
     if absent is not None:
@@ -117,7 +138,7 @@ def list_unscored(scorers: Sequence[Scorer]) -> tuple[Pair, ...]:
     )
 
 
-def list_unscored_by_columns(lacks: Sequence[Columns], optional: Sequence[Columns]) -> tuple[Pair, ...]:
+def list_unscored_by_columns(lacks: Sequence[ColumnMask], optional: Sequence[ColumnMask]) -> tuple[Pair, ...]:
     """The same from columns (d,) alone: those that each agent lacks, and those that its model can do without.
 
     Examples
@@ -208,12 +229,12 @@ class AgentColumns(NamedTuple):
     """What flags tell of columns: K agents, the columns (d,) that each lacks and those its model can do without."""
 
     names: Sequence[str]
-    lacks: Sequence[Columns]
-    optional: Sequence[Columns]  # none: not known
+    lacks: Sequence[ColumnMask]
+    optional: Sequence[ColumnMask]  # none: not known
     features: Sequence[str] | None  # names of the columns
 
 
-def flag_abstentions(about: AgentColumns, X: Any, absent: Columns, abstains: Mask) -> Iterator[Flag]:
+def flag_abstentions(about: AgentColumns, X: Any, absent: ColumnMask, abstains: Mask) -> Iterator[Flag]:
     """Who abstains at which of the points `X`, and why.
 
     `absent`: columns (d,) that the points do not have; `abstains`: (M, K).

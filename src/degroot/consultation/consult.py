@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.abstention import Columns, Mask, has_gaps
+from degroot.agents.abstention import ColumnMask, Mask, has_gaps
 from degroot.agents.agent import Agent, Scorer, predict_where_able
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array, block_size, count_threads, in_blocks
@@ -63,7 +63,7 @@ class Question:
     forecasts: bool = False  # whether to forecast the others' answers, for the guard
     pooled: bool = False  # whether nobody's own moments have to be kept
     gaps: bool = False  # whether points lack inputs, so that models may abstain: their predictions are NaN
-    absent: Columns = field(default=None, compare=False)  # (d,) columns that the points do not have at all
+    absent: ColumnMask = field(default=None, compare=False)  # (d,) columns that the points do not have at all
 
     def floats(self, K: int, Q: int, models: int) -> int:
         """How many numbers each of K agents says of a point: Q predictions, and what it measured, of so many models."""
@@ -100,8 +100,8 @@ class Panel:
     scored_by_peers: tuple[int, ...] = ()  # who does not score its own model
     peers: PeerIndices | None = None  # whose models each agent has scored; None: everybody's
     unscored: tuple[Pair, ...] = ()  # agents and models that they could not score, which lack columns of their rows
-    lacks: tuple[Columns, ...] = field(default=(), compare=False)  # (d,) columns that each agent lacks; for flags
-    optional: tuple[Columns, ...] = field(default=(), compare=False)  # (d,) that its model can do without; for flags
+    lacks: tuple[ColumnMask, ...] = field(default=(), compare=False)  # (d,) columns that each agent lacks; for flags
+    optional: tuple[ColumnMask, ...] = field(default=(), compare=False)  # (d,) that its model can do without; for flags
     features: tuple[str, ...] | None = None  # the names of the columns; for flags
 
     @property
@@ -124,7 +124,7 @@ class Panel:
         """How many models each agent has scored."""
         return len(self.names) if self.peers is None else self.peers.shape[1]
 
-    def make_question(self, names: Iterable[str], *, gaps: bool = False, absent: Columns = None) -> Question:
+    def make_question(self, names: Iterable[str], *, gaps: bool = False, absent: ColumnMask = None) -> Question:
         """The question to put to the agents for these fields.
 
         `gaps`: whether models may abstain, since points have gaps; `absent`: columns (d,) that they do not have at all.
@@ -176,7 +176,7 @@ class MalformedOpinions(DeGrootError):
 
 
 def consult(
-    engine: Engine, panel: Panel, X: Any, names: Iterable[str], *, check: bool = True, absent: Columns = None
+    engine: Engine, panel: Panel, X: Any, names: Iterable[str], *, check: bool = True, absent: ColumnMask = None
 ) -> dict[str, Any]:
     """The fields in `names` for the points `X`, and flags.
 
@@ -191,7 +191,7 @@ def consult(
         try:
             conclude(opinions, panel, question, buffer.part(part), check=check)
         except NobodyAnswers as error:
-            raise describe_nobody(error.after(part.start).point, X, absent, panel.features) from error
+            raise describe_nobody(part.start + error.point, X, absent, panel.features, panel.optional) from error
         answered[part] = True
 
     try:
@@ -326,7 +326,7 @@ def conclude_in_blocks(
         try:
             conclude([opinion.part(part) for opinion in opinions], panel, question, out.part(part))
         except NobodyAnswers as error:
-            raise error.after(start) from error
+            raise NobodyAnswers(start + error.point) from error
 
     in_blocks(block, M, block_size(M, K * question.floats(K, panel.outputs or 1, panel.n_scored), n_jobs), n_jobs)
 

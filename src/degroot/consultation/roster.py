@@ -14,7 +14,8 @@ from degroot.answers.display import one_line
 from degroot.compute.tables import column_names, same_columns, to_numbers
 from degroot.consensus.sparse.sample_peers import sample_peers
 from degroot.exceptions import InvalidInput
-from degroot.schema import Schema, infer_form, merge_schemas
+from degroot.schema import DATE, Schema, infer_form, merge_schemas
+from degroot.schema.frames import FrameColumn, describe_zones
 
 SHOWN = 8  # names in a message
 
@@ -123,6 +124,7 @@ def share_schema(agents: Sequence[Agent], space: Any = None) -> tuple[Agent, ...
         agents = [agent.without_inferred_schema() for agent in agents]
     if all(agent.schema is None for agent in agents):
         return tuple(agents)
+    _check_zones(agents)
     agreed = next((agent for agent in agents if agent.has_agreed_schema), None)
     if agreed is not None and agreed.schema is not None:
         for agent in agents:
@@ -153,6 +155,17 @@ def _check_agreed(agent: Agent, agreed: Agent, schema: Schema) -> None:
     if agent.schema.digest != schema.digest:
         differences = "; ".join(agent.schema.list_differences(schema)[:SHOWN])
         raise agent.error(f"it must have the schema of {agreed.name!r}; they differ: {differences}.")
+
+
+def _check_zones(agents: Iterable[Agent]) -> None:
+    """Refuse agents whose dates have time zones in some frames and none in others."""
+    first: dict[str, tuple[FrameColumn, str]] = {}
+    for agent in agents:
+        form = agent.typed_form
+        for column in () if form is None else form.columns:
+            known, name = first.setdefault(column.name, (column, agent.name)) if column.kind == DATE else (column, "")
+            if known.has_zone != column.has_zone:
+                raise agent.error(describe_zones(known, f"agent {name!r}", column.dtype))
 
 
 def _refuse_columns(agent: Agent, first: Agent) -> None:

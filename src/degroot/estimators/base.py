@@ -31,6 +31,7 @@ from degroot.estimators.self_scoring import SELF_SCORING, CrossFittedModel, trai
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.files.source import PEERS
 from degroot.schema import is_mixed
+from degroot.schema.frames import check_distinct, check_names
 
 if TYPE_CHECKING:
     from degroot.audit import Audit
@@ -315,11 +316,19 @@ class CollectiveEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     def _check_points(self, X: Any) -> Any:
         """Checked points to predict."""
+        if is_frame(X):
+            check_distinct(X.columns, "`X`")
         checks = {"skip_check_array": True} if is_frame(X) else self._checks()
         points = validate_data(self, X, reset=False, **checks)
         if self._needs_numbers and self.collective_.schema is None:
             check_finite(points)
         return points
+
+    def _check_frame(self, X: Any) -> None:
+        """Refuse a frame with columns of one name, or one that takes a schema and has names that are no texts."""
+        check_distinct(X.columns, "`X`")
+        if self.space is None and is_mixed(X):
+            check_names(X)
 
     def _checks(self) -> dict[str, Any]:
         """What scikit-learn should check; whether numbers are finite is looked at with the names of agents at hand."""

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from degroot.agents.agent import Agent
 from degroot.compute.compiled import Array
-from degroot.compute.tables import is_frame
+from degroot.compute.tables import as_array, is_frame, is_missing
 from degroot.estimators.base import CollectiveEstimator
 from degroot.exceptions import InvalidInput, describe_error
 
@@ -153,9 +153,11 @@ class DeGrootClassifier(ClassifierMixin, CollectiveEstimator):  # type: ignore[m
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Checked rows and labels. Frames stay frames: the agents' models may want their columns by name."""
+        _check_labels(y)
         if not is_frame(X):
             X, y = validate_data(self, X, y, **self._checks())
         else:
+            self._check_frame(X)
             validate_data(self, X, skip_check_array=True)
             if not len(X):
                 raise InvalidInput("`X` must have at least one row; it has none.")
@@ -167,3 +169,14 @@ class DeGrootClassifier(ClassifierMixin, CollectiveEstimator):  # type: ignore[m
         except TypeError as error:
             raise InvalidInput(f"`y` must hold labels that can be put in order; {describe_error(error)}.") from error
         return X, y
+
+
+def _check_labels(y: Any) -> None:
+    """Refuse missing labels among others that are no numbers."""
+    labels = np.empty(0) if y is None else as_array(y, lambda why: InvalidInput(f"`y` must hold labels; {why}."))
+    if labels.dtype.kind in "US" and isinstance(y, list | tuple):  # of which numpy makes NaN a text
+        labels = np.asarray(y, object)
+    missing = is_missing(labels.reshape(-1)) if labels.dtype.kind == "O" else np.zeros(0, np.bool_)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0]) // max(1, labels.size // len(labels))
+        raise InvalidInput(f"`y` must hold no missing labels; row {row} is {labels.reshape(-1)[missing][0]}.")

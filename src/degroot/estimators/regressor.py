@@ -149,6 +149,7 @@ class DeGrootRegressor(RegressorMixin, CollectiveEstimator):  # type: ignore[mis
         if not is_frame(X):
             X, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **self._checks())
             return X, to_outputs(y, X.shape[0])
+        self._check_frame(X)
         validate_data(self, X, skip_check_array=True)
         if not len(X):
             raise InvalidInput("`X` must have at least one row; it has none.")

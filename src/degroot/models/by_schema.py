@@ -16,11 +16,12 @@ from degroot.models.lightgbm import LightGBMModel
 from degroot.models.skops import Framed
 from degroot.models.xgboost import XGBoostModel
 from degroot.schema.columns import BOOLEAN, CATEGORY, DATE, KINDS, NUMBER, ORDERED
-from degroot.schema.frames import PANDAS, POLARS, FrameColumn, FrameForm
+from degroot.schema.frames import PANDAS, POLARS, PYTHON_GAPS, FrameColumn, FrameForm
 from degroot.schema.schema import Schema
 
 FRAME = "frame"  # the input of a model that takes frames with the types of the schema
-FORM_KEYS, FORM_COLUMN_KEYS = ("library", "columns"), ("name", "kind", "dtype", "values", "ordered")
+FORM_KEYS = ("library", "columns")
+FORM_COLUMN_KEYS = ("name", "kind", "dtype", "values", "ordered", "zoned", "gap")
 DTYPES = {NUMBER: "float64", CATEGORY: "category", ORDERED: "category", BOOLEAN: "bool", DATE: "datetime64[us]"}
 
 
@@ -249,6 +250,8 @@ def _column_entries(column: FrameColumn) -> dict[str, Any]:
         "dtype": column.dtype,
         "values": values or None,
         "ordered": True if column.is_ordered else None,
+        "zoned": True if column.is_zoned else None,
+        "gap": column.gap or None,
     }
 
 
@@ -260,5 +263,6 @@ def _read_column(table: Table) -> FrameColumn:
     values = table.given("values", lambda key: table.take(key, are_plain, "be texts, numbers or booleans"), none)
     return FrameColumn(
         table.text("name"), table.choice("kind", KINDS), table.text("dtype"), tuple(values),
-        table.given("ordered", table.flag, False),
+        table.given("ordered", table.flag, False), table.given("zoned", table.flag, False),
+        table.given("gap", lambda key: table.choice(key, PYTHON_GAPS), ""),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from degroot.exceptions import InvalidInput
 from degroot.models.features import NEEDS_FRAMES, rows_for
 from degroot.models.labels import Numbered, labels_for, refuse_labels
 from degroot.models.lightgbm_check import check_trees
-from degroot.schema.columns import normalise_text
+from degroot.schema.columns import plain_text
 
 NEEDED = "Models of LightGBM need an extra package: pip install 'degroot[lightgbm]'"
 ONE_OF, ONE_AGAINST_ALL, TWO = "multiclass", "multiclassova", "binary"  # objectives of classifiers
@@ -29,7 +29,7 @@ class LightGBMModel:
         names = booster.feature_name()
         unnamed = names == [f"Column_{k}" for k in range(len(names))]
         self.feature_names_in_: list[str] | None = None if unnamed else names
-        self.own_categories = [[normalise_text(each) for each in known] for known in booster.pandas_categorical or ()]
+        self.own_categories = [[plain_text(each) for each in known] for known in booster.pandas_categorical or ()]
         self.takes_codes = not self.own_categories  # whether rows hold what it calls categories by number
 
     def __reduce__(self) -> tuple[Any, ...]:

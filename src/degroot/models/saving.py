@@ -15,6 +15,7 @@ from degroot.compute.tables import is_frame
 from degroot.exceptions import InvalidInput, describe_error
 from degroot.files.npy import one_at_a_time
 from degroot.models.by_schema import SchemaModel
+from degroot.models.formats import first_line
 from degroot.models.lightgbm import LightGBMModel
 from degroot.models.onnx import OnnxModel
 from degroot.models.skops import Framed, from_skops, opened, transformer_from_skops
@@ -153,7 +154,12 @@ def _can_be_written(part: Any) -> bool:
 
 def _check_same(before: Callable[[Any], Any], after: Callable[[Any], Any], rows: Any, requirement: str) -> None:
     plain = is_frame(rows) and not is_mixed(rows)  # which models from files get as arrays
-    if not _are_same(before(rows), after(np.asarray(rows) if plain else rows)):
+    expected = before(rows)
+    try:
+        again = after(np.asarray(rows) if plain else rows)
+    except Exception as error:
+        raise InvalidInput(f"{requirement}; once saved and opened again, it raised {first_line(error)}.") from error
+    if not _are_same(expected, again):
         raise InvalidInput(f"{requirement}; once saved and opened again, it answers otherwise.")
 
 

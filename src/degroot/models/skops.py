@@ -67,7 +67,9 @@ class Framed:
             return X
         import pandas as pd
 
-        return pd.DataFrame(X, columns=self.feature_names_in_)
+        frame = pd.DataFrame(X, columns=self.feature_names_in_)
+        plain = frame.infer_objects()  # numbers of pandas' own types come as Python objects
+        return plain if all(getattr(each, "kind", "O") in "biuf" for each in plain.dtypes) else frame
 
 
 class FramedClassifier(Framed):

@@ -13,7 +13,7 @@ from degroot.compute.tables import is_frame
 from degroot.exceptions import InvalidInput
 from degroot.models.features import NEEDS_FRAMES, rows_for
 from degroot.models.labels import Numbered, labels_for, refuse_labels
-from degroot.schema.columns import normalise_text
+from degroot.schema.columns import plain_text
 
 NEEDED = "Models of XGBoost need an extra package: pip install 'degroot[xgboost]'"
 LINEAR = "gblinear"
@@ -115,7 +115,7 @@ def _list_categories(booster: Any) -> dict[int, list[str]]:
     for place in meant:
         if kept[place][1] is None:
             raise InvalidInput("the model must know the names of its categories, on which it was trained; it does not.")
-    return {place: [normalise_text(each) for each in kept[place][1].to_pylist()] for place in meant}
+    return {place: [plain_text(each) for each in kept[place][1].to_pylist()] for place in meant}
 
 
 def _suffix(content: bytes) -> str:

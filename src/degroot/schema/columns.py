@@ -7,17 +7,20 @@ schema does not admit is infinite: whoever reads a file finds it there, with its
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
-from degroot.compute.tables import is_missing
+from degroot.compute.tables import LARGEST, is_missing
 from degroot.exceptions import InvalidInput
 
 NUMBER, CATEGORY, ORDERED, BOOLEAN, DATE = KINDS = ("number", "category", "ordered", "boolean", "date")
@@ -37,8 +40,9 @@ TIME_FORM = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(:[0-5][0-9](\.[0-9]+)?
 NUMBER_FORM = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 MICROSECONDS_A_DAY = 86_400_000_000
 EPOCH = datetime(1970, 1, 1)
+FIRST_DAY, LAST_DAY = ((moment - EPOCH) / timedelta(days=1) for moment in (datetime.min, datetime.max))
 NOT_ADMITTED = math.inf
-FEW_ROWS = 10  # of a table, of which nothing is unique by chance, and of a value that many rows share
+MIN_PUBLISHED_ROWS = 10  # that share a value, so that it tells of nobody's row
 FEW_SHOWN = 6  # categories in a message
 
 
@@ -140,19 +144,33 @@ class Column:
         if self.range is not None:
             low, high = self.range
             numbers[(numbers < low) | (numbers > high)] = NOT_ADMITTED
-        numbers[np.isinf(numbers)] = NOT_ADMITTED
+        numbers[np.abs(numbers) > LARGEST] = NOT_ADMITTED
         return numbers
 
     def _encode_listed(self, values: NDArray[Any], renamed: dict[str, str]) -> Array:
         unlisted = math.nan if self.unlisted == GAP else NOT_ADMITTED
-
-        def encode_text(text: str) -> float:
-            shared = renamed.get(text, text)
-            return math.nan if shared in GAPS else self.places.get(shared, unlisted)
-
         if values.dtype.kind == "b" and not renamed and self.kind == BOOLEAN:
             return values.astype(np.float64)
-        return encode_distinct(values, encode_text)
+        return encode_distinct(values, renamed, lambda text: self.places.get(text, unlisted), self.places)
+
+    def find_meaningless(self, numbers: Array) -> NDArray[np.bool_]:
+        """Which numbers (n,) stand for no value: infinite, beyond the range, or places without a category."""
+        low, high = -LARGEST, LARGEST
+        if self.is_listed:
+            low, high = 0.0, len(self.categories) - 1.0
+        elif self.kind == DATE:
+            low, high = FIRST_DAY, LAST_DAY
+        elif self.range is not None:
+            low, high = self.range
+        wrong = (numbers < low) | (numbers > high)
+        return wrong | (numbers != np.rint(numbers)) & ~np.isnan(numbers) if self.is_listed else wrong
+
+    def count_unlisted(self, values: NDArray[Any], site: SiteColumn = AS_AGREED) -> Counter[str]:
+        """How often each category is there that is not listed, and so is a gap."""
+        if not self.is_listed or self.unlisted != GAP:
+            return Counter()
+        wrong = find_not_admitted(replace(self, unlisted=REFUSE).encode(values, site))
+        return Counter(map(normalise_text, values[wrong].tolist()))
 
     def decode(self, numbers: Array) -> NDArray[Any]:
         """The values that these numbers stand for: floats, texts, booleans or ``datetime64[us]``; None or NaT for gaps.
@@ -191,9 +209,7 @@ class Column:
         if self.kind == NUMBER:
             unit = f" in {self.unit}" if self.unit else ""
             return f"hold numbers{unit}" + (f" from {self.range[0]:g} to {self.range[1]:g}" if self.range else "")
-        shown = ", ".join(map(repr, self.categories[:FEW_SHOWN]))
-        rest = len(self.categories) - FEW_SHOWN
-        return f"be one of {shown}" + (f" and {rest} more" if rest > 0 else "")
+        return f"be one of {describe_some(self.categories)}"
 
     def describe_remedy(self, value: Any) -> str:
         """What to do about a value that is not admitted."""
@@ -203,14 +219,16 @@ class Column:
             return "correct it, or give `format` in the site file"
         if self.range is not None and is_number(str(value)):
             return "correct it, give `factor` in the site file, or widen `range` in the schema"
-        if any(sign.isdigit() for sign in str(value)):
+        if any(sign.isdigit() for sign in str(value)) and not is_number(str(value)):
             return 'correct it or leave it empty; how a site writes numbers, such as strip = "$,", is in its site file'
         return "correct it or leave it empty"
 
     def describe_refusal(self, where: str, row: int, value: Any) -> str:
         """The line about a value that is not admitted: file, row (from 1), column, requirement, value and remedy."""
+        too_large = self.kind == NUMBER and self.range is None and is_number(str(value))
+        size = f" of at most {LARGEST:g} in size" if too_large else ""
         return (
-            f"{where}: row {row}: column {self.name!r} must {self.describe_requirement()}; got {_quote(value)}. "
+            f"{where}: row {row}: column {self.name!r} must {self.describe_requirement()}{size}; got {_quote(value)}. "
             f"To go on: {self.describe_remedy(value)}."
         )
 
@@ -235,8 +253,10 @@ def check_column(column: Column, what: str) -> None:
                     f"{what}: `categories` of a boolean must be its word for false, then that for true; got {listed}."
                 )
         for text in listed:
-            if normalise_text(text) != text or text in GAPS:
-                raise InvalidInput(f"{what}: a category must be text without blanks around it, no gap; got {text!r}.")
+            if not text or plain_text(text) != text:
+                raise InvalidInput(
+                    f"{what}: a category must be text without blanks around it, not empty; got {text!r}."
+                )
     elif column.categories:
         raise InvalidInput(
             f"{what}: `categories` must stand with a category or a boolean; its kind is {column.kind!r}."
@@ -281,47 +301,91 @@ def parse_time(text: str) -> float:
     return hours + minutes / 60.0 + seconds / 3600.0
 
 
-def normalise_text(value: Any) -> str:
+def plain_text(value: Any) -> str:
     """A value as the text of a category: without blanks around it, a whole number without a point; empty for a gap.
+
+    A gap is what is no value in Python or numpy: None, NaN, NaT, pandas' NA and the empty text. A text that reads as a
+    gap, such as NA, stays what it is; `normalise_text` takes it as a gap.
 
     Examples
     --------
-    >>> normalise_text(" No "), normalise_text(3.0), normalise_text(None), normalise_text(True)
-    ('No', '3', '', 'true')
+    >>> plain_text(" No "), plain_text(3.0), plain_text(None), plain_text(True), plain_text("None")
+    ('No', '3', '', 'true', 'None')
     """
     if value is None or value is np.ma.masked:
         return ""
+    if isinstance(value, str):
+        return value.strip()
     if isinstance(value, bool | np.bool_):
         return FALSE_TRUE[int(value)]
-    if isinstance(value, float | np.floating):
-        return "" if math.isnan(value) else str(int(value)) if float(value).is_integer() else repr(float(value))
-    text = str(value).strip()
+    if isinstance(value, Real | Decimal) and not isinstance(value, Integral):
+        number = math.nan if value != value else float(value)
+        return "" if math.isnan(number) else str(int(number)) if number.is_integer() else repr(number)
+    return normalise_text(str(value))
+
+
+def normalise_text(value: Any) -> str:
+    """The same, and empty for a text that reads as a gap too, such as NA.
+
+    Examples
+    --------
+    >>> normalise_text(" No "), normalise_text(3.0), normalise_text("NA"), normalise_text("None")
+    ('No', '3', '', '')
+    """
+    text = plain_text(value)
     return "" if text in GAPS else text
 
 
-def encode_distinct(values: NDArray[Any], encode: Callable[[str], float]) -> Array:
-    """Each value's number by its text, NaN for gaps; `encode` is asked once for each distinct text."""
+def share_text(value: Any, renamed: Mapping[str, str], listed: Container[str] = ()) -> str:
+    """The text that the schema has for what a site writes; empty for a gap. `renamed`: what both call otherwise.
+
+    What is `listed` is a category, whatever it is called; other texts that read as gaps are gaps.
+
+    Examples
+    --------
+    >>> renamed = {"M": "male", "None": "unknown", "999": ""}
+    >>> [share_text(value, renamed) for value in (" M ", "None", 999.0, "NA", "female")]
+    ['male', 'unknown', '', '', 'female']
+    >>> share_text("NA", renamed, listed=("NA", "EU"))
+    'NA'
+    """
+    own = plain_text(value)
+    text = plain_text(renamed.get(own, own))
+    return text if text in listed else normalise_text(text)
+
+
+def encode_distinct(
+    values: NDArray[Any],
+    renamed: Mapping[str, str],
+    encode: Callable[[str], float],
+    listed: Container[str] = (),
+) -> Array:
+    """Each value's number by its text, NaN for gaps; `encode` is asked once for each distinct value.
+
+    `renamed`: what the site writes, and what the schema calls that; `listed`: texts that are no gaps.
+    """
+
+    def encode_value(value: Any) -> float:
+        if isinstance(value, bytes):  # which are no text, or they would have been decoded
+            return NOT_ADMITTED
+        text = share_text(value, renamed, listed)
+        return encode(text) if text else math.nan
+
     if values.dtype.kind in "fiub":
         distinct, place = np.unique(values, return_inverse=True)
-        return np.array([_encode_value(value, encode) for value in distinct.tolist()])[place.reshape(-1)]
+        return np.array([encode_value(value) for value in distinct.tolist()])[place.reshape(-1)]
     known: dict[Any, float] = {}
     numbers = np.empty(len(values))
     for row, value in enumerate(values.tolist()):
+        key = (value,) if isinstance(value, bool | np.bool_) else value  # True is 1 as a key, and 0 is False
         try:
-            number = known.get(value)
+            number = known.get(key)
         except TypeError:  # what cannot be a key, such as a list
             number = NOT_ADMITTED
         if number is None:
-            number = known[value] = _encode_value(value, encode)
+            number = known[key] = encode_value(value)
         numbers[row] = number
     return numbers
-
-
-def _encode_value(value: Any, encode: Callable[[str], float]) -> float:
-    if isinstance(value, bytes):  # which are no text, or they would have been decoded
-        return NOT_ADMITTED
-    text = normalise_text(value)
-    return encode(text) if text else math.nan
 
 
 def _encode_numbers(values: NDArray[Any], renamed: dict[str, str], parse: Callable[[str], float]) -> Array:
@@ -330,11 +394,7 @@ def _encode_numbers(values: NDArray[Any], renamed: dict[str, str], parse: Callab
     if values.dtype.kind in "bmM":
         return np.where(is_missing(values), np.nan, NOT_ADMITTED)
 
-    def encode_text(text: str) -> float:
-        text = renamed.get(text, text)
-        return math.nan if text in GAPS or text in GAP_MARKS else parse(text)
-
-    return encode_distinct(values, encode_text)
+    return encode_distinct(values, renamed, lambda text: math.nan if text in GAP_MARKS else parse(text))
 
 
 def _encode_dates(values: NDArray[Any], form: str | None, renamed: dict[str, str]) -> Array:
@@ -342,12 +402,12 @@ def _encode_dates(values: NDArray[Any], form: str | None, renamed: dict[str, str
         return days_from(values)
 
     def encode_text(text: str) -> float:
-        text = renamed.get(text, text)
-        return math.nan if text in GAPS or text in GAP_MARKS else parse_date(text, form)
+        return math.nan if text in GAP_MARKS else parse_date(text, form)
 
     if values.dtype.kind in "fiub" and form is None:  # numbers are no dates, whatever day they may mean
-        return encode_distinct(values, lambda text: encode_text(text) if text in renamed else NOT_ADMITTED)
-    return encode_distinct(values, encode_text)
+        mapped = set(renamed.values())
+        return encode_distinct(values, renamed, lambda text: encode_text(text) if text in mapped else NOT_ADMITTED)
+    return encode_distinct(values, renamed, encode_text)
 
 
 def days_from(dates: NDArray[Any]) -> Array:
@@ -411,7 +471,7 @@ def round_outward(values: Array) -> tuple[float, float] | None:
     step = 10.0 ** np.floor(np.log10(high - low))
     ends = [np.floor(low / step), np.ceil(high / step)]
     for place, (end, value, side) in enumerate(zip(ends, (low, high), (-1.0, 1.0), strict=True)):
-        if np.isclose(end * step, value, rtol=1e-12, atol=1e-9 * step) and (known == value).sum() < FEW_ROWS:
+        if np.isclose(end * step, value, rtol=1e-12, atol=1e-9 * step) and (known == value).sum() < MIN_PUBLISHED_ROWS:
             ends[place] = end + side
     if low >= 0.0:
         ends[0] = max(ends[0], 0.0)  # a bound that tells of no row
@@ -421,11 +481,6 @@ def round_outward(values: Array) -> tuple[float, float] | None:
 def find_not_admitted(numbers: Array) -> NDArray[np.intp]:
     """The rows whose values are not admitted."""
     return np.flatnonzero(np.isinf(numbers))
-
-
-def list_texts(values: Iterable[Any]) -> list[str]:
-    """All values as texts of categories."""
-    return [normalise_text(value) for value in values]
 
 
 def _quote(value: Any) -> str:

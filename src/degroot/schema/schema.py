@@ -1,6 +1,7 @@
 """The schema: which columns the members of a collective have agreed on, and tables as numbers by it."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from degroot.schema.columns import (
     BOOLEAN,
     CATEGORY,
     CYCLES,
+    DATE,
     FALSE_TRUE,
     GAP,
     KINDS,
@@ -26,6 +28,7 @@ from degroot.schema.columns import (
     REFUSE,
     UNLISTED,
     Column,
+    SiteColumn,
     check_column,
     describe_some,
     find_not_admitted,
@@ -80,8 +83,8 @@ on: add it to `categories` in the schema, set `unlisted = "gap"` there, or map i
             *self.identifiers,
             *([self.units] if self.units else []),
         ]
-        for name in roles:
-            if roles.count(name) > 1:
+        for name, count in Counter(roles).items():
+            if count > 1:
                 raise InvalidInput(f"A column of the schema must have one role; {name!r} has two.")
         if not self.columns:
             raise InvalidInput("A schema must have a feature; it has none.")
@@ -135,6 +138,12 @@ on: add it to `categories` in the schema, set `unlisted = "gap"` there, or map i
                 raise InvalidInput(f"{what} must name columns of the schema; got {name!r}.")
         return np.isin(self.names, named)
 
+    def list_marked(self, marked: NDArray[np.bool_] | None) -> tuple[str, ...]:
+        """The names of the features that are `marked`, (d,); None: no feature is."""
+        if marked is None:
+            return ()
+        return tuple(name for name, is_marked in zip(self.names, marked, strict=True) if is_marked)
+
     def find_absent(self, present: Iterable[str], site: Site = AS_SHARED) -> NDArray[np.bool_]:
         """Which features a table with the columns `present` does not have, (d,)."""
         names = set(present)
@@ -142,23 +151,28 @@ on: add it to `categories` in the schema, set `unlisted = "gap"` there, or map i
             [column.name in site.absent or site.find_name(column.name) not in names for column in self.columns]
         )
 
-    def encode(self, table: Columns, where: str = "The table", site: Site = AS_SHARED) -> Array:
+    def encode(self, table: Columns, where: str = "The table", site: Site = AS_SHARED, first_row: int = 1) -> Array:
         """The features of a table as numbers, (n, d); a value that is not admitted is refused, with its row.
 
-        Columns that the table does not have are gaps.
+        Columns that the table does not have are gaps. `first_row`: the number of the first row.
         """
         numbers = self.encode_marking(table, site)
-        self.check_admitted(numbers, lambda name, row: table[site.find_name(name)][row], where)
+        self.check_admitted(numbers, lambda name, row: table[site.find_name(name)][row], where, first_row.__add__)
         return numbers
 
-    def encode_marking(self, table: Columns, site: Site = AS_SHARED) -> Array:
-        """The same with infinity where a value is not admitted."""
+    def encode_marking(
+        self,
+        table: Mapping[str, Any],
+        site: Site = AS_SHARED,
+        encode: Callable[[Column, Any, SiteColumn], Array] = Column.encode,
+    ) -> Array:
+        """The same with infinity where a value is not admitted; `encode` encodes one column of the table."""
         rows = len(next(iter(table.values()))) if table else 0
         numbers = np.full((rows, len(self.columns)), np.nan)
         for place, column in enumerate(self.columns):
             own = site.find_name(column.name)
             if own in table and column.name not in site.absent:
-                numbers[:, place] = column.encode(table[own], site.column(column.name))
+                numbers[:, place] = encode(column, table[own], site.column(column.name))
         return numbers
 
     def find_unlisted(self, table: Columns, site: Site = AS_SHARED) -> dict[str, list[str]]:
@@ -166,55 +180,59 @@ on: add it to `categories` in the schema, set `unlisted = "gap"` there, or map i
         found: dict[str, list[str]] = {}
         for column in self.columns:
             own = site.find_name(column.name)
-            if column.is_listed and column.unlisted == GAP and own in table and column.name not in site.absent:
-                marked = replace(column, unlisted=REFUSE).encode(table[own], site.column(column.name))
-                texts = dict.fromkeys(normalise_text(value) for value in table[own][np.isinf(marked)].tolist())
+            if own in table and column.name not in site.absent:
+                texts = column.count_unlisted(table[own], site.column(column.name))
                 if texts:
                     found[column.name] = list(texts)
         return found
 
     def check_admitted(
-        self, numbers: Array, value_at: Callable[[str, int], Any], where: str, first_row: int = 1
+        self,
+        numbers: Array,
+        value_at: Callable[[str, int], Any],
+        where: str,
+        number_row: Callable[[int], int] = (1).__add__,
     ) -> None:
         """Refuse numbers that stand for values that are not admitted.
 
-        `value_at` gives a column's value in a row as it is in the file; `first_row` is the number of the first row.
+        `value_at` gives a column's value in a row as it is in the file; `number_row` the number of a row.
         """
         if not np.isinf(numbers).any():
             return
         row, place = (int(each) for each in np.argwhere(np.isinf(numbers))[0])
         column = self.columns[place]
         value = value_at(column.name, row)
-        raise InvalidInput(column.describe_refusal(where, first_row + row, value))
+        raise InvalidInput(column.describe_refusal(where, number_row(row), value))
 
     def check_numbers(self, numbers: Array, name: str = "X") -> None:
         """Refuse numbers (n, d) that stand for no value: infinite, beyond the range, or places without a category."""
         for place, column in enumerate(self.columns):
             values = numbers[:, place]
-            wrong = np.isinf(values)
-            if column.is_listed:
-                wrong |= (
-                    (values < 0) | (values >= len(column.categories)) | (values != np.rint(values)) & ~np.isnan(values)
-                )
-            if column.range is not None:
-                wrong |= (values < column.range[0]) | (values > column.range[1])
+            wrong = column.find_meaningless(values)
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
                 allowed = f"0 to {len(column.categories) - 1}" if column.is_listed else "finite"
+                allowed = "days from 0001-01-01 to 9999-12-31" if column.kind == DATE else allowed
                 allowed = allowed if column.range is None else f"from {column.range[0]:g} to {column.range[1]:g}"
                 raise InvalidInput(
                     f"`{name}` must hold numbers by the schema; row {row}, column {column.name!r} must be {allowed} or "
                     f"NaN; got {values[row]}."
                 )
 
-    def encode_target(self, values: NDArray[Any], where: str, site: Site = AS_SHARED) -> NDArray[Any]:
+    def encode_target(
+        self,
+        values: NDArray[Any],
+        where: str,
+        site: Site = AS_SHARED,
+        number_row: Callable[[int], int] = (1).__add__,
+    ) -> NDArray[Any]:
         """The target: numbers (n,), or the texts of classes; NaN or empty where it is missing."""
         if self.target is None:
             raise InvalidInput("The schema must name a target; it has none.")
         numbers = self.target.encode(values, site.column(self.target.name))
         wrong = find_not_admitted(numbers)
         if len(wrong):
-            raise InvalidInput(self.target.describe_refusal(where, int(wrong[0]) + 1, values[wrong[0]]))
+            raise InvalidInput(self.target.describe_refusal(where, number_row(int(wrong[0])), values[wrong[0]]))
         if self.classes is None:
             return numbers
         texts = np.array([*self.classes, ""])
@@ -265,9 +283,9 @@ on: add it to `categories` in the schema, set `unlisted = "gap"` there, or map i
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
-    def to_entries(self) -> dict[str, Any]:
-        """What its file says, as plain values."""
-        return {
+    def to_toml(self) -> str:
+        """The text of its file."""
+        entries = {
             "format": FORMAT,
             "version": self.version,
             "target": None if self.target is None else self.target.name,
@@ -275,10 +293,7 @@ on: add it to `categories` in the schema, set `unlisted = "gap"` there, or map i
             "identifiers": list(self.identifiers) or None,
             "columns": {column.name: _column_entries(column) for column in self.every_column},
         }
-
-    def to_toml(self) -> str:
-        """The text of its file."""
-        return toml_text(self.to_entries())
+        return toml_text(entries)
 
 
 def read_schema(path: Path) -> Schema:
