@@ -37,7 +37,8 @@ from degroot.schema import DATE, NUMBER, Column, Schema, SchemaSpace
 from degroot.training import train
 from degroot.training.comparison import split
 from degroot.training.models import FOREST, LINEAR, Fitted, fit_best, is_native_category
-from degroot.training.organisations import Gathered, Organisation, gather, pool
+from degroot.training.organisation import Organisation, pool
+from degroot.training.organisations import Gathered, gather
 from degroot.training.training import mark_owners
 
 RESULTS = Path(__file__).with_name("TABLES.md")

@@ -1,12 +1,14 @@
 """The schema that is found in tables: kinds by what columns hold, and one line for what cannot be taken."""
 
+import tomllib
 from datetime import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from degroot import InvalidInput
 from degroot.schema import Site, SiteColumn
@@ -136,7 +138,7 @@ def test_every_table_survives_the_schema_that_is_found_in_it(rows):
         (np.arange(N), "x", "numbers the rows"),
         (np.arange(N) * 13 % 1009 + 100000, "PassengerId", "another number in each row"),
         ([f"a{k}" for k in range(N)], "x", "another text in each row"),
-        ([f"a{k % 100}" for k in range(150)], "x", "another text in nearly each row"),
+        ([f"a{k % 100}" for k in range(150)], "x", "100 different texts in 150 rows"),
         (cycle(None), "x", "empty"),
         (np.full(N, np.nan), "x", "empty"),
         (cycle(".", ""), "x", "empty"),
@@ -192,7 +194,7 @@ def test_gaps_that_are_written_as_marks_are_told_in_one_line():
 def test_the_format_of_dates_goes_to_the_site():
     found = infer(cycle("31.12.2023", "01.02.2024"))
     assert found.sites["north.csv"].column("x").format == "%d.%m.%Y"
-    assert found.notes == ("'x' holds dates written as %d.%m.%Y",)
+    assert found.notes == ("'x' holds dates written as %d.%m.%Y in north.csv",)
 
 
 def test_dates_in_an_order_that_is_not_clear_are_left_out_with_what_to_write():
@@ -241,6 +243,70 @@ def test_a_mapping_of_the_site_mends_it():
     assert_array_equal(column.encode(np.array(["<5", "none"], object), site.column("x")), [2.5, np.nan])
 
 
+@pytest.mark.parametrize(("decimal", "strip"), [(".", "$,"), (",", "$")])
+def test_a_notation_that_may_be_two_is_asked_for_and_what_is_said_is_taken(decimal, strip):
+    written = cycle("$152,664", "$99,120", "$203,007")
+    with pytest.raises(InvalidInput, match="must hold numbers in a clear notation") as error:
+        infer(written)
+    assert f'columns.x = {{ decimal = "{decimal}", strip = "{strip}" }}' in str(error.value)
+    site = Site({"x": SiteColumn(decimal=decimal, strip=strip)})
+    for target in (None, "x"):
+        table = beside(np.array(written, object))
+        found = infer_schema({"north.csv": table}, target, sites={"north.csv": site}).schema.column("x")
+        assert found.kind == "number"
+        factor = 1.0 if decimal == "." else 0.001
+        assert_allclose(found.encode(table["x"][:3], site.column("x")), np.array([152664, 99120, 203007]) * factor)
+
+
+def test_a_notation_that_may_be_two_is_that_which_gives_numbers_of_the_size_of_others():
+    tables = {
+        "north.csv": beside(np.array(cycle("152,664", "99,120", "203,007"), object)),
+        "south.csv": beside(np.array(cycle(151000, 98000, 301500))),
+    }
+    found = infer_schema(tables)
+    assert found.schema.column("x").kind == "number"
+    assert found.sites["north.csv"].column("x").strip == ","
+    tables["south.csv"] = beside(np.array(cycle(151.0, 98.2, 301.5)))
+    assert infer_schema(tables).sites["north.csv"].column("x").decimal == ","
+
+
+def test_what_stands_for_a_gap_is_named_with_all_of_its_words_and_mended_by_the_line_that_is_printed():
+    values = [*cycle("1", "2.5", "7"), "unknown", "n.d."]
+    for target in (None, "x"):
+        table = beside(np.array(values, object))
+        with pytest.raises(InvalidInput, match="got 'unknown'") as error:
+            infer_schema({"north.csv": table}, target)
+        line = str(error.value).partition("columns.x")
+        written = tomllib.loads(f"{line[1]}{line[2]}".removesuffix("."))["columns"]["x"]["values"]
+        assert written == {"unknown": "", "n.d.": ""}
+        site = Site({"x": SiteColumn(values=tuple(written.items()))})
+        assert infer_schema({"north.csv": table}, target, sites={"north.csv": site}).schema.column("x").kind == "number"
+
+
+def test_many_texts_among_numbers_are_codes():
+    column = column_of([*map(str, range(100, 140)), *(f"{k}a" for k in range(100, 109))] * 3)
+    assert column.kind == "category"
+
+
+def test_dates_here_and_other_texts_there_are_refused_in_one_line():
+    days = np.array(cycle("2024-01-31", "2023-12-01"), "datetime64[s]")
+    for other in (cycle("20240131", "20231201"), cycle("01.02.2024", "2024-01-05"), cycle("2024-01-31", "soon")):
+        with pytest.raises(InvalidInput, match=r"south\.csv: row [12]: column 'x' must hold dates in one format"):
+            infer_schema({"north.csv": beside(days), "south.csv": beside(np.array(other, object))})
+
+
+def test_the_word_none_among_categories_is_a_gap_and_told_with_what_keeps_it():
+    found = infer_schema({"north.csv": beside(np.array(cycle("None", "brick", "stone"), object))})
+    assert found.schema.column("x").categories == ("brick", "stone")
+    (note,) = (note for note in found.notes if "'None' is a gap in 'x'" in note)
+    written = tomllib.loads(note.partition("site file: ")[2])["columns"]["x"]["values"]
+    site = Site({"x": SiteColumn(values=tuple(written.items()))})
+    tables = {"north.csv": beside(np.array(cycle("None", "brick", "stone"), object))}
+    column = infer_schema(tables, sites={"north.csv": site}).schema.column("x")
+    assert column.categories == ("brick", "none", "stone")
+    assert_array_equal(column.encode(tables["north.csv"]["x"][:2], site.column("x")), [1.0, 0.0])
+
+
 def test_numbers_among_dates_are_refused_with_the_format_that_makes_them_dates():
     written = cycle("2024-01-31", "2023-12-01", "2024-05-13")
     days = np.array(written, "datetime64[s]")
@@ -264,7 +330,7 @@ def test_the_table_that_differs_from_the_others_is_the_one_to_map(worded):
         for name in ("north.csv", "south.csv", "west.csv")
     }
     (other,) = set(tables) - set(worded)
-    with pytest.raises(InvalidInput, match=f"map values in the site file of {other}, "):
+    with pytest.raises(InvalidInput, match=f"write in {Path(other).stem}.site.toml which is which, for example: "):
         infer_schema(tables)
 
 
@@ -274,9 +340,11 @@ def test_numbers_here_and_words_there_are_refused():
         "south.csv": beside(np.array(cycle("male", "female"), object)),
     }
     with pytest.raises(
-        InvalidInput, match=r"'x' must be of one kind; north.csv has numbers, south.csv texts such as 'm"
-    ):
+        InvalidInput, match=r"'x' must be of one kind; north.csv has numbers such as 1, south.csv texts such as 'fem"
+    ) as error:
         infer_schema(tables, "y")
+    line = str(error.value).partition("for example: ")[2].partition("; or ")[0]
+    assert tomllib.loads(line) == {"columns": {"x": {"values": {"female": "1", "male": "2"}}}}
     site = Site({"x": SiteColumn(values=(("1", "male"), ("2", "female")))})
     assert infer_schema(tables, "y", sites={"north.csv": site}).schema.column("x").categories == ("female", "male")
 

@@ -260,9 +260,9 @@ def test_a_feature_may_be_unknown_to_one_organisation(place, model):
     frame("south").assign(age=np.nan).to_csv("south.csv", index=False)
     done = trained(place, model=model)
     assert done.gathered.notes == [
-        "without any value that counts, and so absent: 'age' at south",
-        "south can score no model of others, which take 'age', and gains nothing from them; without these columns it "
-        "may: --ignore age",
+        "empty, treated as absent: 'age' at south",
+        "south can score no model of others, which take 'age', and so gains nothing from them. To let it "
+        "gain, leave these columns out: --ignore age",
     ]
     collective = Collective.load(place / "out")
     assert collective.agents[1].lacks.tolist() == [False, True, False]
@@ -312,7 +312,7 @@ MISTAKES = {
     "a word": (lambda t: t.astype(object).replace({"age": {t["age"][4]: "old"}}), {},
                "south.csv: row 5: column 'age' must hold numbers; got 'old'. .*--ignore age"),
     "true": (lambda t: t.assign(rooms=t["rooms"] > 0), {},
-             "'rooms' must be of one kind; .*north.csv has numbers, .*south.csv texts such as 'false'"),
+             "'rooms' must be of one kind; .*north.csv has numbers such as .*, .*south.csv texts such as 'false'"),
     "another name": (lambda t: t.rename(columns={"age": "Age_years"}), {},
                      "south.csv has no 'age', as .*north.csv, .*west.csv have, but 'Age_years'. .*south.site.toml"),
     "few rows": (lambda t: t.head(9), {}, "south.csv must have at least 10 rows with a target; it has 9"),
@@ -346,10 +346,10 @@ def test_a_column_that_some_files_lack_is_absent_there(place):
     assert [re.sub("[^ ]*/", "", note) for note in done.gathered.notes] == [
         "'age': not in west.csv, absent there",
         "'floor': not in north.csv, absent there",
-        "north can score no model of others, which take 'floor', and gains nothing from them; without these columns it "
-        "may: --ignore floor",
-        "west can score no model of others, which take 'age', and gains nothing from them; without these columns it "
-        "may: --ignore age",
+        "north can score no model of others, which take 'floor', and so gains nothing from them. To let it "
+        "gain, leave these columns out: --ignore floor",
+        "west can score no model of others, which take 'age', and so gains nothing from them. To let it "
+        "gain, leave these columns out: --ignore age",
     ]
     lacks = [agent.lacks for agent in Collective.load(place / "out").agents]
     assert [None if each is None else each.tolist() for each in lacks] == [

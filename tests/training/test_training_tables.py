@@ -1,5 +1,8 @@
 """`degroot train` on tables as organisations have them: categories, dates, gaps, other names, units and words."""
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,9 +12,8 @@ from support.refusals import complaint
 
 from degroot import Collective, InvalidInput
 from degroot.batch import predict_files
-from degroot.schema import Column, read_schema
+from degroot.schema import read_schema
 from degroot.training import comparison, train
-from degroot.training.checks import find_other_units
 from degroot.training.models import fit_best, make_model
 from degroot.training.organisations import gather
 
@@ -188,8 +190,8 @@ def test_an_agreed_schema_says_what_columns_are(place, degroot):
     assert f"south.csv: row {row}: column 'town' must be one of " in message
     write(lambda table: table.rename(columns={"size": "area"}))
     message = complaint(lambda: gathered(place, schema_file=place / "schema.toml"))
-    assert "south.csv must have the column 'size' of the schema; it has none: is 'area' it? Then write in " in message
-    with pytest.raises(InvalidInput, match=r"The target must be that of .*, 'price'; got --target size"):
+    assert "south.csv must have the column 'size' of the schema; it has none: if it is 'area', write in " in message
+    with pytest.raises(InvalidInput, match=r"--target must be 'price', the target of .*; got 'size'"):
         gathered(place, target="size", schema_file=place / "schema.toml")
     assert "--classes must agree with " in complaint(
         lambda: gathered(place, schema_file=place / "schema.toml", classes=True)
@@ -214,7 +216,7 @@ def test_a_target_in_another_unit_is_refused_with_what_to_type(place, factor):
     message = complaint(lambda: trained(place))
     assert message.startswith("The target 'price' must have one unit; at 'south' it is ")
     line = f"columns.price = {{ factor = {1 / factor:g} }}"
-    assert f"write in south.site.toml: {line}; " in message
+    assert f"write in {place / 'south.site.toml'}: {line}; " in message
     assert not (place / "out").exists()
     (place / "south.site.toml").write_text(line)
     assert_array_equal(gathered(place).organisations[1].y.round(6), frame("south")["price"])
@@ -270,7 +272,8 @@ def test_labels_in_other_words_are_refused_with_what_to_type(place, ours, group)
     message = complaint(lambda: gathered(place, **settings))
     pairs = ", ".join(f'{theirs[word]} = "{word}"' for word in sorted(ours, key=lambda word: theirs[word]))
     line = f"columns.price = {{ values = {{ {pairs} }} }}"
-    assert f"is likely '{min(ours, key=lambda word: theirs[word])}'. If so, write in south.site.toml" in message
+    site = "south.site.toml" if group else place / "south.site.toml"
+    assert f"is likely '{min(ours, key=lambda word: theirs[word])}'. If so, write in {site}" in message
     assert f": {line}; if not: columns.price = " in message
     if group:
         assert "for --site south=south.site.toml: " in message
@@ -313,42 +316,6 @@ def test_a_feature_in_another_unit_is_told(place):
     (note,) = [note for note in gathered(place).notes if "unit" in note]
     assert note.startswith("'size' may have another unit at south: ")
     assert note.endswith("its site file says columns.size = { factor = 0.001 }")
-
-
-def test_degrees_are_told_apart():
-    random = np.random.default_rng(0)
-    celsius = [random.normal(15, 6, 80) for _ in range(4)]
-    assert find_other_units(celsius, Column("temp")) == []
-    (found,) = find_other_units([*celsius[:3], celsius[3] * 1.8 + 32], Column("temp"))
-    assert (found.place, found.factor, found.offset) == (3, 0.5556, -17.78)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("spread", [0.1, 0.5, 1.0])
-def test_organisations_that_differ_by_themselves_are_not_suspected(seed, spread):
-    random = np.random.default_rng(seed)
-    levels = np.exp(random.normal(5.0, spread, 12))
-    assert find_other_units([level * np.exp(random.normal(0, 0.5, 50)) for level in levels], Column("y")) == []
-
-
-@pytest.mark.parametrize("factor", [0.001, 0.01, 100.0, 1000.0])
-def test_each_organisation_with_another_unit_is_found(factor):
-    random = np.random.default_rng(1)
-    columns = [level * np.exp(random.normal(0, 0.5, 50)) for level in (90.0, 100.0, 110.0, 120.0, 100.0)]
-    columns[1], columns[4] = columns[1] * factor, columns[4] * factor
-    found = find_other_units(columns, Column("y"))
-    assert [(each.place, each.factor) for each in found] == [(1, 1.0 / factor), (4, 1.0 / factor)]
-
-
-@pytest.mark.parametrize("level", [40.0, 300.0])
-def test_an_organisation_beyond_the_range_of_the_others_is_found_by_its_unit(level):
-    random = np.random.default_rng(2)
-    columns = [each * np.exp(random.normal(0, 0.2, 50)) for each in (80.0, 100.0, 120.0, 150.0)]
-    columns.append(level * np.exp(random.normal(0, 0.2, 50)))
-    assert find_other_units(columns, Column("y")) == []
-    columns[4] = columns[4] / 1000.0
-    (found,) = find_other_units(columns, Column("y"))
-    assert (found.place, found.factor) == (4, 1000.0)
 
 
 def test_every_organisation_whose_target_has_another_unit_is_named(place):
@@ -406,7 +373,97 @@ def test_rows_that_two_organisations_have_are_told(place):
 def test_what_says_little_at_a_site_is_told_in_a_line_each(place):
     write(lambda table: table.assign(town="Frogmorton", size=np.nan))
     notes = gathered(place).notes
-    assert "without any value that counts, and so absent: 'size' at south" in notes
+    assert "empty, treated as absent: 'size' at south" in notes
     assert "the same in all rows of some organisation: 'town'" in notes
     (note,) = [note for note in notes if "alone" in note]
     assert note.startswith("categories that one organisation alone has: 'Bree' of 'town' at north, and ")
+
+
+def test_rows_without_a_group_are_left_out_and_told(place):
+    table = pd.concat([frame(name).assign(where=name) for name in NAMES])
+    expected = gathered(place)
+    extra = frame("north").head(7).assign(where="")
+    pd.concat([table.head(5), extra, table.tail(len(table) - 5)]).to_csv("all.csv", index=False)
+    found = gathered(place, ["all"], group="where")
+    same(found, expected)
+    assert f"rows without 'where', left out: 7 of {len(table) + 7}" in found.notes
+
+
+def test_a_schema_with_the_group_as_a_feature_trains_without_it(place, degroot):
+    pd.concat([frame(name).assign(where=name) for name in NAMES]).to_csv("all.csv", index=False)
+    assert degroot("schema", "init", "all.csv", "--target", "price")[0] == 0
+    found = gathered(place, ["all"], group="where", schema_file=place / "schema.toml")
+    assert "where" in read_schema(place / "schema.toml").names
+    assert "where" not in found.schema.names
+    assert "'where' says whose row it is, and is no feature" in found.notes
+
+
+def test_the_target_under_another_name_is_the_likely_column_not_the_first(place):
+    write(lambda table: table.rename(columns=str.upper))
+    line = 'columns.price = { name = "PRICE" }'
+    assert f"If 'PRICE' is it, write in {place / 'south.site.toml'}: {line}." in complaint(lambda: gathered(place))
+    (place / "south.site.toml").write_text(line)
+    message = complaint(lambda: gathered(place))  # all other columns at once
+    names = {name: {"name": name.upper()} for name in ("town", "garden", "built", "size")}
+    written = message.partition("site.toml: ")[2].partition("; if not")[0]
+    assert tomllib.loads(written)["columns"] == names
+    site = "\n".join(f'{name} = {{ name = "{name.upper()}" }}' for name in (*names, "price"))
+    (place / "south.site.toml").write_text(f"[columns]\n{site}")
+    found = gathered(place)
+    write()
+    (place / "south.site.toml").unlink()
+    same(found, gathered(place))
+
+
+def test_a_line_to_type_keeps_what_the_site_file_says_already(place):
+    write(lambda table: table.assign(cost=table["price"] / 1000).drop(columns="price"))
+    (place / "south.site.toml").write_text('columns.price = { name = "cost" }')
+    line = 'columns.price = { name = "cost", factor = 1000 }'
+    assert f"write in {place / 'south.site.toml'}: {line}; if not: " in complaint(lambda: gathered(place))
+    (place / "south.site.toml").write_text(line)
+    assert_allclose(gathered(place).organisations[1].y, frame("south")["price"])
+
+
+def test_labels_that_the_schema_does_not_list_are_told(place, degroot):
+    for name in NAMES:
+        table = frame(name)
+        labels = np.where(table["price"] > 4000, "high", "low").astype(object)
+        labels[:2] = "odd"
+        table.assign(price=labels).to_csv(f"{name}.csv", index=False)
+    code, out, err = degroot("schema", "init", *(f"{name}.csv" for name in NAMES), "--target", "price")
+    assert code == 0
+    assert "training leaves their rows out: 'odd'" in out + err
+    found = gathered(place, schema_file=place / "schema.toml")
+    expected = "labels of 'price' that the schema does not list: 'odd'; their 6 rows count as rows without a target"
+    assert expected in found.notes
+
+
+@pytest.mark.parametrize(("theirs", "told"), [(("B", "S"), "likely"), (("one", "two"), "for example")])
+def test_categories_in_other_words_at_one_organisation_are_told_with_a_line(place, theirs, told):
+    for name in NAMES:
+        words = theirs if name == "south" else ("Bree", "Staddle")
+        table = frame(name)
+        table.assign(town=np.where(np.arange(len(table)) % 2, *words)).to_csv(f"{name}.csv", index=False)
+    (note,) = [note for note in gathered(place).notes if "'town' has other categories at south" in note]
+    (place / "south.site.toml").write_text(note.partition(f"which is which, {told} ")[2])
+    assert gathered(place).schema.column("town").categories == ("Bree", "Staddle")
+
+
+def test_whole_numbers_that_are_unique_are_told(place):
+    for k, name in enumerate(NAMES):
+        numbers = np.random.default_rng(9).permutation(900)[60 * k : 60 * k + 60] * 17 + 1000
+        frame(name).assign(account=numbers).to_csv(f"{name}.csv", index=False)
+    assert "another whole number in each row: 'account'; if it names rows: --ignore account" in gathered(place).notes
+
+
+def test_a_site_file_is_named_where_it_is_looked_for(place):
+    (place / "data").mkdir()
+    for name in NAMES:
+        table = frame(name)
+        table.assign(price=table["price"] * (1000 if name == "south" else 1)).to_csv(f"data/{name}.csv", index=False)
+    files = [Path("data") / f"{name}.csv" for name in NAMES]
+    message = complaint(lambda: gather(files, "price"))
+    written = message.partition("write in ")[2].partition(": ")
+    assert written[0] == "data/south.site.toml"
+    Path(written[0]).write_text(written[2].partition("; if not")[0])
+    assert_allclose(gather(files, "price").organisations[1].y, frame("south")["price"])

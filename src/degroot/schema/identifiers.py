@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.schema.columns import FEW_ROWS
-
-DENSE = 0.9  # of the whole numbers of a range, from which on they number rows
+MIN_IDENTIFIER_ROWS = 10  # in which nothing is unique by chance
+MIN_DENSITY = 0.9  # of the whole numbers of a range, from which on they number rows
 IDENTIFIER_FORM = re.compile(r"(.*[ _.-])?(id|idx|rownames?|row|nr|uuid)|[cpsu]id|index|unnamed.*", re.I)
 CAMEL_FORM = re.compile(r".*[a-z](Id|ID)")
 TIME_NAMES = re.compile(r".*(time|year|month|week|day|date|quarter|period|hour|minute|second|age).*|t")
@@ -34,7 +33,7 @@ def numbers_rows(name: str, columns: Sequence[NDArray[Any]]) -> bool:
     together = np.concatenate(columns)
     low, high = float(together.min()), float(together.max())
     apart = len(np.unique(together)) == len(together)
-    return apart and low in (0, 1) and len(together) >= DENSE * (high - low + 1.0)
+    return apart and low in (0, 1) and len(together) >= MIN_DENSITY * (high - low + 1.0)
 
 
 def names_rows(name: str, columns: Sequence[NDArray[Any]]) -> bool:
@@ -58,4 +57,6 @@ def _is_called_identifier(name: str) -> bool:
 
 def _are_whole(columns: Sequence[NDArray[Any]]) -> bool:
     together = np.concatenate(columns) if columns else np.zeros(0)
-    return len(together) >= FEW_ROWS and bool(np.isfinite(together).all() and (together == np.rint(together)).all())
+    return len(together) >= MIN_IDENTIFIER_ROWS and bool(
+        np.isfinite(together).all() and (together == np.rint(together)).all()
+    )

@@ -1,6 +1,6 @@
 """Inference: the schema that tables have by what is in them, and what was found that members should know.
 
-Only names, kinds and categories are inferred; `round_outward` gives ranges for a schema that is handed on.
+Names, kinds and categories are inferred; ranges and units are for members to agree on.
 """
 
 from collections import Counter
@@ -20,7 +20,6 @@ from degroot.schema.columns import (
     BOOLEAN,
     CATEGORY,
     DATE,
-    FEW_ROWS,
     GAP,
     GAP_MARKS,
     HOURS,
@@ -32,18 +31,19 @@ from degroot.schema.columns import (
     SiteColumn,
     describe_some,
     is_number,
-    normalise_text,
-    parse_date,
+    share_text,
 )
-from degroot.schema.identifiers import names_rows, numbers_rows
+from degroot.schema.identifiers import MIN_IDENTIFIER_ROWS, names_rows, numbers_rows
 from degroot.schema.labels import check_classes, map_labels, plain_label, sort_texts
 from degroot.schema.notation import ISO, NumberNotation, find_no_dates, list_date_formats, list_number_notations
 from degroot.schema.schema import Columns, Schema
 from degroot.schema.sites import AS_SHARED, Site, site_beside, write_line
 
 MAX_LISTED = 100  # of the categories of a column that has more than `MAX_CATEGORIES`
-MOSTLY = 0.8  # of the values, from which on a column holds numbers, and the other texts are odd
-NEARLY_UNIQUE, MANY_TEXTS = 0.5, 50  # different texts, of the values and in all, from which on they name rows
+MIN_NUMBERS_SHARE = 0.8  # of the values, from which on a column holds numbers, and the other texts are odd
+MAX_GAP_TEXTS = 8  # different texts among numbers that may stand for gaps
+NONE = "None"  # the one gap that may also be a category
+MIN_UNIQUE_SHARE, MIN_UNIQUE_TEXTS = 0.5, 50  # different texts, of the values and in all, from which on they name rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +107,27 @@ class _Part:
             found = Counter(_hashable(value) for value in self.values.tolist())
         texts: Counter[str] = Counter()
         for value, count in found.items():
-            text = normalise_text(value)
-            texts[renamed.get(text, text)] += count
+            texts[self._read(value, renamed)] += count
         del texts[""]
         return texts
+
+    def _read(self, value: Any, renamed: Mapping[str, str]) -> str:
+        """The text that the schema has for a value; a number in the site's notation is written plainly."""
+        text = share_text(value, renamed)
+        if self.site.parses_numbers and is_number(number := self.site.plain_number(text)):
+            return number
+        return text
 
     def find_row(self, text: str) -> int:
         """The first row, from 1, with this text."""
         renamed = dict(self.site.values)
-        for row, value in enumerate(self.values.tolist(), 1):
-            own = normalise_text(value)
-            if renamed.get(own, own) == text:
-                return row
-        return 0
+        rows = enumerate(self.values.tolist(), 1)
+        return next((row for row, value in rows if self._read(value, renamed) == text), 0)
+
+    def has_word(self, word: str) -> bool:
+        """Whether it has this word, which the site does not rename."""
+        is_text, renamed = self.values.dtype.kind not in "fiubM", dict(self.site.values)
+        return is_text and word not in renamed and any(value == word for value in self.values.tolist())
 
 
 @dataclass(slots=True)
@@ -191,11 +199,8 @@ def _collect(tables: Mapping[str, Columns], sites: Mapping[str, Site]) -> dict[s
     collected: dict[str, list[_Part]] = {}
     for where, table in tables.items():
         site = sites[where]
-        shared = {site.find_name(name): name for name in site.columns}
-        for own, values in table.items():
-            name = shared.get(own, own)
-            if name not in site.absent:
-                collected.setdefault(name, []).append(_Part(where, values, site.column(name)))
+        for name, values in site.share_names(table).items():
+            collected.setdefault(name, []).append(_Part(where, values, site.column(name)))
     return collected
 
 
@@ -259,8 +264,10 @@ def _infer_dates(
     if numbers:
         _refuse_undated(name, dates[0], numbers[0])
     if not _infer_written_dates(name, others, counts, found):
-        texts = [text for part in others for text in counts[part.where] if np.isinf(parse_date(text))]
-        _refuse_value(name, others, texts[0], "dates such as 2024-01-31")
+        for part in others:
+            wrong = find_no_dates(_without_marks(counts[part.where]), part.site, 0.0)
+            if wrong:
+                _refuse_values(name, [part], wrong, f"dates in one format, as {dates[0].where} does", len(wrong))
 
 
 def _infer_texts(
@@ -273,6 +280,7 @@ def _infer_texts(
     texts = sum(counts.values(), Counter[str]())
     words = _find_words(texts, numbers)
     if words is not None:
+        _note_none(name, others, found)
         found.columns.append(Column(name, BOOLEAN, words))
         return
     plain = [text for text in texts if text not in GAP_MARKS]
@@ -292,39 +300,45 @@ def _infer_texts(
         return
     if not numeric and _infer_written_dates(name, others, counts, found):
         return
-    if _infer_written_numbers(name, others, counts, found):
+    if _infer_written_numbers(name, others, numbers, counts, found):
         return
     for part in [] if numeric else others:
-        wrong = find_no_dates(_without_marks(counts[part.where]), part.site, MOSTLY)
+        wrong = find_no_dates(_without_marks(counts[part.where]), part.site, MIN_NUMBERS_SHARE)
         if wrong:
             count = sum(counts[part.where][text] for text in wrong)
-            _refuse_value(name, [part], wrong[0], "dates such as 2024-01-31, in one format", count)
+            _refuse_values(name, [part], wrong, "dates such as 2024-01-31, in one format", count)
     known = numeric + sum(texts[text] for text in odd)
-    if numeric >= MOSTLY * known:
-        _refuse_value(name, others, odd[0], "numbers", known - numeric)
+    if numeric >= MIN_NUMBERS_SHARE * known and not _are_codes(odd):
+        _refuse_values(name, others, odd, "numbers", known - numeric)
     wordy = [part for part in others if counts[part.where] and not any(map(is_number, counts[part.where]))]
     if numbers and wordy:
-        _refuse_kinds(name, numbers, wordy, odd[0])
+        _refuse_kinds(name, numbers, wordy, counts)
     for part in numbers:
         texts += part.count_texts()
     if numeric:
         found.mixed[name] = odd[0]
+    _note_none(name, others, found)
     _infer_category(name, texts, [*(counts[part.where] for part in others)], found)
 
 
 def _infer_category(name: str, texts: Counter[str], counts: Sequence[Counter[str]], found: _Found) -> None:
     known = sum(texts.values())
     unique = all(len(each) == sum(each.values()) for each in counts)
-    if unique and known >= FEW_ROWS:
+    if unique and known >= MIN_IDENTIFIER_ROWS:
         found.identify(name, "another text in each row")
-    elif len(texts) > MANY_TEXTS and len(texts) >= NEARLY_UNIQUE * known:
-        found.identify(name, "another text in nearly each row")
+    elif len(texts) > MIN_UNIQUE_TEXTS and len(texts) >= MIN_UNIQUE_SHARE * known:
+        found.identify(name, f"{len(texts):,} different texts in {known:,} rows")
     elif len(texts) > MAX_CATEGORIES:
         frequent = sorted(texts, key=lambda text: (-texts[text], text))[:MAX_LISTED]
         found.shortened[name] = len(texts)
         found.columns.append(Column(name, CATEGORY, sort_texts(frequent), unlisted=GAP))
     else:
         found.columns.append(Column(name, CATEGORY, sort_texts(texts)))
+
+
+def _are_codes(texts: Sequence[str]) -> bool:
+    """Whether texts among numbers are too many to stand for gaps, as of subjects 207, 207a and 207b."""
+    return len(texts) > MAX_GAP_TEXTS and not any(text[0] in "<>" for text in texts)
 
 
 def _find_words(texts: Counter[str], numbers: Sequence[_Part]) -> tuple[str, str] | None:
@@ -374,20 +388,23 @@ def _infer_written_dates(name: str, parts: Sequence[_Part], counts: Mapping[str,
 
 
 def _infer_written_numbers(
-    name: str, parts: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found
+    name: str, parts: Sequence[_Part], numbers: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found
 ) -> bool:
     """Whether all texts are numbers with signs beside digits."""
-    if not _note_notations(name, parts, counts, found):
+    if not _note_notations(name, parts, numbers, counts, found):
         return False
     _note_marks(name, sum(counts.values(), Counter[str]()), found)
     found.columns.append(Column(name))
     return True
 
 
-def _note_notations(name: str, parts: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found) -> bool:
+def _note_notations(
+    name: str, parts: Sequence[_Part], numbers: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found
+) -> bool:
     """Whether all texts are numbers with signs beside digits, in a notation that is then noted, of each table its own.
 
-    A table whose numbers are in the plain notation has none.
+    A table whose numbers are in the plain notation has none. Where a comma may be a decimal mark or stand between
+    thousands, it is what other tables write, or what gives numbers of the size of the `numbers` in other tables.
     """
     written = {
         part.where: texts
@@ -400,13 +417,34 @@ def _note_notations(name: str, parts: Sequence[_Part], counts: Mapping[str, Coun
     if not possible or not all(possible.values()):
         return False
     clear = [notations[0] for notations in possible.values() if len(notations) == 1]
+    plain = [part.count_texts() for part in (*parts, *numbers) if part.where not in written]
+    known = [float(text) for texts in plain for text in texts if is_number(text)]
     for where, notations in possible.items():
         chosen = [each for each in notations if each in clear] or notations
+        if len(chosen) > 1:
+            chosen = _match_size(written[where], chosen, known) or chosen
         if len(chosen) > 1:
             part = next(part for part in parts if part.where == where)
             _refuse_notation(name, part, written[where][0], chosen)
         found.notations[where, name] = chosen[0]
     return True
+
+
+def _match_size(
+    texts: Sequence[str], notations: Sequence[NumberNotation], numbers: Sequence[float]
+) -> list[NumberNotation]:
+    """The one notation in which texts are numbers of the size of those in other tables; none: it is not clear."""
+    reference = float(np.median(np.abs(numbers))) if len(numbers) else 0.0
+    if reference == 0.0:
+        return []
+    ratios = []
+    for each in notations:
+        own = SiteColumn(decimal=each.decimal, strip=each.strip)
+        size = float(np.median([abs(float(own.plain_number(text))) for text in texts]))
+        ratios.append(abs(np.log10(max(size, 1e-300) / reference)))
+    best = int(np.argmin(ratios))
+    is_clear = ratios[best] < 1.0 and all(ratio > 2.0 for place, ratio in enumerate(ratios) if place != best)
+    return [notations[best]] if is_clear else []
 
 
 def _without_marks(counts: Counter[str]) -> Counter[str]:
@@ -440,7 +478,7 @@ def _infer_target(
         raise InvalidInput(f"The target must be known in some rows; column {name!r} is empty.")
     odd = [text for text in texts if not is_number(text)]
     numeric = len(odd) < len(texts)
-    if not classes and _note_notations(name, parts, counts, found):
+    if not classes and _note_notations(name, parts, (), counts, found):
         return Column(name)
     if classes or not numeric:
         labels = {plain_label(text) if not odd else text for text in texts}
@@ -451,7 +489,8 @@ def _infer_target(
         part = next(part for part in parts if part.find_row(odd[0]))
         raise InvalidInput(
             f"{part.where}: row {part.find_row(odd[0])}: the target {name!r} must hold numbers, or labels with "
-            f"--classes; got {odd[0]!r}."
+            f"--classes; got {odd[0]!r}. To go on: correct it or, if it is a gap, write in "
+            f"{site_beside(Path(part.where))}: {_write_gaps(name, odd)}."
         )
     if max(abs(float(text)) for text in texts if is_number(text)) > LARGEST:
         raise InvalidInput(f"The target must not exceed {LARGEST:g} in size; {name!r} does.")
@@ -497,39 +536,60 @@ def _note_marks(name: str, texts: Iterable[str], found: _Found) -> None:
         found.marks.setdefault(mark, set()).add(name)
 
 
+def _note_none(name: str, parts: Iterable[_Part], found: _Found) -> None:
+    """Note that a word is a gap which may also mean that there is none of something."""
+    if any(part.has_word(NONE) for part in parts):
+        found.marks.setdefault(NONE, set()).add(name)
+
+
 def _describe_notes(found: _Found) -> list[str]:
     order = [column.name for column in found.columns]
-    notes = [
-        f"{mark!r} is a gap in {describe_some(sorted(names, key=order.index), 3)}"
-        for mark, names in sorted(found.marks.items())
-        if names & set(order)
-    ]
+    notes = []
+    for mark, columns in sorted(found.marks.items()):
+        names = sorted(columns & set(order), key=order.index)
+        if names:
+            line = write_line(names[0], values={NONE: "none"})
+            remedy = f"; if it is a category, write in the site file: {line}" if mark == NONE else ""
+            notes.append(f"{mark!r} is a gap in {describe_some(names, 3)}{remedy}")
     notes += [
         f"{name!r} has {count:,} different texts: the {MAX_LISTED} most frequent are categories, the others gaps"
         for name, count in found.shortened.items()
     ]
-    written = dict.fromkeys((name, form) for (_, name), form in found.formats.items())
-    notes += [f"{name!r} holds dates written as {form}" for name, form in written]
-    notations = dict.fromkeys((name, notation.describe()) for (_, name), notation in found.notations.items())
-    notes += [f"{name!r} holds numbers written {notation}" for name, notation in notations]
+    written: dict[str, list[str]] = {}
+    for (where, name), form in found.formats.items():
+        written.setdefault(f"{name!r} holds dates written as {form}", []).append(where)
+    for (where, name), notation in found.notations.items():
+        written.setdefault(f"{name!r} holds numbers written {notation.describe()}", []).append(where)
+    notes += [f"{told} in {describe_places(places)}" for told, places in written.items()]
     listed = {column.name for column in found.columns if column.kind == CATEGORY}
     mixed = [f"{name!r} (such as {text!r})" for name, text in found.mixed.items() if name in listed]
     notes += [f"numbers and texts, taken as categories: {', '.join(mixed)}"] if mixed else []
     return notes
 
 
+def describe_places(places: Sequence[str]) -> str:
+    """The first of the files, and how many more there are."""
+    return places[0] + (f" and {len(places) - 1} more" if len(places) > 1 else "")
+
+
 def _describe_reasons(left_out: Mapping[str, str]) -> str:
     return "; ".join(f"{name!r} ({reason})" for name, reason in list(left_out.items())[:3])
 
 
-def _refuse_value(name: str, parts: Sequence[_Part], text: str, requirement: str, count: int = 1) -> NoReturn:
-    part = next(part for part in parts if part.find_row(text))
-    others, site = f" (and {count - 1} more like it)" if count > 1 else "", site_beside(Path(part.where))
+def _refuse_values(name: str, parts: Sequence[_Part], texts: Sequence[str], requirement: str, count: int) -> NoReturn:
+    """Refuse texts that are no values of a column, in so many rows."""
+    part = next(part for part in parts if part.find_row(texts[0]))
+    others, site = f" (and {count - 1} more rows like it)" if count > 1 else "", site_beside(Path(part.where))
     raise InvalidInput(
-        f"{part.where}: row {part.find_row(text)}: column {name!r} must hold {requirement}; got {text!r}{others}. To "
-        f"go on: correct it, leave the column out (--ignore {quote(name)}), or write in {site}: "
-        f"{write_line(name, values={text: ''})}."
+        f"{part.where}: row {part.find_row(texts[0])}: column {name!r} must hold {requirement}; got {texts[0]!r}"
+        f"{others}. To go on: correct it, leave the column out (--ignore {quote(name)}), or write in {site}, which "
+        f"makes gaps of them: {_write_gaps(name, texts)}."
     )
+
+
+def _write_gaps(name: str, texts: Sequence[str]) -> str:
+    """The line of a site file that makes gaps of the first of these texts."""
+    return write_line(name, values=dict.fromkeys(texts[:MAX_GAP_TEXTS], ""))
 
 
 def _refuse_notation(name: str, part: _Part, text: str, notations: Sequence[NumberNotation]) -> NoReturn:
@@ -545,14 +605,21 @@ def _refuse_notation(name: str, part: _Part, text: str, notations: Sequence[Numb
     )
 
 
-def _refuse_kinds(name: str, numbers: Sequence[_Part], wordy: Sequence[_Part], text: str) -> NoReturn:
+def _refuse_kinds(
+    name: str, numbers: Sequence[_Part], wordy: Sequence[_Part], counts: Mapping[str, Counter[str]]
+) -> NoReturn:
     """Refuse numbers in some tables and texts in others; the fewer are those to be mapped."""
-    told = [(numbers, "numbers"), (wordy, f"texts such as {text!r}")]
-    (most, what), (few, other) = sorted(told, key=lambda each: -len(each[0]))
+    words, coded = sort_texts(counts[wordy[0].where]), sort_texts(numbers[0].count_texts())
+    told = [(numbers, f"numbers such as {coded[0]}", coded), (wordy, f"texts such as {words[0]!r}", words)]
+    (most, what, ours), (few, other, theirs) = sorted(told, key=lambda each: -len(each[0]))
+    site, left_out = site_beside(Path(few[0].where)), f"leave the column out: --ignore {quote(name)}"
+    if len(theirs) <= MAX_GAP_TEXTS and len(ours) <= MAX_GAP_TEXTS:
+        pairs = dict(zip(theirs, (*ours, *[""] * len(theirs)), strict=False))
+        remedy = f"write in {site} which is which, for example: {write_line(name, values=pairs)}; or {left_out}"
+    else:
+        remedy = left_out
     raise InvalidInput(
-        f"Column {name!r} must be of one kind; {most[0].where} has {what}, {few[0].where} {other}. To go on: map "
-        f"values in the site file of {few[0].where}, {write_line(name, values={'theirs': 'ours'})}, or leave the "
-        f"column out: --ignore {quote(name)}."
+        f"Column {name!r} must be of one kind; {most[0].where} has {what}, {few[0].where} {other}. To go on: {remedy}."
     )
 
 

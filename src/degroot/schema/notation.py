@@ -15,6 +15,8 @@ DATE_FORMATS = (
     "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y",
     "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M",
     "%d/%m/%Y %H:%M", "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
+    "%Y/%m/%d %H:%M:%S", "%d.%m.%y %H:%M", "%m/%d/%y %H:%M", "%d/%m/%y %H:%M", "%d-%m-%Y %H:%M", "%d-%m-%Y %H:%M:%S",
+    "%d %b %Y %H:%M", "%d-%b-%Y %H:%M", "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p",
 )  # fmt: skip
 SAMPLE = 500  # texts that are looked at to see whether most are dates
 SIGNS = "$€£¥%'\u2019 \u00a0\u202f"  # currencies, percent, and what stands between thousands beside comma and point
@@ -77,7 +79,7 @@ class NumberNotation:
     def describe(self) -> str:
         """The notation in words, after "written"."""
         parts = ["with a decimal comma"] if self.decimal == COMMA else []
-        parts += [f"with {' and '.join(map(repr, self.strip))}, left out"] if self.strip else []
+        parts += [f"with {' and '.join(map(repr, self.strip))} around or between digits"] if self.strip else []
         return ", ".join(parts)
 
 

@@ -12,6 +12,7 @@ from degroot.files.toml import Table, toml_line, toml_text
 from degroot.schema.columns import AS_AGREED, COMMA, DATE, NUMBER, POINT, REFUSE, Column, SiteColumn
 
 SITE_SUFFIX = ".site.toml"  # of the file beside NAME.csv that says how NAME writes its columns
+FACTOR_DIGITS = 12  # of factors and offsets in lines to type: answers stay the same to that precision
 SITE_KEYS = ("absent", "columns")
 SITE_COLUMN_KEYS = ("name", "factor", "offset", "values", "format", "decimal", "strip")
 
@@ -38,6 +39,25 @@ class Site:
     def find_name(self, name: str) -> str:
         """What it calls that column."""
         return self.column(name).name or name
+
+    def share_names(self, table: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of its table by their names in the schema, without those that it does not have."""
+        shared = {self.find_name(name): name for name in self.columns}
+        named = {shared.get(own, own): values for own, values in table.items()}
+        return {name: values for name, values in named.items() if name not in self.absent}
+
+    def with_every_column(self) -> "Site":
+        """The same for rows that are asked about: what their file has is read, though its own rows lack it.
+
+        A column stays absent whose name is what the site calls another one.
+
+        Examples
+        --------
+        >>> Site({"area": SiteColumn(name="lot")}, absent=("lot", "city")).with_every_column().absent
+        ('lot',)
+        """
+        taken = {self.find_name(name) for name in self.columns}
+        return replace(self, absent=tuple(name for name in self.absent if name in taken))
 
     def check(self, names: tuple[str, ...], target: str) -> None:
         """Refuse a site that speaks of columns that the schema, with these `names`, does not have."""
@@ -81,21 +101,34 @@ class Site:
                     f"{column.describe_requirement()}; got {shared[place]!r}."
                 )
 
+    def change_line(self, name: str, /, **changed: Any) -> str:
+        """The line of its file that says of the column `name` what it says now, with these changes.
+
+        Examples
+        --------
+        >>> Site({"weight": SiteColumn(name="LB", factor=0.5)}).change_line("weight", factor=0.45359237)
+        'columns.weight = { name = "LB", factor = 0.45359237 }'
+        """
+        entries = _list_entries(self.column(name)) | changed
+        return write_line(name, **{key: entry for key, entry in entries.items() if entry is not None})
+
     def to_toml(self) -> str:
         """The text of its file."""
-        tables = {
-            name: {
-                "name": column.name,
-                "factor": None if column.factor == 1.0 and not column.gives_unit else column.factor,
-                "offset": column.offset or None,
-                "format": column.format,
-                "decimal": None if column.decimal == POINT else column.decimal,
-                "strip": column.strip or None,
-                "values": dict(column.values) or None,
-            }
-            for name, column in self.columns.items()
-        }
+        tables = {name: _list_entries(column) for name, column in self.columns.items()}
         return toml_text({"absent": list(self.absent) or None, "columns": tables or None})
+
+
+def _list_entries(column: SiteColumn) -> dict[str, Any]:
+    """What a site file says of a column; None: nothing."""
+    return {
+        "name": column.name,
+        "factor": None if column.factor == 1.0 and not column.gives_unit else column.factor,
+        "offset": column.offset or None,
+        "format": column.format,
+        "decimal": None if column.decimal == POINT else column.decimal,
+        "strip": column.strip or None,
+        "values": dict(column.values) or None,
+    }
 
 
 AS_SHARED = Site()  # a site that writes everything as the schema does
@@ -106,15 +139,26 @@ def write_line(name: str, /, **entries: Any) -> str:
 
     Examples
     --------
-    >>> write_line("price", factor=1000.0)
-    'columns.price = { factor = 1000 }'
+    >>> write_line("price", factor=1000.0), write_line("hours", factor=1 / 60)
+    ('columns.price = { factor = 1000 }', 'columns.hours = { factor = 0.0166666666667 }')
     """
     plain = {key: _shorten(value) if isinstance(value, float) else value for key, value in entries.items()}
     return toml_line(("columns", name), plain)
 
 
+def write_absent(*names: str) -> str:
+    """The line of a site file that says that these columns are not collected.
+
+    Examples
+    --------
+    >>> write_absent("ward")
+    'absent = ["ward"]'
+    """
+    return toml_text({"absent": list(names)}).strip()
+
+
 def _shorten(value: float) -> int | float:
-    rounded = float(f"{value:.4g}")
+    rounded = float(f"{value:.{FACTOR_DIGITS}g}")
     return int(rounded) if rounded.is_integer() else rounded
 
 

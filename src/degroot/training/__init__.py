@@ -1,5 +1,5 @@
 """From data files without models to a collective: a model for each organisation, and what pooling them is worth.
-Imports the layers below only."""
+Imports node and the layers below."""
 
 from degroot.training.export_node import export_organisation
 from degroot.training.models import MODELS

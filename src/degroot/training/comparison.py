@@ -17,7 +17,7 @@ from degroot.compute.progress import Advance
 from degroot.consultation.gains import RowLosses, compare_losses
 from degroot.exceptions import InvalidInput
 from degroot.training.class_scores import score_classes
-from degroot.training.organisations import Organisation, mark_owner
+from degroot.training.organisation import Organisation, mark_owner
 
 HELD_OUT = 0.2  # of each organisation's rows
 MOST_HELD_OUT = 2_000  # rows of an organisation: more take long, and tell the same

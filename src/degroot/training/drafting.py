@@ -10,12 +10,21 @@ import numpy as np
 
 from degroot.answers.display import counted
 from degroot.exceptions import InvalidInput
-from degroot.schema.columns import CATEGORY, FEW_ROWS, GAP, NUMBER, Column, SiteColumn, describe_some, round_outward
+from degroot.schema.columns import (
+    CATEGORY,
+    GAP,
+    MIN_PUBLISHED_ROWS,
+    NUMBER,
+    Column,
+    SiteColumn,
+    describe_some,
+    round_outward,
+)
 from degroot.schema.inference import Inference, infer_schema
 from degroot.schema.schema import FILE, Schema
 from degroot.schema.sites import Site, site_beside
+from degroot.training.column_names import describe_partial, find_renamed
 from degroot.training.organisations import list_ignored
-from degroot.training.renamed import describe_partial, find_renamed
 from degroot.training.tables import Sheet, name_files, read_sheet
 
 Confirm = Callable[[str], bool]
@@ -85,6 +94,7 @@ def _add_ranges(inference: Inference, sheets: Sequence[Sheet]) -> Schema:
             column.encode(sheet.columns[own], site.column(column.name))
             for sheet in sheets
             if (own := (site := inference.sites[str(sheet.path)]).find_name(column.name)) in sheet.columns
+            and column.name not in site.absent
         ]
         return replace(column, range=round_outward(np.concatenate(values)))
 
@@ -102,7 +112,7 @@ def _count(inference: Inference, sheets: Sequence[Sheet]) -> dict[str, dict[str,
         total = np.zeros(len(column.categories), int)
         for sheet in sheets:
             site = inference.sites[str(sheet.path)]
-            if (own := site.find_name(column.name)) in sheet.columns:
+            if (own := site.find_name(column.name)) in sheet.columns and column.name not in site.absent:
                 codes = column.encode(sheet.columns[own], site.column(column.name))
                 total += np.bincount(codes[np.isfinite(codes)].astype(np.intp), minlength=len(total))
         counts[column.name] = dict(zip(column.categories, total.tolist(), strict=True))
@@ -111,7 +121,7 @@ def _count(inference: Inference, sheets: Sequence[Sheet]) -> dict[str, dict[str,
 
 def _drop_rare(schema: Schema, counts: Mapping[str, Mapping[str, int]], confirm: Confirm) -> tuple[Schema, list[str]]:
     """The schema without categories of few rows, unless they are confirmed: who sees it may know whose they are."""
-    rare = {name: [text for text, count in rows.items() if count < FEW_ROWS] for name, rows in counts.items()}
+    rare = {name: [text for text, count in rows.items() if count < MIN_PUBLISHED_ROWS] for name, rows in counts.items()}
     rare = {name: texts for name, texts in rare.items() if texts}
     total = sum(map(len, rare.values()))
     if not rare:
@@ -119,7 +129,7 @@ def _drop_rare(schema: Schema, counts: Mapping[str, Mapping[str, int]], confirm:
     first, texts = next(iter(rare.items()))
     told = (
         f"{total} {'category' if total == 1 else 'categories'} of {counted(len(rare), 'column')} "
-        f"{'has' if total == 1 else 'have'} fewer than {FEW_ROWS} rows, such as {texts[0]!r} of {first!r}"
+        f"{'has' if total == 1 else 'have'} fewer than {MIN_PUBLISHED_ROWS} rows, such as {texts[0]!r} of {first!r}"
     )
     if confirm(told):
         return schema, [f"{told}: they are listed"]
@@ -128,13 +138,16 @@ def _drop_rare(schema: Schema, counts: Mapping[str, Mapping[str, int]], confirm:
     target = None if schema.target is None else _without(schema.target, rare.get(schema.target.name, []))
     if schema.target is not None and (target is None or (target.is_listed and len(target.categories) < 2)):
         raise InvalidInput(
-            f"A target of classes must have two with {FEW_ROWS} rows or more; {schema.target.name!r} does not. "
-            "--list-rare lists all."
+            f"A target of classes must have two with {MIN_PUBLISHED_ROWS} rows or more; {schema.target.name!r} does "
+            "not. --list-rare lists all."
         )
     columns_left = tuple(column for column in kept if column is not None)
     if not columns_left:
-        raise InvalidInput(f"A schema must have a feature; all are categories of fewer than {FEW_ROWS} rows.")
+        raise InvalidInput(f"A schema must have a feature; all are categories of fewer than {MIN_PUBLISHED_ROWS} rows.")
     notes = [f"{told}: they are not listed, and count as gaps; --list-rare lists them"]
+    if schema.target is not None and schema.target.name in rare:
+        labels = describe_some(rare[schema.target.name])
+        notes.append(f"of the target these labels are not listed, so that training leaves their rows out: {labels}")
     notes += [f"left out, with such categories only: {describe_some(lost)}"] if lost else []
     return replace(schema, columns=columns_left, target=target), notes
 

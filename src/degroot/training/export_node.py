@@ -1,12 +1,15 @@
 """Export: one organisation of a trained collective, as its own node wants it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import save
+from degroot.node.config.names import suggest_name
 from degroot.saved.document import Document
+from degroot.schema.columns import describe_some
 from degroot.schema.schema import FILE as SCHEMA_FILE
 
 
@@ -23,13 +26,14 @@ class ExportedOrganisation:
         save(self.home / SCHEMA_FILE, self.schema.encode())
 
 
-def export_organisation(folder: Path, name: str) -> ExportedOrganisation:
-    """The organisation called `name` of a collective that ``degroot train`` has written."""
+def export_organisation(folder: Path, node: str, organisation: str | None = None) -> ExportedOrganisation:
+    """An organisation of a collective that ``degroot train`` has written, for the node called `node`.
+
+    Without `organisation` it is the one that is called as the node is, or for which that name is suggested.
+    """
     document = Document.read(folder)
     entries = {entry.text("name"): entry for entry in document.agents}
-    if name not in entries:
-        raise InvalidInput(f"The organisation must be one of {', '.join(entries)}; got {name!r}.")
-    entry, top, schema = entries[name], document.top, document.schema
+    entry, top, schema = entries[_find_organisation(list(entries), node, organisation)], document.top, document.schema
     has_files = {"data", "own_predictions"} <= set(entry.entries) and isinstance(entry.entries.get("model"), str)
     if not has_files or schema is None or schema.target is None:
         raise InvalidInput(f"{top.path} must be written by degroot train; it is not.")
@@ -39,3 +43,17 @@ def export_organisation(folder: Path, name: str) -> ExportedOrganisation:
     home = top.path.parent / Path(entry.text("data")).parent
     tables = {"model": {"file": model.name}, "data": about, "collective": {"rule": top.text("rule")}}
     return ExportedOrganisation(home, tables, schema.to_toml())
+
+
+def _find_organisation(names: Sequence[str], node: str, organisation: str | None) -> str:
+    asked = node if organisation is None else organisation
+    if asked in names:
+        return asked
+    alike = [name for name in names if suggest_name(name) == node] if organisation is None else []
+    if len(alike) > 1:
+        raise InvalidInput(f"--organisation must say whose node it is; {describe_some(alike)} may both be {node!r}.")
+    if not alike:
+        raise InvalidInput(
+            f"The organisation must be one of {', '.join(names)}; got {asked!r}. --organisation names it."
+        )
+    return alike[0]

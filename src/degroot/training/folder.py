@@ -19,10 +19,11 @@ from degroot.files.atomic import is_free
 from degroot.files.atomic_folder import Kept, replacing
 from degroot.files.toml import toml_text
 from degroot.models.saving import model_file
-from degroot.saved.document import FILE
+from degroot.saved.document import FILE, Document
 from degroot.schema.schema import FILE as SCHEMA_FILE
 from degroot.training.models import Fitted
-from degroot.training.organisations import Gathered, Organisation
+from degroot.training.organisation import Organisation
+from degroot.training.organisations import Gathered
 
 OWN = "out_of_fold"  # the columns of own predictions begin so
 SITE = "site.toml"  # how an organisation writes columns, in its folder
@@ -53,7 +54,7 @@ def write_collective_folder(
             name: kept.file(f"{by_name[name]}/{SITE}", site.to_toml().encode()) for name, site in gathered.sites.items()
         }
         kept.file(SCHEMA_FILE, gathered.schema.to_toml().encode())
-        kept.file(FILE, _text(gathered, entries, rule).encode())
+        kept.file(FILE, _text(entries, rule).encode())
         gains.to_csv(kept.folder / GAINS)
         if contributions is not None:
             contributions.to_csv(kept.folder / CONTRIBUTIONS, "contributions")
@@ -101,7 +102,17 @@ def _rows(organisation: Organisation, fitted: Fitted, gathered: Gathered, own: S
     return content
 
 
-def _text(gathered: Gathered, entries: list[dict[str, Any]], rule: str) -> str:
+def find_site_file(collective: Path, organisation: str) -> Path | None:
+    """The file in the folder of a collective that says how an organisation writes columns; None: it has none."""
+    document = Document.read(collective)
+    entry = next((each for each in document.agents if each.entries.get("name") == organisation), None)
+    if entry is None or not isinstance(entry.entries.get("data"), str):
+        return None
+    site = document.top.path.parent / Path(entry.entries["data"]).parent / SITE
+    return site if site.is_file() else None
+
+
+def _text(entries: list[dict[str, Any]], rule: str) -> str:
     """What ``collective.toml`` says, with comments."""
     text = files("degroot.training").joinpath("templates", FILE).read_text(encoding="utf-8")
     top = {"rule": rule, "schema": SCHEMA_FILE, "agents": entries}

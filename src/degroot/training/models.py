@@ -16,13 +16,14 @@ from degroot.estimators.self_scoring import CROSS, FOLDS, train_with_own_predict
 from degroot.exceptions import InvalidInput
 from degroot.schema.columns import CATEGORY, MAX_CATEGORIES
 from degroot.schema.schema import Schema
-from degroot.training.organisations import Organisation
+from degroot.training.organisation import Organisation
 
 LINEAR, FOREST, BOOSTING, BEST = MODELS = ("linear", "forest", "boosting", "best")
 TREES = 100
-FEW, ENOUGH = 500, 5_000  # rows below which boosting has too few, and from which on forests take longer, for no more
-MANY = 20_000  # rows from which on one-hot vectors are sparse
-KNOWN, KNOWN_UNITS = 20, 10  # rows and units that must know a feature for boosting: it stops where a fold knows none
+MIN_BOOSTING_ROWS = 500  # below which boosting has too few
+MAX_FOREST_ROWS = 5_000  # from which on forests take longer, for no more
+MIN_SPARSE_ROWS = 20_000  # from which on one-hot vectors are sparse
+MIN_KNOWN_ROWS, MIN_KNOWN_UNITS = 20, 10  # that must know a feature for boosting, which stops where a fold knows none
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def kinds(asked: str, organisation: Organisation) -> tuple[str, ...]:
     if asked != BEST:
         return (asked,)
     n = len(organisation.y)
-    return (LINEAR, *((FOREST,) if n < ENOUGH else ()), *((BOOSTING,) if n >= FEW else ()))
+    return (LINEAR, *((FOREST,) if n < MAX_FOREST_ROWS else ()), *((BOOSTING,) if n >= MIN_BOOSTING_ROWS else ()))
 
 
 def fit_best(organisation: Organisation, schema: Schema, tried: Sequence[str], seed: int, advance: Advance) -> Fitted:
@@ -96,10 +97,10 @@ def _is_known_in_folds(organisation: Organisation, place: int) -> bool:
     """Whether a feature has values in the rows that are left when any fold is taken away."""
     known = ~np.isnan(organisation.X[:, place])
     if organisation.units is None:
-        return bool(known.sum() > min(KNOWN, -(-len(known) // FOLDS)))
+        return bool(known.sum() > min(MIN_KNOWN_ROWS, -(-len(known) // FOLDS)))
     labels, codes = code_units(organisation.units)
     n_units = len(np.unique(codes[known]))
-    return n_units >= 2 if len(labels) <= FOLDS else n_units >= min(KNOWN_UNITS, len(labels))
+    return n_units >= 2 if len(labels) <= FOLDS else n_units >= min(MIN_KNOWN_UNITS, len(labels))
 
 
 def _linear(columns: Sequence[int], schema: Schema, classifies: bool, n_rows: int) -> Any:
@@ -109,7 +110,7 @@ def _linear(columns: Sequence[int], schema: Schema, classifies: bool, n_rows: in
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    large = n_rows >= MANY
+    large = n_rows >= MIN_SPARSE_ROWS
     listed = [k for k in columns if schema.columns[k].is_listed]
     scaled = [k for k in columns if not schema.columns[k].is_listed]
     numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())

@@ -1,9 +1,9 @@
 """Organisations: each one's rows by the schema and its target, read from files and found to fit together."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,61 +14,18 @@ from degroot.compute.compiled import Array
 from degroot.compute.tables import is_missing
 from degroot.exceptions import InvalidInput
 from degroot.files.columns import as_texts
-from degroot.schema.columns import AS_AGREED, CATEGORY, GAP, find_not_admitted
+from degroot.schema.columns import AS_AGREED, CATEGORY, GAP, describe_some
 from degroot.schema.inference import Inference, infer_schema
 from degroot.schema.labels import map_labels
 from degroot.schema.schema import Schema, read_schema
 from degroot.schema.sites import Site
 from degroot.training.checks import check_sites, check_target_labels, check_target_units
-from degroot.training.renamed import check_renamed, check_target_names, refuse_missing
+from degroot.training.column_names import check_renamed, check_target_names, refuse_missing
+from degroot.training.organisation import Organisation
 from degroot.training.tables import Sheet, deal_file, parse_sites, read_files
 
 FEWEST = 10  # rows of an organisation: some are held out, and the others make five folds
 FEWEST_UNITS = 3  # of an organisation: one at least is held out, and the others make two folds at least
-
-
-@dataclass(frozen=True, slots=True)
-class Organisation:
-    """One organisation's rows."""
-
-    name: str
-    X: Array  # (n, d) by the schema, NaN where a value is missing
-    y: NDArray[Any]  # (n,) numbers or labels
-    units: NDArray[Any] | None = None  # (n,) whose row it is, as text
-    weights: Array | None = None  # (n,) for what each row counts in training; None: all alike
-
-    def part(self, rows: NDArray[Any]) -> "Organisation":
-        """Some of its rows."""
-        return replace(
-            self, X=self.X[rows], y=self.y[rows], units=None if self.units is None else self.units[rows],
-            weights=None if self.weights is None else self.weights[rows],
-        )  # fmt: skip
-
-    @property
-    def n_units(self) -> int:
-        """How many units its rows are of; without units, as many as rows."""
-        return len(self.y) if self.units is None else len(np.unique(self.units))
-
-    @property
-    def lacks(self) -> NDArray[np.bool_]:
-        """Which columns have no value at all, (d,)."""
-        return np.asarray(np.isnan(self.X).all(axis=0))
-
-
-def mark_owner(X: Array, place: int) -> Array:
-    """Rows with a further column: the place of the organisation whose they are."""
-    return np.column_stack([X, np.full(len(X), float(place))])
-
-
-def pool(organisations: Sequence[Organisation], name: str) -> Organisation:
-    """The rows of all organisations as those of one, each with whose it is."""
-    units = [each.units for each in organisations if each.units is not None]
-    weights = [each.weights for each in organisations if each.weights is not None]
-    marked = [mark_owner(each.X, place) for place, each in enumerate(organisations)]
-    return Organisation(
-        name, np.concatenate(marked), np.concatenate([each.y for each in organisations]),
-        np.concatenate(units) if units else None, np.concatenate(weights) if weights else None,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +92,8 @@ def gather(
         about_columns += inference.notes
         sheets = [replace(sheet, site=_find_site(inference, sheet)) for sheet in sheets]
     else:
-        schema = _leave_out(agreed, apart)
+        schema = _leave_out(agreed, [*apart, *([group] if group else [])])
+        about_columns += [f"{group!r} says whose row it is, and is no feature"] if group in agreed.names else []
         _check_columns(whole, schema)
         sheets = [_map_labels(sheet, schema) for sheet in sheets]
     read = [_read_organisation(sheet, schema, unit, weight) for sheet in sheets]
@@ -143,17 +101,24 @@ def gather(
     kept, small = _keep_large_enough(parts, sheets, group is not None)
     if unit is not None:
         check_units_apart(((each.name, np.unique(np.asarray(each.units))) for each in kept), "organisations")
-    own_words = {sheet.name: sheet.site.column(target) for sheet in sheets}
-    check_target_units(kept, schema, {name for name, own in own_words.items() if own.gives_unit}, group)
+    own_sites = {sheet.name: sheet.site for sheet in sheets}
+    site_files = {sheet.name: sheet.name_site_file() for sheet in sheets}
+    about_target = check_target_units(kept, schema, own_sites, site_files, is_dealt=group is not None)
     if agreed is None:
-        check_target_labels(kept, schema, {name for name, own in own_words.items() if own.values}, group)
+        check_target_labels(kept, schema, own_sites, site_files)
     notes = [
         *_describe_sites([*whole, *sheets]),
+        *_describe_ownerless(whole, sheets, group),
+        *_describe_unlisted_labels(sheets, schema),
         *_describe_dropped([each for each, _ in read], unit, weight),
         *small,
         *about_columns,
     ]
-    notes += [*check_sites(kept, schema, _find_absent(sheets, schema)), *_describe_target(target, kept, schema)]
+    notes += [
+        *about_target,
+        *check_sites(kept, schema, _find_absent(sheets, schema)),
+        *_describe_target(target, kept, schema),
+    ]
     own_sites = _list_own_sites(sheets, schema, {each.name for each in kept})
     return Gathered(kept, schema, inferred, notes, unit, own_sites)
 
@@ -163,11 +128,10 @@ def gather(
 
 def _read_agreed(file: Path, target: str | None) -> Schema:
     schema = read_schema(file)
-    if target is not None and (schema.target is None or schema.target.name != target):
-        said = "none" if schema.target is None else repr(schema.target.name)
-        raise InvalidInput(f"The target must be that of {file}, {said}; got --target {target}.")
     if schema.target is None:
         raise InvalidInput(f'{file} must name what is predicted, target = "COLUMN"; it does not.')
+    if target is not None and schema.target.name != target:
+        raise InvalidInput(f"--target must be {schema.target.name!r}, the target of {file}; got {target!r}.")
     return schema
 
 
@@ -256,30 +220,15 @@ def _read_organisation(
 ) -> tuple[Organisation, NDArray[np.bool_]]:
     """One organisation's rows by the schema, and which of them have a target, a unit and a weight."""
     X = schema.encode_marking(sheet.columns, sheet.site)
-    if np.isinf(X).any():
-        row, place = (int(each) for each in np.argwhere(np.isinf(X))[0])
-        column = schema.columns[place]
-        value = sheet.columns[sheet.site.find_name(column.name)][row]
-        raise InvalidInput(column.describe_refusal(str(sheet.path), sheet.number_row(row), value))
-    y = _read_target(sheet, schema)
+    schema.check_admitted(X, lambda name, row: sheet.columns[sheet.need(name)][row], str(sheet.path), sheet.number_row)
+    target = sheet.need(schema.target.name)  # type: ignore[union-attr]
+    y = schema.encode_target(sheet.columns[target], str(sheet.path), sheet.site, sheet.number_row)
     units = None if unit is None else np.array(as_texts(sheet.columns[sheet.need(unit)]))
     weights = None if weight is None else _read_weights(sheet, weight)
     is_whole = ~is_missing(y, empty=True)
     is_whole &= True if units is None else units != ""
     is_whole &= True if weights is None else ~np.isnan(weights)
     return Organisation(sheet.name, X, y, units, weights), is_whole
-
-
-def _read_target(sheet: Sheet, schema: Schema) -> NDArray[Any]:
-    column = schema.target
-    if column is None:
-        raise InvalidInput("The schema must name a target; it has none.")
-    values = sheet.columns[sheet.need(column.name)]
-    wrong = find_not_admitted(column.encode(values, sheet.site.column(column.name)))
-    if len(wrong):
-        row = int(wrong[0])
-        raise InvalidInput(column.describe_refusal(str(sheet.path), sheet.number_row(row), values[row]))
-    return schema.encode_target(values, str(sheet.path), sheet.site)
 
 
 def _read_weights(sheet: Sheet, weight: str) -> Array:
@@ -368,6 +317,29 @@ def _find_absent(sheets: Sequence[Sheet], schema: Schema) -> set[tuple[str, str]
         for name, is_absent in zip(schema.names, schema.find_absent(sheet.columns, sheet.site), strict=True)
         if is_absent
     }
+
+
+def _describe_ownerless(whole: Sequence[Sheet], sheets: Sequence[Sheet], group: str | None) -> list[str]:
+    """Rows of a shared file that are nobody's."""
+    if group is None:
+        return []
+    rows, owned = whole[0].n_rows, sum(sheet.n_rows for sheet in sheets)
+    return [f"rows without {group!r}, left out: {rows - owned:,} of {rows:,}"] if owned < rows else []
+
+
+def _describe_unlisted_labels(sheets: Sequence[Sheet], schema: Schema) -> list[str]:
+    """Labels of the target that the schema does not list, whose rows are left out."""
+    target, labels = schema.target, Counter[str]()
+    if target is None:
+        return []
+    for sheet in sheets:
+        labels += target.count_unlisted(sheet.columns[sheet.need(target.name)], sheet.site.column(target.name))
+    if not labels:
+        return []
+    return [
+        f"labels of {target.name!r} that the schema does not list: {describe_some(list(labels))}; their "
+        f"{counted(labels.total(), 'row')} count as rows without a target"
+    ]
 
 
 def _describe_dropped(organisations: Sequence[Organisation], unit: str | None, weight: str | None) -> list[str]:

@@ -1,5 +1,6 @@
 """Tables: the columns of each file, how it writes them, and the organisation that has each row."""
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from degroot.files.columns import Columns, as_texts, check_readable, missing_col
 from degroot.files.encoding import names_read_as_text
 from degroot.partitions import by_group
 from degroot.schema.schema import Schema
-from degroot.schema.sites import AS_SHARED, Site, read_site, site_beside
+from degroot.schema.sites import AS_SHARED, SITE_SUFFIX, Site, read_site, site_beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,11 @@ class Sheet:
     rows: NDArray[np.intp] | None = None  # of the file that are its own; None: all
 
     @property
+    def n_rows(self) -> int:
+        """How many rows it has."""
+        return len(next(iter(self.columns.values()), ()))
+
+    @property
     def where(self) -> str:
         """How messages call it."""
         return str(self.path) if self.rows is None else f"{self.path} ({self.name})"
@@ -36,6 +42,13 @@ class Sheet:
         if own not in self.columns:
             raise missing_column_error(self.path, own, self.columns)
         return own
+
+    def name_site_file(self) -> str:
+        """Where it says how it writes columns, with the option that a part of a shared file takes."""
+        if self.rows is None:
+            return str(self.site.path or site_beside(self.path))
+        site = f"{self.name}{SITE_SUFFIX}"
+        return f"{site}, for --site {shlex.quote(f'{self.name}={site}')}"
 
     def number_row(self, row: int) -> int:
         """The number, from 1, of a row in the file."""
@@ -72,18 +85,21 @@ def read_files(
 def deal_file(
     files: Sequence[Path], labels: Sequence[str], group: str, sites: Mapping[str, Path], schema: Schema | None
 ) -> tuple[Sheet, list[Sheet]]:
-    """A single file, and one organisation for each value of its column `group`. The columns `labels` stay text."""
+    """A single file, and one organisation for each value of its column `group`. The columns `labels` stay text.
+
+    Rows without a group are nobody's.
+    """
     if len(files) != 1:
         raise InvalidInput(f"--group must come with one file, which it deals; got {len(files)} files.")
     whole = read_sheet(files[0].stem, files[0], [*labels, group], sites.get(files[0].stem), schema)
     members = np.array(as_texts(whole.columns[whole.need(group)]))
-    if (members == "").any():
-        row = int(np.flatnonzero(members == "")[0]) + 1
-        raise InvalidInput(f"Column {group!r} of {whole.path} must say whose row it is; row {row} is empty.")
+    owned = np.flatnonzero(members != "")
+    if not len(owned):
+        raise InvalidInput(f"Column {group!r} of {whole.path} must say whose row it is; it is empty.")
     rest = {name: column for name, column in whole.columns.items() if name != whole.need(group)}
     dealt = [
-        Sheet(str(name), whole.path, {key: column[rows] for key, column in rest.items()}, whole.site, np.asarray(rows))
-        for name, rows in zip(*by_group(members), strict=True)
+        Sheet(str(name), whole.path, {key: column[rows] for key, column in rest.items()}, whole.site, rows)
+        for name, rows in ((name, owned[places]) for name, places in zip(*by_group(members[owned]), strict=True))
     ]
     _check_known(sites, [whole.name, *(sheet.name for sheet in dealt)])
     dealt = [replace(sheet, site=read_site(sites[sheet.name])) if sheet.name in sites else sheet for sheet in dealt]

@@ -18,7 +18,8 @@ from degroot.schema.schema import Schema
 from degroot.training.comparison import compare, split
 from degroot.training.folder import check_place, write_collective_folder
 from degroot.training.models import BEST, Fitted, fit_best, kinds
-from degroot.training.organisations import Gathered, Organisation, gather, pool
+from degroot.training.organisation import Organisation, pool
+from degroot.training.organisations import Gathered, gather
 
 RULES = ("degroot", "stacking", "average", "auto")
 POOLED = "all organisations"  # what the pooled rows are called
@@ -104,8 +105,8 @@ def _describe_cut_off(agents: Sequence[Agent], schema: Schema) -> list[str]:
         if agent.lacks is not None and sum(scorer == place for scorer, _ in unscored) == len(agents) - 1:
             lacked = [name for name, lacks in zip(schema.names, agent.lacks, strict=True) if lacks]
             notes.append(
-                f"{agent.name} can score no model of others, which take {describe_some(lacked)}, and gains nothing "
-                f"from them; without these columns it may: --ignore {quote(','.join(lacked))}"
+                f"{agent.name} can score no model of others, which take {describe_some(lacked)}, and so gains nothing "
+                f"from them. To let it gain, leave these columns out: --ignore {quote(','.join(lacked))}"
             )
     return notes
 

@@ -1,6 +1,6 @@
-"""Renamed: columns that some files have and others lack, by the name or at all."""
+"""Names of columns: which some files have and others lack, and what these likely call them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, NoReturn
@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.exceptions import InvalidInput
+from degroot.files.toml import toml_line
 from degroot.schema.columns import NUMBER, Column, describe_some, round_outward
 from degroot.schema.inference import infer_schema
-from degroot.schema.matching import find_likely_column
+from degroot.schema.matching import compare_names, find_likely_column
 from degroot.schema.schema import Schema
-from degroot.schema.sites import site_beside, write_line
+from degroot.schema.sites import site_beside, write_absent, write_line
 from degroot.training.tables import Sheet
 
 
@@ -29,32 +30,50 @@ class RenamedColumn:
 
 def check_renamed(sheets: Sequence[Sheet], apart: Sequence[str | None]) -> list[str]:
     """Notes on columns that not all files have; refused where a file likely has one under another name."""
-    for found in find_renamed(sheets, apart):
-        sheet, others = sheets[found.place], [sheets[place] for place in found.others]
+    if renamed := find_renamed(sheets, apart):
+        first = renamed[0]
+        sheet, others = sheets[first.place], [sheets[place] for place in first.others]
+        same = [each for each in renamed if each.place == first.place]
+        names = {each.name: each.likely for each in same}
+        ignored = ",".join(name for each in same for name in (each.name, each.likely))
         raise InvalidInput(
-            f"All files must call a column alike; {sheet.path} has no {found.name!r}, as {_list_files(others)} "
-            f"{'has' if len(others) == 1 else 'have'}, but {found.likely!r}. If it is the same, write in "
-            f"{site_beside(sheet.path)}: {write_line(found.name, name=found.likely)}; if not: "
-            f'absent = ["{found.name}"] there, or --ignore {quote(f"{found.name},{found.likely}")}.'
+            f"All files must call a column alike; {sheet.path} has no {describe_some(list(names))}, as "
+            f"{_list_files(others)} {'has' if len(others) == 1 else 'have'}, but "
+            f"{describe_some(list(names.values()))}. "
+            f"If {'it is' if len(same) == 1 else 'they are'} the same, write in {site_beside(sheet.path)}: "
+            f"{_write_names(names)}; if not: {write_absent(*names)} there, or --ignore {quote(ignored)}."
         )
     return describe_partial(sheets, apart)
 
 
+def _write_names(names: Mapping[str, str]) -> str:
+    """The line of a site file that says what columns are called there."""
+    if len(names) == 1:
+        ((name, own),) = names.items()
+        return write_line(name, name=own)
+    return toml_line(("columns",), {name: {"name": own} for name, own in names.items()})
+
+
 def check_target_names(sheets: Sequence[Sheet], target: str) -> None:
-    """Refuse a file without the target that has a column which no other file has: likely that."""
+    """Refuse a file without the target that has columns which no other file has: likely one of them is it."""
+    holders = [sheet for sheet in sheets if sheet.site.find_name(target) in sheet.columns]
     for sheet in sheets:
         others = {name for each in sheets if each is not sheet for name in each.columns}
         extra = [name for name in sheet.columns if name not in others]
-        if sheet.site.find_name(target) not in sheet.columns and target in others and extra:
+        if sheet not in holders and holders and extra:
+            known = [each.columns[each.site.find_name(target)] for each in holders]
+            likely = _find_likely(target, known, sheet.columns, extra)
+            likely = likely or max(extra, key=lambda name: compare_names(target, name))
             raise InvalidInput(
                 f"{sheet.path} must have the column {target!r}; it has none, but {describe_some(extra)}, as no other "
-                f"file has. If that is it, write in {site_beside(sheet.path)}: {write_line(target, name=extra[0])}."
+                f"file has. If {likely!r} is it, write in {site_beside(sheet.path)}: {write_line(target, name=likely)}."
             )
 
 
 def find_renamed(sheets: Sequence[Sheet], apart: Sequence[str | None]) -> list[RenamedColumn]:
     """Columns that a file lacks and likely has under a name that none of the files has that do not lack it."""
-    tables, holders = [share_names(sheet) for sheet in sheets], _find_holders(sheets, apart)
+    tables = [sheet.site.share_names(sheet.columns) for sheet in sheets]
+    holders = _find_holders(tables, apart)
     found: list[RenamedColumn] = []
     for name, having in sorted(holders.items(), key=lambda item: -len(item[1])):  # what most call it goes first
         for k, sheet in enumerate(sheets):
@@ -73,33 +92,30 @@ def find_renamed(sheets: Sequence[Sheet], apart: Sequence[str | None]) -> list[R
     return found
 
 
-def _find_holders(sheets: Sequence[Sheet], apart: Sequence[str | None]) -> dict[str, frozenset[int]]:
-    """The places of the files that have each column that not all of them have."""
-    tables = [share_names(sheet) for sheet in sheets]
+def _find_holders(tables: Sequence[Collection[str]], apart: Sequence[str | None]) -> dict[str, frozenset[int]]:
+    """The places of the tables that have each column that not all of them have."""
     names = dict.fromkeys(name for table in tables for name in table if name not in apart and name.strip())
     holders = {name: frozenset(k for k, table in enumerate(tables) if name in table) for name in names}
-    return {name: having for name, having in holders.items() if len(having) < len(sheets)}
+    return {name: having for name, having in holders.items() if len(having) < len(tables)}
+
+
+def find_likely(sheet: Sheet, column: Column, schema: Schema) -> str | None:
+    """What a file likely calls a column of the schema, of its columns that the schema does not have; None: none."""
+    taken = {sheet.site.find_name(each.name) for each in schema.every_column}
+    extra = [name for name in sheet.columns if name not in {*taken, schema.units, *schema.identifiers}]
+    return find_likely_column(column, sheet.columns, extra)
 
 
 def refuse_missing(sheet: Sheet, column: Column, schema: Schema) -> NoReturn:
     """Refuse a file that lacks a column of the schema, with what it likely calls it."""
-    taken = {sheet.site.find_name(each.name) for each in schema.every_column}
-    extra = [name for name in sheet.columns if name not in {*taken, schema.units, *schema.identifiers}]
-    likely = find_likely_column(column, sheet.columns, extra)
+    likely = find_likely(sheet, column, schema)
     own, file = sheet.site.find_name(column.name), site_beside(sheet.path)
-    hint = f"is {likely!r} it? Then write" if likely is not None else "if it is called otherwise, write"
+    hint = f"if it is {likely!r}, write" if likely is not None else "if it is called otherwise, write"
     raise InvalidInput(
         f"{sheet.path} must have the column {own!r} of the schema; it has none: {hint} in {file}: "
         f"{write_line(column.name, name=likely or 'ITS NAME')}; if it is not collected: "
-        f'absent = ["{column.name}"].'
+        f"{write_absent(column.name)}."
     )
-
-
-def share_names(sheet: Sheet) -> dict[str, NDArray[Any]]:
-    """The columns of a file by their names in the schema."""
-    shared = {sheet.site.find_name(name): name for name in sheet.site.columns}
-    named = {shared.get(own, own): values for own, values in sheet.columns.items()}
-    return {name: values for name, values in named.items() if name not in sheet.site.absent}
 
 
 def _find_likely(
@@ -120,7 +136,8 @@ def _find_likely(
 def describe_partial(sheets: Sequence[Sheet], apart: Sequence[str | None]) -> list[str]:
     """A line for all columns that the same files have."""
     groups: dict[frozenset[int], list[str]] = {}
-    for name, having in _find_holders(sheets, apart).items():
+    tables = [sheet.site.share_names(sheet.columns) for sheet in sheets]
+    for name, having in _find_holders(tables, apart).items():
         groups.setdefault(having, []).append(name)
     notes = []
     for having, names in groups.items():
