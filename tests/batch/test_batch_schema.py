@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from support.refusals import complaint
 
 from degroot import Agent, Collective
 from degroot.batch import predict_files
+from degroot.files import points
 from degroot.schema import Column, Schema, Site, SiteColumn, encode_frame
 
 SCHEMA = Schema(
@@ -169,6 +171,39 @@ def test_columns_that_the_input_lacks_are_absent_and_noted(tmp_path):
     assert found["flags"].str.contains("abstain").all()
     other = write(table[["id"]], tmp_path / "other.csv")
     assert "must have columns of the schema" in complaint(lambda: predict_files(collective, other, tmp_path / "o.csv"))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
+def test_columns_under_other_names_are_recognised_as_when_points_are_read(tmp_path, suffix):
+    agents = [make_agent(seed, f"agent {seed}") for seed in range(2)]
+    numbers = agents[0].X.copy()
+    numbers[:, :2] = np.nan
+    agents.append(Agent(lambda X: X[:, 3], numbers, agents[0].y, "by dates", schema=SCHEMA))
+    collective, table = Collective(agents), make_table(9)
+    path = Path(write(table.rename(columns={"age": "AGE_YEARS", "sex": "GENDER"}), tmp_path / f"in{suffix}"))
+    done = predict_files(collective, path, tmp_path / "out.csv", fields="value")
+    beside = tmp_path / "in.site.toml"
+    lines = 'columns.age = { name = "AGE_YEARS" }; columns.sex = { name = "GENDER" }'
+    assert done.note.endswith(f"write in {beside}: {lines}")
+    assert done.note == points(path, (), schema=SCHEMA, site_file=beside).note
+    beside.write_text(lines.replace("; ", "\n"))
+    done = predict_files(collective, path, tmp_path / "out.csv", fields="value")
+    assert done.note == f"Read as {beside} says."
+    expected = collective.consult(table[list(SCHEMA.names)]).value
+    np.testing.assert_array_equal(pd.read_csv(done.output)["value"], expected)
+
+
+@pytest.mark.parametrize("form", ["file", "object", "beside"])
+def test_what_a_site_lacks_is_read_where_the_input_has_it(tmp_path, collective, form):
+    table, site = make_table(9), Site(absent=("sex", "visit"))
+    path = write(table, tmp_path / "in.csv")
+    place = tmp_path / ("in.site.toml" if form == "beside" else "site.toml")
+    place.write_text(site.to_toml())
+    given = {"file": {"site": place}, "object": {"site": site}, "beside": {}}[form]
+    done = predict_files(collective, path, tmp_path / "out.csv", fields="value", **given)
+    assert "does not have" not in done.note
+    expected = collective.consult(table[list(SCHEMA.names)]).value
+    np.testing.assert_array_equal(pd.read_csv(done.output)["value"], expected)
 
 
 def test_rows_that_no_model_answers_are_refused_or_null(tmp_path):

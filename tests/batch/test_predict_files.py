@@ -130,7 +130,7 @@ def test_a_collective_in_memory_is_recognised_by_its_answers(home):
 
 def test_a_collective_of_nodes_is_asked_where_it_is(home):
     consult = make_collective(form=np.asarray).consult
-    about = {"names": ("a0", "a1", "a2"), "feature_names": NAMES, "outputs": None, "classes": ()}
+    about = {"names": ("a0", "a1", "a2"), "feature_names": NAMES, "outputs": None, "classes": (), "takes_gaps": False}
     granted = frozenset({"value", "standard_error", "weights"})
     nodes = SimpleNamespace(identity={"models": {"a0": "1"}}, consult=consult, granted=granted, schema=None, **about)
     done = predict_files(nodes, "in.csv", "out.csv")

@@ -1,5 +1,6 @@
 """`degroot schema`: a draft that tells of nobody's row, and what does not fit it."""
 
+import re
 import sys
 
 import numpy as np
@@ -106,11 +107,15 @@ def check(degroot, change, *more):
 PROBLEMS = {
     "a value": (lambda t: t.replace({"town": {"Bree": "Bri"}}), "column 'town' must be one of 'Archet', 'Bree', "),
     "rows": (lambda t: t.assign(age=[-7.0] + [999.0] * 2 + [30.0] * 77), "row 1: column 'age' must hold numbers from"),
-    "other unit": (lambda t: t.assign(age=t["age"] * 12), 'columns.age = { factor = 0.08333 }.'),
+    "other unit": (lambda t: t.assign(age=t["age"] * 12), 'columns.age = { factor = 0.0833333333333 }.'),
     "renamed": (lambda t: t.rename(columns={"town": "place"}),
                 "column 'town' is missing; 'place' looks like it. To go on: write in south.site.toml: "
                 'columns.town = { name = "place" }'),
     "missing": (lambda t: t.drop(columns="visit"), "column 'visit' is missing. To go on: if it is not collected"),
+    "decimal comma": (lambda t: t.assign(age=t["age"].map(lambda age: f"{age:.2f}".replace(".", ","))),
+                      'If these are numbers, write in south.site.toml: columns.age = { decimal = "," }.'),
+    "currency": (lambda t: t.assign(cost=t["cost"].map("${:,.2f}".format)),
+                 'If these are numbers, write in south.site.toml: columns.cost = { strip = "$," }.'),
     "date": (lambda t: t.assign(visit="soon"), "column 'visit' must hold dates such as 2024-01-31"),
 }  # fmt: skip
 
@@ -121,7 +126,7 @@ def test_what_does_not_fit_is_told_with_what_to_do(degroot, problem):
     code, out, err = check(degroot, change)
     assert code == 2
     assert told in out
-    assert "south.csv: 80 rows; 1 column not as agreed" in out
+    assert "south.csv: 80 rows; 1 column not as in the schema" in out
     assert err == "degroot: Data must fit the schema; south.csv does not.\n"
 
 
@@ -149,3 +154,54 @@ def test_a_site_may_be_elsewhere(degroot, place):
     )
     assert code == 0
     assert "site: mine.toml\n" in out
+
+
+def test_the_lines_that_are_suggested_make_a_file_fit(degroot, place):
+    def change(table):
+        return table.assign(age=table["age"] * 60, cost=table["cost"].map(lambda cost: f"{cost:.2f}".replace(".", ",")))
+
+    _, out, _ = check(degroot, change)
+    lines = re.findall(r"write in south\.site\.toml: (.*?\})", out)
+    assert len(lines) == 2
+    (place / "south.site.toml").write_text("\n".join(lines))
+    code, out, err = degroot("schema", "check", "schema.toml", "south.csv")
+    assert (code, err) == (0, ""), out
+    factor = read_site(place / "south.site.toml").column("age").factor
+    assert factor == pytest.approx(1 / 60, rel=1e-10)
+
+
+def test_all_units_that_fit_are_told(degroot, place):
+    (place / "schema.toml").write_text('[columns.weight]\nkind = "number"\nunit = "lb"\nrange = [0.5, 11]')
+    pd.DataFrame({"weight": np.linspace(600.0, 4900.0, 40)}).to_csv("babies.csv", index=False)
+    code, out, _ = degroot("schema", "check", "schema.toml", "babies.csv")
+    assert code == 2
+    assert "columns.weight = { factor = 0.00220462262185 }, or factor = 0.001." in out
+
+
+def test_what_a_factor_makes_of_a_value_is_told_beside_it(degroot, place):
+    (place / "mine.toml").write_text('[columns.age]\nname = "AGE"\nfactor = 0.002')
+    code, out, _ = check(
+        degroot, lambda t: t.rename(columns={"age": "AGE"}).assign(AGE=t["age"] * 12), "--site", "mine.toml"
+    )
+    assert code == 2
+    age = round(float(frame("south")["age"][0] * 12), 10)
+    assert f"; got {age:g}" in out or f"; got {frame('south')['age'][0] * 12}" in out
+    assert f", which is {age * 0.002:.4g} by the site file's factor. To go on: correct it, or the factor" in out
+    assert 'write in mine.toml: columns.age = { name = "AGE", factor = 0.0833333333333 }' in out
+
+
+def test_a_target_by_another_name_is_suggested(degroot, place):
+    _, out, _ = check(degroot, lambda t: t.rename(columns={"cost": "COST"}))
+    told = "no target 'cost': these rows can be asked about; if 'COST' is the target, write in south.site.toml: "
+    assert f'{told}columns.cost = {{ name = "COST" }}\n' in out
+
+
+@pytest.mark.parametrize("has_it", [True, False])
+def test_a_name_in_the_site_file_that_is_not_in_the_file_is_told(degroot, place, has_it):
+    (place / "mine.toml").write_text('[columns.town]\nname = "nix"')
+    code, out, _ = check(degroot, lambda t: t if has_it else t.drop(columns="town"), "--site", "mine.toml")
+    assert code == 2
+    assert "column 'nix' is missing, as mine.toml calls 'town'" in out
+    assert "'town' is missing" not in out
+    likely = "'town' looks like it. To go on: write in mine.toml: columns.town = { name = \"town\" }"
+    assert (likely in out) is has_it

@@ -76,6 +76,35 @@ def test_a_bad_value_is_one_line(degroot, folder):
         assert "bad.csv: row 1: column 'sex' must be one of 'female', 'male'; got 'x'. To go on: " in err
 
 
+def test_of_the_row_that_is_explained_nothing_else_is_checked(degroot, folder):
+    rows = table(9).astype({"sex": object})
+    rows.loc[7, "sex"] = "x"
+    rows.to_csv("bad.csv", index=False)
+    whole = ("explain", "--collective", folder, "--row")
+    for row in ("1", "9"):
+        told = degroot(*whole, row, "--input", "bad.csv")
+        assert told.code == 0, told
+        assert told == degroot(*whole, row, "--input", "in.csv")
+    assert "bad.csv: row 8: column 'sex'" in degroot(*whole, "8", "--input", "bad.csv")[2]
+    err = degroot(*whole, "99", "--input", "bad.csv")[2]
+    assert err == "degroot: --row must be one of the 40 rows of bad.csv; got 99.\n"
+
+
+def test_a_column_under_another_name_comes_with_the_line_to_type(degroot, folder):
+    table(9).rename(columns={"sex": "GENDER"}).to_csv("new.csv", index=False)
+    line = 'columns.sex = { name = "GENDER" }'
+    for command in (("predict", "--output", "out.csv"), ("explain",)):
+        code, _, err = degroot(*command, "--collective", folder, "--input", "new.csv")
+        assert code == 0, err
+        assert f"If 'GENDER' there is 'sex', write in new.site.toml: {line}\n" in err
+    (folder.parent / "new.site.toml").write_text(line)
+    for command in (("predict", "--output", "out.csv"), ("explain",)):
+        code, _, err = degroot(*command, "--collective", folder, "--input", "new.csv")
+        assert (code, err) == (0, "Read as new.site.toml says.\n")
+    answer = Collective.load(folder).consult(table(9))
+    np.testing.assert_allclose(pd.read_csv("out.csv")["value"], answer.value, rtol=1e-12)
+
+
 def test_train_says_how_files_of_an_organisation_are_read_and_predict_reminds_of_it(degroot, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for seed, name in enumerate(("north", "south")):

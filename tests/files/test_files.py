@@ -231,8 +231,8 @@ def test_bytes_are_text_where_they_can_be(tmp_path):
     columns = read_columns(path)
     assert columns["t"].tolist() == ["a", None, "é"]
     column = Column("t", "category", ("a", "é"), unlisted="gap")
-    np.testing.assert_array_equal(encode_column(read_file_columns(path)["t"], column, AS_AGREED), [0, np.nan, 1])
-    assert np.isinf(encode_column(read_file_columns(path)["i"], column, AS_AGREED)[0])
+    np.testing.assert_array_equal(encode_column(column, read_file_columns(path)["t"], AS_AGREED), [0, np.nan, 1])
+    assert np.isinf(encode_column(column, read_file_columns(path)["i"], AS_AGREED)[0])
     numbers = {"z": np.arange(3.0), "y": np.arange(3.0)}
     assert complaint(lambda: infer_schema({"r": {"i": columns["i"], **numbers}}, "y")).startswith(
         "r: row 1: column 'i' must hold one value in each row; it holds bytes that are no UTF-8 text."

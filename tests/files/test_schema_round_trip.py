@@ -35,8 +35,8 @@ usual_words = {form for pair in WORDS for word in pair for form in (word, word.t
 words = texts.map(str.strip).filter(lambda text: normalise_text(text) == text and text not in GAPS and text != "")
 own_words = words.filter(lambda text: text not in usual_words)
 numbers = st.one_of(
-    st.floats(-1e200, 1e200).filter(lambda x: x == 0 or abs(x) > 1e-200),
-    st.sampled_from([0.0, -0.0, 1e200, 5e-200, 0.1, 1 / 3, 2.0**53 + 2]),
+    st.floats(-1e130, 1e130).filter(lambda x: x == 0 or abs(x) > 1e-130),
+    st.sampled_from([0.0, -0.0, 1e130, 5e-130, 0.1, 1 / 3, 2.0**53 + 2]),
     st.integers(-1000, 1000).map(float),
 )
 dates = st.datetimes(datetime(1791, 1, 1), datetime(2149, 1, 1))
@@ -147,7 +147,7 @@ def _as_arrow(column: list[Any]) -> pa.Array:
 
 
 def read_by_shards(path: Path, schema: Schema, site: Site) -> np.ndarray:
-    plan = make_plan([str(path)], path.with_name("out.csv"), schema.names, Columns(("value",), ("a",)), by=schema,
+    plan = make_plan([str(path)], path.with_name("out.csv"), schema.names, Columns(("value",), ("a",)), schema=schema,
                      site=site, rows=2)  # fmt: skip
     return np.vstack([plan.task.encoding.encode(Reader(plan.task).read(shard)) for shard in plan.shards])
 
@@ -200,7 +200,8 @@ def _canonical(X: np.ndarray) -> np.ndarray:
 def not_admitted(column: Column, site: SiteColumn) -> st.SearchStrategy[str]:
     if column.kind == "number":
         low, high = (each / site.factor for each in column.range or (-1e300, 1e300))
-        outside = [repr(2 * abs(high) + 1), repr(-2 * abs(low) - 1)] if column.range else ["1e999", "-1e999"]
+        outside = [repr(2 * abs(high) + 1), repr(-2 * abs(low) - 1)]
+        outside = outside if column.range else ["1e999", "-1e999", "1e141", "-1e200"]
         return st.sampled_from(["abc", "1,5", "12 kg", "<5", "true", *outside])
     if column.kind == "date":
         return st.sampled_from(["soon", "2024-02-30", "31.12.", "2024-13-01", "12:61"])
@@ -233,7 +234,7 @@ def test_any_value_that_is_not_admitted_is_one_line(tmp_path, suffix, made, data
 
 
 def refuse_in_shards(path: Path, schema: Schema, site: Site) -> None:
-    plan = make_plan([str(path)], path.with_name("out.csv"), schema.names, Columns(("value",), ("a",)), by=schema,
+    plan = make_plan([str(path)], path.with_name("out.csv"), schema.names, Columns(("value",), ("a",)), schema=schema,
                      site=site, rows=2)  # fmt: skip
     for shard in plan.shards:
         table = Reader(plan.task).read(shard)

@@ -11,9 +11,11 @@ import pytest
 from support.refusals import complaint
 
 from degroot.files import DataSource, data_source, load, points
+from degroot.files.columns import ARROW_GAPS
 from degroot.files.rows import site_of
 from degroot.files.toml import Table
-from degroot.schema import Column, Schema, Site, SiteColumn, read_schema
+from degroot.schema import Column, Schema, Site, SiteColumn, read_schema, read_site
+from degroot.schema.columns import GAPS
 
 SCHEMA = Schema(
     (
@@ -105,7 +107,10 @@ def test_a_site_has_its_own_names_units_words_and_columns(tmp_path):
         ({"visit": ["2024-01-31", "soon", None]}, ["rows.csv: row 2", "'visit'", "got 'soon'", "`format`"]),
         ({"weight": [80.0, None, 70.0]}, ["rows.csv: row 2", "'weight'", "must not be empty"]),
         ({"weight": ["80", "heavy", "70"]}, ["rows.csv: row 2", "'weight'", "'heavy'"]),
-        ({"sex": None, "Sex": ["male", "female", None]}, ["column 'sex'", 'columns.sex.name = "Sex"', "`absent`"]),
+        (
+            {"sex": None, "Sex": ["male", "female", None]},
+            ["column 'sex'", 'columns.sex = { name = "Sex" }', "`absent`"],
+        ),
         ({"grade": None}, ["column 'grade'", "`absent`"]),
         ({"patient": None}, ["column 'patient'"]),
         ({"patient": ["p1", "", "p2"]}, ["'patient'", "row 2 is empty"]),
@@ -133,6 +138,55 @@ def test_points_may_lack_columns_which_are_absent(tmp_path):
     assert not points(write(tmp_path), (), schema=SCHEMA).note
     other = write(tmp_path, **dict.fromkeys(SCHEMA.names))
     assert "must have columns of the schema" in complaint(lambda: points(other, (), schema=SCHEMA))
+
+
+def test_columns_under_other_names_are_recognised_by_names_and_values(tmp_path):
+    path = write(tmp_path, age=None, AGE_YEARS=TABLE["age"], sex=None, SX=TABLE["sex"], weight=None, W=[1, 2, 3])
+    site_file = path.with_name("rows.site.toml")
+    note = points(path, (), schema=SCHEMA, site_file=site_file).note
+    lines = 'columns.age = { name = "AGE_YEARS" }; columns.sex = { name = "SX" }'
+    assert note.endswith(f"If 'AGE_YEARS' there is 'age' and 'SX' there is 'sex', write in {site_file}: {lines}")
+    site_file.write_text(lines.replace("; ", "\n"))
+    assert not points(path, (), schema=SCHEMA, site=read_site(site_file)).note
+    shown = points(path, (), schema=SCHEMA).note  # where there is no site file to write to
+    assert "If 'SX' there is 'sex', rename it in the file." in shown
+    wrong = Site({"age": SiteColumn(name="nix", factor=2.0)})
+    note = points(path, (), schema=SCHEMA, site=wrong, site_file="site.toml").note
+    assert "does not have 'age' (called 'nix' by the site), 'sex'; " in note
+    assert 'columns.age = { name = "AGE_YEARS", factor = 2 }' in note
+
+
+def test_a_column_that_may_be_anything_is_not_taken_for_one_that_is_missing(tmp_path):
+    plain = Schema((Column("age"), Column("size")), target=Column("weight"))
+    path = write(tmp_path, age=None, size=[1, 2, 3], income=[5, 6, 7])
+    note = points(path, (), schema=plain, site_file="site.toml").note
+    assert note == f"{path} does not have 'age'; models that need them abstain."
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_of_one_row_nothing_else_is_checked(tmp_path, suffix):
+    path = write(tmp_path, suffix, sex=["male", "x", None])
+    (tmp_path / "good").mkdir()
+    whole = points(write(tmp_path / "good", suffix), (), schema=SCHEMA).X
+    for row in (1, 3):
+        np.testing.assert_array_equal(points(path, (), schema=SCHEMA, row=row).X, whole[row - 1 : row])
+    assert f"{path}: row 2: column 'sex'" in complaint(lambda: points(path, (), schema=SCHEMA, row=2))
+    told = complaint(lambda: points(path, (), schema=SCHEMA, row=99))
+    assert told == f"--row must be one of the 3 rows of {path}; got 99."
+
+
+def test_of_one_row_without_a_schema_nothing_else_is_checked(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,y\n1.5,2\nten,3\nNA,4\nNone,5\n")
+    path = tmp_path / "rows.csv"
+    np.testing.assert_array_equal(points(path, ("x", "y"), row=1).X, [[1.5, 2.0]])
+    np.testing.assert_array_equal(points(path, ("x", "y"), row=3, gaps=True).X, [[np.nan, 4.0]])
+    for row, told in ((2, "row 2 is 'ten'"), (3, "row 3 is missing or NaN"), (4, "row 4 is 'None'")):
+        assert told in complaint(lambda row=row: points(path, ("x", "y"), row=row))
+    assert "one of the 4 rows" in complaint(lambda: points(path, ("x", "y"), row=5))
+
+
+def test_what_arrow_takes_as_missing_is_a_gap_by_a_schema_too():
+    assert ARROW_GAPS < GAPS
 
 
 def test_classes_of_the_schema_are_texts(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,15 @@ from support.recorder import SENT, read_messages, record_messages
 from support.tables import SCHEMA, SchemaConsortium, encode, make_table, train_without_gaps
 
 from degroot import InvalidInput
+from degroot.files import DataSource
+from degroot.node.page.app import _find_table
 from degroot.node.page.fields import NotAdmitted, format_points, parse_typed_rows
 from degroot.node.page.requests import AskedTable, AskTerms, parse_rows, read_uploaded_file
 from degroot.node.protocol.codec import Malformed, decode_prediction, tensor
 from degroot.node.protocol.schemas import (
-    MAX_CATEGORIES,
     MAX_COLUMNS,
     MAX_SCHEMA_BYTES,
+    MAX_SCHEMA_CATEGORIES,
     ModelInputs,
     check_digest,
     decode_absent,
@@ -101,14 +104,17 @@ def test_where_a_column_is_missing_models_that_take_it_abstain(four):
         with four.connect(name, caller=name) as node:
             same(node.consult(rows), expected, [each for each in FIELDS if each not in ("lower", "upper")])
     lacking = POINTS.drop(columns="smoker")
-    with four.connect("node0", caller="node0") as node, pytest.raises(InvalidInput, match=r"row 0 lacks .*'smoker'"):
+    with (
+        four.connect("node0", caller="node0") as node,
+        pytest.raises(InvalidInput, match=r"row 0: it lacks .*'smoker'"),
+    ):
         node.consult(lacking)
 
 
 def test_a_category_that_is_not_listed_is_refused_with_its_row_or_a_gap(four):
     with four.connect("node0", caller="node0") as node:
         odd = POINTS.assign(grade=POINTS["grade"].where(POINTS.index != 2, "extreme"))
-        with pytest.raises(InvalidInput, match=r"row 3: column 'grade' must be one of .*; got 'extreme'"):
+        with pytest.raises(InvalidInput, match=r"row 2: column 'grade' must be one of .*; got 'extreme'"):
             node.consult(odd)
         blank = POINTS.assign(grade=POINTS["grade"].where(POINTS.index != 2, None))
         columns = tuple(replace(each, unlisted="gap") if each.is_listed else each for each in SCHEMA.columns)
@@ -136,6 +142,38 @@ def test_a_file_is_asked_about_as_the_nodes_own_rows_are_written(four, degroot, 
     code, _, err = degroot("ask", "--input", tmp_path / "bad.csv", "--config", config)
     assert code == 2
     assert "bad.csv: row 1: column 'sex' must be one of 'female', 'male'; got 'x'." in err
+
+
+@pytest.mark.parametrize("command", ["ask", "predict"])
+def test_what_a_file_has_is_used_though_the_rows_of_the_node_lack_it(four, degroot, tmp_path, command):
+    POINTS.to_csv(tmp_path / "asked.csv", index=False)
+    config, output = four.folder / "node2" / "node.toml", tmp_path / "answers.csv"
+    asked = ("--input", tmp_path / "asked.csv", "--config", config)
+    code, _, err = degroot(command, *asked, "--output", output)
+    assert (code, err) == (0, ""), err
+    expected = four.collective().consult(POINTS, asker="node2")
+    assert_allclose(pd.read_csv(output)["value"], expected.value, rtol=1e-9)
+    code, out, err = degroot("explain", *asked, "--row", "4")
+    assert (code, err) == (0, ""), err
+    assert f"{expected.value[3]:.3g} EUR" in out
+    POINTS.drop(columns="weight").to_csv(tmp_path / "asked.csv", index=False)
+    assert "asked.csv does not have 'weight'; " in degroot(command, *asked, "--output", output)[2]
+
+
+def test_the_page_uses_what_a_file_has_though_the_rows_of_the_node_lack_it(tmp_path):
+    (tmp_path / "site.toml").write_text(Site(absent=("weight",)).to_toml())
+    data = DataSource(tmp_path / "rows.csv", (), site=tmp_path / "site.toml", absent=("sex",))
+    seat = SimpleNamespace(agent=SimpleNamespace(schema=SCHEMA), feature_names=SCHEMA.names)
+    circle = SimpleNamespace(scores=SimpleNamespace(seat=seat), configuration=SimpleNamespace(data=data))
+    inquiry = read_uploaded_file(
+        POINTS.to_csv(index=False).encode(), "asked.csv", "text/csv", AskTerms(), _find_table(circle)
+    )
+    assert_allclose(inquiry.points, encode(POINTS))
+    assert (inquiry.absent, inquiry.note) == (None, "")
+    raw = POINTS.rename(columns={"sex": "GENDER"}).to_csv(index=False).encode()
+    note = read_uploaded_file(raw, "asked.csv", "text/csv", AskTerms(), _find_table(circle)).note
+    assert note.startswith("asked.csv does not have 'sex'; ")
+    assert note.endswith(" If 'GENDER' there is 'sex', rename it in the file.")
 
 
 def test_how_a_site_writes_its_columns_never_leaves(four):
@@ -217,7 +255,9 @@ def test_schemas_that_differ_are_told_in_words():
         "x" * (MAX_SCHEMA_BYTES + 1),
         "a = " + "[" * 100_000,
         "[columns]\n" + "".join(f'c{k} = {{kind = "number"}}\n' for k in range(MAX_COLUMNS + 1)),
-        '[columns.a]\nkind = "category"\ncategories = [' + ",".join(f'"{k}"' for k in range(MAX_CATEGORIES + 1)) + "]",
+        '[columns.a]\nkind = "category"\ncategories = ['
+        + ",".join(f'"{k}"' for k in range(MAX_SCHEMA_CATEGORIES + 1))
+        + "]",
         "columns = 3",
         '[columns.a]\nkind = "\\u001b[31mred"',
         "\x00",
@@ -243,7 +283,7 @@ def test_unprintable_names_are_not_printed():
 
 def test_a_schema_that_peers_would_not_read_is_refused_at_home():
     assert read_schema_text(write_schema(SCHEMA), "x") == SCHEMA
-    wide = Schema((Column("a", "category", tuple(f"c{k}" for k in range(MAX_CATEGORIES + 1))),))
+    wide = Schema((Column("a", "category", tuple(f"c{k}" for k in range(MAX_SCHEMA_CATEGORIES + 1))),))
     with pytest.raises(InvalidInput, match=f"at most {MAX_SCHEMA_BYTES} bytes, {MAX_COLUMNS} columns"):
         write_schema(wide)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from degroot.batch.shards import Shard
 from degroot.compute.compiled import Array
-from degroot.files.encoding import encode_file_marking, find_unlisted, names_read_as_text, value_at
+from degroot.files.encoding import encode_column, find_unlisted, names_read_as_text, value_at
 from degroot.schema import AS_SHARED, Schema, Site
 
 MOST_UNLISTED = 100  # categories of a column that are told
@@ -41,7 +41,7 @@ class SchemaEncoding:
 
     def encode(self, table: pa.Table) -> Array:
         """The features as numbers (n, d), NaN for gaps, infinite where a value is not admitted."""
-        return encode_file_marking({name: table.column(name) for name in self.names}, self.schema, self.site)
+        return self.schema.encode_marking({name: table.column(name) for name in self.names}, self.site, encode_column)
 
     def find_unlisted(self, table: pa.Table, X: Array) -> dict[str, list[str]]:
         """Categories of the table that are not listed, and so are gaps in its numbers `X`: the first few by column."""
@@ -55,7 +55,7 @@ class SchemaEncoding:
         def find(name: str, row: int) -> object:
             return value_at(table.column(self.site.find_name(name)), row)
 
-        self.schema.check_admitted(X, find, shard.file, shard.first + 1)
+        self.schema.check_admitted(X, find, shard.file, lambda row: shard.first + row + 1)
 
 
 def find_like(X: Array, row: int) -> NDArray[np.bool_]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
 from degroot.compute.compiled import Array
+from degroot.files.columns import ARROW_GAPS
 from degroot.files.encoding import cast_floats, parse_numbers
 
-MISSING = pa.array(pyarrow.csv.ConvertOptions().null_values)  # how a missing value is written, such as NA
+MISSING = pa.array(sorted(ARROW_GAPS))  # as `degroot.files.points` has them, which lets Arrow read numbers
 
 
 def is_number(kind: pa.DataType) -> bool:

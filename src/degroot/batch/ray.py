@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from degroot.agents.abstention import Columns
+from degroot.agents.abstention import ColumnMask
 from degroot.answers.answer import FIELDS
 from degroot.batch.local import Reader
 from degroot.batch.resume import pack_batch, unpack_batch
@@ -38,7 +38,7 @@ def on_ray(
     address: str | None = None,
     jobs: int | None = None,
     fields: Iterable[str] = FIELDS,
-    absent: Columns = None,
+    absent: ColumnMask = None,
 ) -> Iterator["Callers"]:
     """Join a Ray cluster, or start a Ray on this machine, and make the agents its actors; leave or end it at the end.
 

@@ -36,7 +36,7 @@ from degroot.consultation.askers import check_asker
 from degroot.consultation.groups import Unmatched
 from degroot.consultation.settings import LOCAL, RAY, check_choice, check_flag
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.files.rows import open_site
+from degroot.files.rows import open_asked_site
 from degroot.intervals import rows_needed
 from degroot.schema import AS_SHARED, Schema, Site
 from degroot.schema.schema import describe_unlisted
@@ -94,7 +94,7 @@ def predict_files(
     restart: bool = False,
     verify: bool = False,
     unsafe_pickle: bool = False,
-    site: str | os.PathLike[str] | None = None,
+    site: str | os.PathLike[str] | Site | None = None,
 ) -> RunSummary:
     """Predict all rows of files of any size, in bounded memory, and write one file of answers: whole or not at all.
 
@@ -143,7 +143,7 @@ def predict_files(
         Whether to read all files of a saved collective first, and refuse one that has changed since.
     unsafe_pickle : bool
         Whether to open models in pickle and joblib files, which can run any code.
-    site : path, optional
+    site : path or `Site`, optional
         Where the collective has a schema: a site file, which says how the input writes its columns. By default the file
         ``NAME.site.toml`` beside the input ``NAME.csv``, if it is there, otherwise as the schema does.
         Features that the input does not have are absent: models that need them abstain.
@@ -207,10 +207,9 @@ def predict_files(
     written = _open_site(site, found.schema, given)
     plan = make_plan(
         given, place, _feature_names(found), columns, keep=kept,
-        asker_column=asker_column, on_bad_row=on_bad_row,
-        gaps=found.schema is not None or (not is_remote and found.takes_gaps),
-        identity=identity | whose | {"coverage": coverage}, by=found.schema,
-        site=written,
+        asker_column=asker_column, on_bad_row=on_bad_row, gaps=found.schema is None and found.takes_gaps,
+        identity=identity | whose | {"coverage": coverage}, schema=found.schema, site=written,
+        site_file=_name_site_file(site, written, given),
     )  # fmt: skip
     about: dict[str, Any] = {"coverage": coverage, "asker": asker, "correct": correct}
     if plan.task.encoding is not None and plan.task.encoding.absent:
@@ -228,21 +227,33 @@ def predict_files(
     return replace(done, fields=tuple(wanted), omitted=tuple(omitted), note=note)
 
 
-def _open_site(path: str | os.PathLike[str] | None, schema: Schema | None, inputs: Sequence[str]) -> Site:
+def _open_site(site: str | os.PathLike[str] | Site | None, schema: Schema | None, inputs: Sequence[str]) -> Site:
     """How the input writes the columns of the schema: as a site file says, the one that is given or lies beside it."""
-    if schema is None and path is not None:
+    if schema is None and site is not None:
         raise InvalidInput("`site` must come with a collective that has a schema; this one has none.")
     if schema is None:
         return AS_SHARED
-    if path is not None:
-        return open_site(Path(_path("site", path)), schema)
+    if isinstance(site, Site):
+        schema.check_site(site)
+        return site.with_every_column()
+    if site is not None:
+        return open_asked_site(Path(inputs[0]), schema, Path(_path("site", site)))
     files = find(inputs)
     beside = [place for place in map(site_beside, files) if place.exists()]
     if beside and len(files) > 1:
         raise InvalidInput(
             f"Several inputs must be read by one site file, `site`; {beside[0]} lies beside one of them."
         )
-    return open_site(beside[0] if beside else None, schema)
+    return open_asked_site(files[0], schema)
+
+
+def _name_site_file(site: str | os.PathLike[str] | Site | None, written: Site, inputs: Sequence[str]) -> Path | str:
+    """Where to write what the input calls a column: in the site file that was read, or a new one."""
+    if written.path is not None and not isinstance(site, Site):
+        return written.path
+    files = find(inputs)
+    beside = site_beside(files[0])
+    return beside if site is None and len(files) == 1 else f"{beside}, for --site {beside}"
 
 
 @contextmanager

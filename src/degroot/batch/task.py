@@ -23,7 +23,7 @@ from degroot.consultation.groups import Unmatched, match_groups
 from degroot.exceptions import InvalidInput
 
 REFUSE, NULL = "refuse", "null"  # what is done with bad rows
-UNMATCHED, UNLISTED = b"unmatched", b"unlisted"  # notes in the schema of answers
+UNMATCHED_KEY, UNLISTED_KEY = b"unmatched", b"unlisted"  # notes in the schema of answers
 
 
 class Consult(Protocol):
@@ -85,23 +85,31 @@ class Task:
     def answer(self, shard: Shard, table: pa.Table, consult: Consult) -> pa.RecordBatch:
         """The rows to be written for the rows of a shard: what is kept, and the answers; null for a bad row."""
         X = numbers(table, self.features) if self.encoding is None else self.encoding.encode(table)
-        good = self._good(shard, table, X)
-        while True:
-            try:
-                answers, schema = self._answer_good(shard, table, X, good, consult)
-                break
-            except UnansweredRow as error:
-                row = error.row if good is None else int(np.flatnonzero(good)[error.row])
-                if self.on_bad_row == REFUSE or self.encoding is None:
-                    lacking = f"it lacks {error.lacking}" if error.lacking else "all of them abstain"
-                    told = f"Each row must have what at least one model takes; {shard.row(row)}: {lacking}."
-                    raise InvalidInput(told) from error
-                answerable = ~(find_like(X, row) & self._share_asker(table, row))
-                good = answerable if good is None else good & answerable
+        answers, schema = self._answer_answerable(shard, table, X, self._good(shard, table, X), consult)
         if self.encoding is not None and (unlisted := self.encoding.find_unlisted(table, X)):
-            schema = schema.with_metadata((schema.metadata or {}) | {UNLISTED: json.dumps(unlisted)})
+            schema = schema.with_metadata((schema.metadata or {}) | {UNLISTED_KEY: json.dumps(unlisted)})
         kept = [table.column(name).combine_chunks() for name in self.keep]
         return pa.RecordBatch.from_arrays([*map(_plain, kept), *answers], schema=schema)
+
+    def _answer_answerable(
+        self, shard: Shard, table: pa.Table, X: Array, good: NDArray[np.bool_] | None, consult: Consult
+    ) -> tuple[list[pa.Array], pa.Schema]:
+        """As `_answer_good`, for those of the good rows at which some model answers."""
+        while True:
+            try:
+                return self._answer_good(shard, table, X, good, consult)
+            except UnansweredRow as error:
+                good = self._leave_out(shard, table, X, good, error)
+
+    def _leave_out(
+        self, shard: Shard, table: pa.Table, X: Array, good: NDArray[np.bool_] | None, error: UnansweredRow
+    ) -> NDArray[np.bool_]:
+        """The good rows without those like the one that nobody answers, which is refused unless it may be null."""
+        row = error.row if good is None else int(np.flatnonzero(good)[error.row])
+        if self.on_bad_row == REFUSE or self.encoding is None:
+            raise InvalidInput(error.describe(shard.row(row))) from error
+        answerable = ~(find_like(X, row) & self._share_asker(table, row))
+        return answerable if good is None else good & answerable
 
     def _answer_good(
         self, shard: Shard, table: pa.Table, X: Array, good: NDArray[np.bool_] | None, consult: Consult
@@ -112,7 +120,7 @@ class Task:
         column = table.column(self.asker_column)
         column = column if good is None else column.filter(pa.array(good))
         askers, unmatched = _match_askers(column, self.columns.agents)
-        noted = self.schema.with_metadata({UNMATCHED: json.dumps(asdict(unmatched))})
+        noted = self.schema.with_metadata({UNMATCHED_KEY: json.dumps(asdict(unmatched))})
         return self._ask(shard, X, good, _consult_for(askers, consult)), noted
 
     def _share_asker(self, table: pa.Table, row: int) -> NDArray[np.bool_]:
@@ -158,13 +166,13 @@ class Task:
 
 def read_unmatched(answers: pa.RecordBatch) -> Unmatched:
     """The rows of a shard whose asker is no agent, which got the neutral consensus."""
-    noted = (answers.schema.metadata or {}).get(UNMATCHED)
+    noted = (answers.schema.metadata or {}).get(UNMATCHED_KEY)
     return Unmatched() if noted is None else Unmatched(**json.loads(noted))
 
 
 def read_unlisted(answers: pa.RecordBatch) -> dict[str, list[str]]:
     """The categories of a shard that are not listed, and count as gaps, by the name of the column."""
-    found: dict[str, list[str]] = json.loads((answers.schema.metadata or {}).get(UNLISTED, b"{}"))
+    found: dict[str, list[str]] = json.loads((answers.schema.metadata or {}).get(UNLISTED_KEY, b"{}"))
     return found
 
 

@@ -19,6 +19,8 @@ from degroot.cli.connection import (
     check_purpose,
     connected,
     find_site,
+    name_site_file,
+    naming_rows,
 )
 from degroot.cli.errors import stopping_at_once
 from degroot.exceptions import InvalidInput
@@ -69,7 +71,7 @@ def ask(
     purpose: Purpose = "",
     site: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="How the points are written, a site file; default: as those of --config."),
+        typer.Option(metavar="FILE", help="How the input is written; default: as rows of --config, NAME.site.toml."),
     ] = None,
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
@@ -77,7 +79,6 @@ def ask(
     from degroot import files
     from degroot.batch import Columns
     from degroot.cli.output import columns, describe_omitted, show, summary
-    from degroot.files.rows import list_absent
 
     settings: dict[str, Any] = {"way": _way(way, tolerance, rounds)}
     settings |= {name: given for name, given in (("tolerance", tolerance), ("rounds", rounds)) if given is not None}
@@ -87,17 +88,18 @@ def ask(
     given = None if fields is None else _read_fields(fields, output)
     with stopping_at_once(), asked as collective:
         points = _read_points(input_, collective, site, config)
+        if points.note:
+            typer.echo(points.note, err=True)
         begun = time.perf_counter()
         wanted, omitted = _choose_fields(given, collective, output)
         computed = Columns(tuple(wanted), collective.names).computed_fields
-        absent = () if collective.schema is None else list_absent(collective.schema, points.absent)
-        answer = collective.consult(
-            points.X, computed, coverage=coverage, correct=correct, purpose=purpose, absent=absent
-        )
+        absent = () if collective.schema is None else collective.schema.list_marked(points.absent)
+        with naming_rows(input_):
+            answer = collective.consult(
+                points.X, computed, coverage=coverage, correct=correct, purpose=purpose, absent=absent
+            )
         told = [summary(answer), _whose(answer), f"{time.perf_counter() - begun:.2f} seconds"]
         classes = collective.classes
-    if points.note:
-        typer.echo(points.note, err=True)
     if points.ignored:
         told.append(f"columns not used: {', '.join(points.ignored)}")
     if output is None:
@@ -145,7 +147,8 @@ def _read_points(path: Path, collective: "RemoteCollective", site: Path | None, 
         raise InvalidInput("--site must come with a schema, by which the nodes' rows are read; they have none.")
     if schema is None:
         return files.points(path, collective.feature_names or ())
-    return files.points(path, schema.names, schema=schema, site=find_site(path, site, config, schema))
+    written, place = find_site(path, site, config, schema), name_site_file(path, site, config)
+    return files.points(path, schema.names, schema=schema, site=written, site_file=place)
 
 
 def _whose(answer: "Answer") -> str:

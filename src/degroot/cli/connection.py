@@ -94,22 +94,41 @@ def connected(
         raise DeGrootError(f"The node must answer; {address}: {error.reason.rstrip('.')}.{hint}") from error
 
 
+@contextmanager
+def naming_rows(path: Path, first: int = 0) -> Iterator[None]:
+    """Say of a row that nobody answers where it stands in the file; `first`: the place there of the first row asked."""
+    from degroot.consultation.abstention import UnansweredRow
+
+    try:
+        yield
+    except UnansweredRow as error:
+        raise InvalidInput(error.describe(f"row {first + error.row + 1} of {path}")) from error
+
+
 def find_site(path: Path, site: Path | None, config: Path | None, schema: "Schema") -> "Site":
-    """How the file `path` writes the columns of the schema.
+    """How the file `path`, which is asked about, writes the columns of the schema.
 
     As the site file says that is given, as the node of `config` writes its rows, or as the site file beside it says.
+    Columns that the rows of a site lack are read where the file has them.
     """
-    from degroot.files.rows import open_site, site_of
+    from degroot.files.rows import open_asked_site, site_of
+
+    if site is None and config is not None:
+        from degroot.node.config import read
+
+        return site_of(read(config).data, schema).with_every_column()
+    found = open_asked_site(path, schema, site)
+    if site is None and found.path is not None:
+        typer.echo(f"Read as {found.path} says.", err=True)
+    return found
+
+
+def name_site_file(path: Path, site: Path | None, config: Path | None) -> str:
+    """Where to write what the file `path` calls a column, with the option by which that is read."""
     from degroot.schema.sites import site_beside
 
-    if site is None and config is None and site_beside(path).exists():
-        site = site_beside(path)
-        typer.echo(f"Read as {site} says.", err=True)
-    if site is not None or config is None:
-        return open_site(site, schema)
-    from degroot.node.config import read
-
-    return site_of(read(config).data, schema)
+    beside = site_beside(path)
+    return str(site or beside) if site is not None or config is None else f"{beside}, for --site {beside}"
 
 
 def _node(node: str | None, config: Path | None) -> tuple[str | None, str]:

@@ -22,6 +22,8 @@ from degroot.cli.connection import (
     check_purpose,
     connected,
     find_site,
+    name_site_file,
+    naming_rows,
 )
 from degroot.cli.errors import stopping_at_once
 from degroot.cli.node import UnsafePickle
@@ -54,7 +56,7 @@ def explain(
     purpose: Purpose = "",
     site: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="How the input writes the schema's columns; default: as rows of --config."),
+        typer.Option(metavar="FILE", help="How the input is written; default: as rows of --config, NAME.site.toml."),
     ] = None,
     insecure_loopback: InsecureLoopback = None,
 ) -> None:
@@ -71,7 +73,8 @@ def explain(
         point, absent = _point(input_, row, found, site, config)
         if coverage is not None and asker is None and not getattr(found, "is_calibrated", False):
             found.calibrate()
-        answer = found.consult(point, coverage=coverage, asker=asker, correct=correct, absent=absent, **why)
+        with naming_rows(input_, row - 1):
+            answer = found.consult(point, coverage=coverage, asker=asker, correct=correct, absent=absent, **why)
         target = None if found.schema is None else found.schema.target
         typer.echo(answer.explain(0, target=target).text.replace("point 0", f"row {row}", 1))
 
@@ -98,7 +101,7 @@ def _point(
     from degroot.schema import AS_SHARED
 
     try:
-        from degroot.files.rows import list_absent, points
+        from degroot.files.rows import points
     except ImportError as error:
         raise InvalidInput(f"Data files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
@@ -106,9 +109,10 @@ def _point(
     if schema is None and site is not None:
         raise InvalidInput("--site must come with a collective that has a schema; this one has none.")
     written = AS_SHARED if schema is None else find_site(path, site, config, schema)
-    found = points(path, asked.feature_names or (), gaps=asked.takes_gaps, schema=schema, site=written)
-    if row > len(found.X):
-        raise InvalidInput(f"--row must be one of the {len(found.X)} rows of {path}; got {row}.")
+    found = points(
+        path, asked.feature_names or (), gaps=schema is None and asked.takes_gaps, row=row, schema=schema,
+        site=written, site_file=name_site_file(path, site, config),
+    )  # fmt: skip
     if found.note:
         typer.echo(found.note, err=True)
-    return found.X[row - 1 : row], () if schema is None else list_absent(schema, found.absent)
+    return found.X, () if schema is None else schema.list_marked(found.absent)

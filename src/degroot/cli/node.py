@@ -43,6 +43,9 @@ def init(
     trained: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Of `degroot train`: take model and rows from there.")
     ] = None,
+    organisation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of --trained, whose node it is; default: the one called so.")
+    ] = None,
     page: Annotated[
         int | None,
         typer.Option(metavar="PORT", help="Of the node's page; default: 1000 from peers'.", min=1, max=65535),
@@ -56,9 +59,11 @@ def init(
     from degroot.node.config.template import filled
     from degroot.training import export_organisation
 
+    if organisation is not None and trained is None:
+        raise InvalidInput("--organisation must stand with --trained FOLDER; that is missing.")
     peers = [(name, address) for name, _, address in (each.partition("@") for each in peer or ())]
     text = template(name, listen or LISTEN, peers, client or (), page)
-    exported = None if trained is None else export_organisation(trained, name)
+    exported = None if trained is None else export_organisation(trained, name, organisation)
     if exported is not None:
         text = filled(text, exported.tables)
     path = out or (Path() if exported is None else exported.home) / f"{name}.toml"

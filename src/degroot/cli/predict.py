@@ -1,5 +1,6 @@
 """``degroot predict``."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from degroot.cli.connection import (
     check_consensus,
     check_one,
     connected,
+    find_site,
 )
 from degroot.cli.errors import stopping_at_once, stopping_in_order
 from degroot.cli.node import UnsafePickle
@@ -69,7 +71,7 @@ def predict(
     unsafe_pickle: UnsafePickle = False,
     site: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The site file, by which the input is read."),
+        typer.Option(metavar="FILE", help="Its site file; default: the one beside it."),
     ] = None,
     ca: Ca = None,
     certificate: Certificate = None,
@@ -89,15 +91,18 @@ def predict(
         "inputs": [*input_, *(more or ())], "output": output, "fields": None if fields is None else _names([fields]),
         "coverage": coverage, "keep": _names(keep or []), "asker": asker, "asker_column": asker_column,
         "correct": correct, "on_bad_row": on_bad_row, "jobs": jobs, "engine": engine, "address": address,
-        "restart": restart, "verify": verify, "unsafe_pickle": unsafe_pickle, "site": _find_site_file(site, config),
+        "restart": restart, "verify": verify, "unsafe_pickle": unsafe_pickle, "site": site,
     }  # fmt: skip
     if collective is not None:
-        _remind_of_site(collective, asker, site)
+        if site is None and asker is not None:
+            _remind_of_site(collective, asker, settings["inputs"])
         with stopping_in_order(INTERRUPTED):
             done = predict_files(collective, **settings)
     else:
         asked = connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus)
         with stopping_at_once(), asked as nodes:
+            if site is None and config is not None and nodes.schema is not None:
+                settings["site"] = find_site(Path(input_[0]), None, config, nodes.schema)
             done = predict_files(nodes, **settings)
     if done.note:
         typer.echo(done.note, err=True)
@@ -108,19 +113,13 @@ def predict(
         typer.echo(describe_omitted(done.fields, done.omitted))
 
 
-def _find_site_file(site: Path | None, config: Path | None) -> Path | None:
-    """The file that says how the input is written: as the node of `config` writes its rows, where none is given."""
-    if site is not None or config is None:
-        return site
-    from degroot.node.config import read
+def _remind_of_site(collective: Path, asker: str, inputs: Sequence[str]) -> None:
+    """Say that the asker has a site file, unless one lies beside the input."""
+    from degroot.schema.sites import site_beside
+    from degroot.training.folder import find_site_file
 
-    return read(config).data.site
-
-
-def _remind_of_site(collective: Path, asker: str | None, site: Path | None) -> None:
-    """Say that the asker has a site file, where none is given."""
-    own = None if asker is None else collective / asker / "site.toml"
-    if site is None and own is not None and own.is_file():
+    own = find_site_file(collective, asker)
+    if own is not None and not any(site_beside(Path(each)).exists() for each in inputs):
         typer.echo(f"Read as the schema has it; for files that {asker} writes in its own way: --site {own}", err=True)
 
 

@@ -100,7 +100,7 @@ def check(
 
     try:
         from degroot.schema.schema import read_schema
-        from degroot.training.fitting import check_file
+        from degroot.training.file_checks import check_file
     except ImportError as error:
         raise InvalidInput(f"{NEEDED} ({error}).") from error
 
@@ -108,7 +108,7 @@ def check(
     typer.echo(f"{file}: version {agreed.version}, digest {agreed.digest}, {len(agreed.columns)} features")
     for path in data:
         report = check_file(path, agreed, site)
-        verdict = "fits" if not report.problems else f"{counted(len(report.problems), 'column')} not as agreed"
+        verdict = "fits" if not report.problems else f"{counted(len(report.problems), 'column')} not as in the schema"
         typer.echo(f"{path}: {counted(report.rows, 'row')}; {verdict}")
         for note in report.notes:
             typer.echo(f"  {note}")

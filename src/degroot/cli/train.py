@@ -43,6 +43,7 @@ def train(
     """
     try:
         from degroot import training
+        from degroot.node.config.names import suggest_name
     except ImportError as error:
         raise InvalidInput(f"Training needs extra packages: pip install 'degroot[batch]' ({error}).") from error
 
@@ -61,7 +62,8 @@ def train(
     typer.echo(f"{out} has the collective, trained on all rows; gains.csv in it has all organisations{_also(done)}.")
     typer.echo(f"Ask it about rows without {done.gathered.target!r}, for the organisation whose rows they are:")
     typer.echo(f"  degroot predict --collective {place} --input new.csv --output answers.csv {_whose(done, group)}")
-    typer.echo("Where rows may not come together, every organisation runs a node: degroot node --help")
+    typer.echo("Where rows may not come together, every organisation runs a node:")
+    typer.echo(f"  degroot node init {suggest_name(done.gains.names[0])} --trained {place}")
 
 
 def _whose(done: "Trained", group: str | None) -> str:

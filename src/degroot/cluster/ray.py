@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
-from degroot.agents.abstention import Columns
+from degroot.agents.abstention import ColumnMask
 from degroot.agents.agent import Agent, Scorer
 from degroot.answers.answer import FIELDS, Consensus, check_fields
 from degroot.cluster.actor import VERSION, Actor, Source, source_of
@@ -38,7 +38,7 @@ class Assembly:
     scored: bool  # whether they can be asked for more than predictions
     n_jobs: int | None
 
-    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, absent: Columns = None) -> Consensus:
+    def consult(self, X: Any, fields: Sequence[str] | str = FIELDS, *, absent: ColumnMask = None) -> Consensus:
         """The collective prediction for the points `X`, with what lies behind it; they lack the columns `absent`."""
         known = consult(self, self.panel, X, check_fields(fields, FIELDS), absent=absent)
         return Consensus(self.panel.names, **known, peers=self.panel.peers)

@@ -18,12 +18,15 @@ from degroot.files.csv_rows import check_header, check_text, row_ends
 from degroot.files.encoding import FileColumn, decode_binary
 from degroot.files.native import open_native
 from degroot.files.size_limits import Extent, check_extent
+from degroot.schema.columns import GAPS, is_number
+from degroot.schema.sites import write_line
 
 Columns = dict[str, NDArray[Any]]
 TABLE, NAMES = "X", "names"  # arrays of an npz file that holds a whole table
 INDEX = "__index_level_"  # how pandas calls a column that is none
 SHOWN = 8  # names in a message
-GAPS = frozenset(pyarrow.csv.ConvertOptions().null_values)  # how a missing value is written, such as NA
+# How a missing number is written where there is no schema: what Arrow itself takes as null. GAPS has a few more.
+ARROW_GAPS = frozenset(pyarrow.csv.ConvertOptions().null_values)
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")  # how the names of files end
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")  # which are not read
 
@@ -181,30 +184,46 @@ def _spread(arrays: Columns, path: Path) -> Columns:
     return columns
 
 
-def read_numbers(columns: Columns, names: Sequence[str], path: Path, *, gaps: bool = False) -> Array:
-    """These columns as finite numbers, (m, d); with `gaps` also NaN."""
+def read_numbers(
+    columns: Columns, names: Sequence[str], path: Path, *, gaps: bool = False, first_row: int = 1
+) -> Array:
+    """These columns as finite numbers, (m, d); with `gaps` also NaN. `first_row`: the number of the first row."""
     table = np.empty((len(columns[names[0]]), len(names)))
     for k, name in enumerate(names):
         column = columns[name]
         if column.dtype.kind not in "fiub":
-            raise InvalidInput(f"Column {name!r} of {path} must hold numbers; {_first_text(column)}.")
+            raise InvalidInput(f"Column {name!r} of {path} must hold numbers; {_first_text(column, first_row)}.")
         table[:, k] = column
     strange = np.isinf(table) if gaps else ~np.isfinite(table)
     if strange.any():
         row, k = (int(place) for place in np.argwhere(strange)[0])
         value = "missing or NaN" if np.isnan(table[row, k]) else table[row, k]
-        raise InvalidInput(f"Column {names[k]!r} of {path} must be finite; row {row + 1} is {value}.")
+        raise InvalidInput(f"Column {names[k]!r} of {path} must be finite; row {row + first_row} is {value}.")
     return table
 
 
-def _first_text(column: NDArray[Any]) -> str:
+def take_row(columns: Columns, row: int) -> Columns:
+    """One row, from 1, of each column: a text that is a number is one, though the texts of other rows are none."""
+    return {name: _as_number(column[row - 1 : row]) for name, column in columns.items()}
+
+
+def _as_number(single: NDArray[Any]) -> NDArray[Any]:
+    if single.dtype.kind not in "OU":
+        return single
+    text = "" if single[0] is None else str(single[0]).strip()
+    if text in ARROW_GAPS:
+        return np.array([np.nan])
+    return np.array([float(text)]) if is_number(text) else single
+
+
+def _first_text(column: NDArray[Any], first_row: int) -> str:
     if column.dtype.kind not in "OUS":
         return f"it holds {column.dtype}"
     strange = [row for row, value in enumerate(column.tolist()) if not _is_number(value)]
     texts = [row for row in strange if column[row] is not None]
     if texts:
-        return f"row {texts[0] + 1} is {str(column[texts[0]])!r}"
-    return f"row {strange[0] + 1} is missing" if strange else "it holds text"
+        return f"row {texts[0] + first_row} is {str(column[texts[0]])!r}"
+    return f"row {strange[0] + first_row} is missing" if strange else "it holds text"
 
 
 def _is_number(value: Any) -> bool:
@@ -246,7 +265,7 @@ def missing_column_error(path: Path, name: str, names: Iterable[str]) -> Invalid
 def missing_feature_error(path: Path, name: str, shared: str, names: Iterable[str]) -> InvalidInput:
     """The error that a feature which the schema calls `shared` is missing."""
     near = find_similar(name, list(names))
-    other = f'name it in the site file (columns.{shared}.name = "{near[0]}"), or ' if near else ""
+    other = f"name it in the site file ({write_line(shared, name=near[0])}), or " if near else ""
     return InvalidInput(
         f"{path} must have the column {name!r}; it has none. To go on: {other}list it as `absent` in the site file."
     )
@@ -269,7 +288,7 @@ def duplicate_column_error(where: Path | str, name: str, verb: str = "is") -> In
     return InvalidInput(f"The columns of {where} must have different names; {name!r} {verb} there twice.")
 
 
-def listed(names: Any) -> str:
+def listed(names: Iterable[Any], show: Callable[[Any], str] = repr) -> str:
     """The first few of them."""
-    shown = [repr(name) for name in names]
+    shown = [show(name) for name in names]
     return ", ".join(shown[:SHOWN]) + (f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else "")

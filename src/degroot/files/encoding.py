@@ -15,7 +15,7 @@ from degroot.schema.sites import AS_SHARED, Site
 
 FileColumn: TypeAlias = "pa.ChunkedArray | NDArray[Any]"  # a column as a file has it
 WHOLE_NUMBER_FORM = f"^{NUMBER_FORM.pattern}$"  # of a whole text, for Arrow
-MISSING = pa.array(sorted(GAPS | GAP_MARKS))  # how a missing number is written, such as NA
+MISSING = pa.array(sorted(GAPS | GAP_MARKS))  # numbers by a schema, as `Column.encode` has them
 
 
 def names_read_as_text(schema: Schema, site: Site = AS_SHARED) -> tuple[str, ...]:
@@ -27,24 +27,15 @@ def names_read_as_text(schema: Schema, site: Site = AS_SHARED) -> tuple[str, ...
     )
 
 
-def encode_file(columns: Mapping[str, FileColumn], schema: Schema, site: Site, where: str) -> Array:
+def encode_file(columns: Mapping[str, FileColumn], schema: Schema, site: Site, where: str, first_row: int = 1) -> Array:
     """The features in the columns of a file as numbers (n, d); a value that is not admitted is refused, with its row.
 
-    Features without a column are gaps.
+    Features without a column are gaps. `first_row`: the number of the first row.
     """
-    numbers = encode_file_marking(columns, schema, site)
-    schema.check_admitted(numbers, lambda name, row: value_at(columns[site.find_name(name)], row), where)
-    return numbers
-
-
-def encode_file_marking(columns: Mapping[str, FileColumn], schema: Schema, site: Site) -> Array:
-    """The same with infinity where a value is not admitted."""
-    rows = len(next(iter(columns.values())))
-    numbers = np.full((rows, len(schema.columns)), np.nan)
-    for place, column in enumerate(schema.columns):
-        own = site.find_name(column.name)
-        if own in columns and column.name not in site.absent:
-            numbers[:, place] = encode_column(columns[own], column, site.column(column.name))
+    numbers = schema.encode_marking(columns, site, encode_column)
+    schema.check_admitted(
+        numbers, lambda name, row: value_at(columns[site.find_name(name)], row), where, first_row.__add__
+    )
     return numbers
 
 
@@ -61,7 +52,7 @@ def find_unlisted(
     return schema.find_unlisted(distinct, site)
 
 
-def encode_column(values: FileColumn, column: Column, site: SiteColumn) -> Array:
+def encode_column(column: Column, values: FileColumn, site: SiteColumn) -> Array:
     """One column as `Column.encode` gives it: what Arrow holds as a dictionary or text is encoded value by value."""
     if isinstance(values, np.ndarray):
         return column.encode(values, site)

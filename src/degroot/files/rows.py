@@ -26,12 +26,17 @@ from degroot.files.columns import (
     read_columns,
     read_file_columns,
     read_numbers,
+    take_row,
 )
-from degroot.files.encoding import encode_file, find_unlisted, names_read_as_text
+from degroot.files.encoding import FileColumn, encode_file, find_unlisted, names_read_as_text
 from degroot.files.size_limits import Extent
 from degroot.files.source import DataSource
+from degroot.schema.columns import Column
+from degroot.schema.matching import compare_names, find_likely_column
 from degroot.schema.schema import Schema, describe_unlisted, read_schema
-from degroot.schema.sites import AS_SHARED, Site, read_site
+from degroot.schema.sites import AS_SHARED, Site, read_site, site_beside
+
+FEW_RENAMED = 3  # columns in a message that the file may have by another name
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +129,34 @@ def open_site(path: Path | None, schema: Schema, absent: Sequence[str] = ()) -> 
     return site
 
 
+def open_asked_site(path: Path, schema: Schema, site_file: Path | None = None) -> Site:
+    """How a file that is asked about writes the columns of the schema: by the site file that is given or beside it.
+
+    Columns that the site's own rows lack are read where the file has them.
+    """
+    beside = site_beside(path)
+    return open_site(site_file or (beside if beside.exists() else None), schema).with_every_column()
+
+
 def points(
     path: Path,
     names: Sequence[str],
     *,
     gaps: bool = False,
     most: Extent | None = None,
+    row: int | None = None,
     schema: Schema | None = None,
     site: Site = AS_SHARED,
+    site_file: Path | str | None = None,
 ) -> Points:
     """The points in the file: the columns with these names, in this order. Others are ignored.
 
-    With `gaps` features may be missing: NaN. A file that holds more than `most` is refused, and not read. With a
-    `schema` the features are its columns, as the `site` writes them; those that the file does not have are absent.
+    With `gaps` features may be missing: NaN. A file that holds more than `most` is refused, and not read. Of a `row`,
+    from 1, only that one is read and checked. With a `schema` the features are its columns, as the `site` writes them;
+    those that the file does not have are absent. `site_file`: where a user can write what the file calls them.
     """
     if schema is not None:
-        return _points_by_schema(path, schema, site, most)
+        return _points_by_schema(path, schema, site, most, row, site_file)
     columns = read_columns(path, most=most)
     missing = [name for name in names if name not in columns]
     if missing:
@@ -147,46 +164,101 @@ def points(
             f"{path} must have all features of the collective; missing: {listed(missing)}. "
             f"Its columns are {listed(columns)}."
         )
-    return Points(read_numbers(columns, names, path, gaps=gaps), tuple(name for name in columns if name not in names))
+    if row is not None:
+        _check_row(path, row, columns)
+        columns = take_row(columns, row)
+    X = read_numbers(columns, names, path, gaps=gaps, first_row=row or 1)
+    return Points(X, tuple(name for name in columns if name not in names))
 
 
-def _points_by_schema(path: Path, schema: Schema, site: Site, most: Extent | None) -> Points:
+def _points_by_schema(
+    path: Path, schema: Schema, site: Site, most: Extent | None, row: int | None, site_file: Path | str | None
+) -> Points:
     columns = read_file_columns(path, names_read_as_text(schema, site), most)
+    if row is not None:
+        _check_row(path, row, columns)
     absent = schema.find_absent(columns, site)
-    note = describe_absent(path, schema, site, absent, columns)
+    note = describe_absent(path, schema, site, absent, columns, site_file)
     own = {site.find_name(name) for name in schema.names}
     ignored = tuple(name for name in columns if name not in own)
-    numbers = encode_file(columns, schema, site, str(path))
+    if row is not None:
+        columns = {name: values[row - 1 : row] for name, values in columns.items()}
+    numbers = encode_file(columns, schema, site, str(path), row or 1)
     unlisted = describe_unlisted(find_unlisted(columns, schema, site, numbers))
     return Points(numbers, ignored, absent, " ".join(filter(None, (note, unlisted))))
 
 
-def list_absent(schema: Schema, absent: NDArray[np.bool_] | None) -> tuple[str, ...]:
-    """The names of features that are absent, (d,)."""
-    marked = np.zeros(len(schema.names), np.bool_) if absent is None else absent
-    return tuple(name for name, is_absent in zip(schema.names, marked, strict=True) if is_absent)
+def _check_row(path: Path, row: int, columns: Mapping[str, FileColumn]) -> None:
+    rows = len(next(iter(columns.values())))
+    if not 1 <= row <= rows:
+        raise InvalidInput(f"--row must be one of the {rows} rows of {path}; got {row}.")
 
 
 def describe_absent(
-    path: Path | str, schema: Schema, site: Site, absent: NDArray[np.bool_], columns: Iterable[str]
+    path: Path | str,
+    schema: Schema,
+    site: Site,
+    absent: NDArray[np.bool_],
+    columns: Mapping[str, FileColumn],
+    site_file: Path | str | None = None,
 ) -> str:
     """Which features a file does not have, in a line, with what they may be called there; empty where it has all.
 
-    A file that has none of them is refused.
+    `columns`: of the file, or of its first rows. `site_file`: where a user can write what the file calls a feature;
+    None: only the file can be changed. A file that has none of the features is refused.
     """
-    known = list(columns)
-    if absent.all():
-        raise InvalidInput(
-            f"{path} must have columns of the schema, such as {listed(schema.names)}; its columns are {listed(known)}."
-        )
-    lacking = list_absent(schema, absent)
+    lacking = schema.list_marked(absent)
     if not lacking:
         return ""
-    taken = {site.find_name(name) for name in schema.names}
-    free = [name for name in known if name not in taken]
-    near = [(name, close[0]) for name in lacking if (close := find_similar(name, free))]
-    hint = f" Is {near[0][1]!r} there what the schema calls {near[0][0]!r}? Then say so in a site file." if near else ""
-    return f"{path} does not have {listed(lacking)}; models that need them abstain.{hint}"
+    renamed = _find_renamed(schema, site, lacking, columns)
+    hint = _describe_renamed(renamed, site, site_file) if renamed else ""
+    if absent.all():
+        raise InvalidInput(
+            f"{path} must have columns of the schema, such as {listed(schema.names)}; its columns are "
+            f"{listed(columns)}.{hint}"
+        )
+    told = [_name_absent(name, site) for name in lacking]
+    return f"{path} does not have {listed(told, str)}; models that need them abstain.{hint}"
+
+
+def _name_absent(name: str, site: Site) -> str:
+    own = site.find_name(name)
+    return repr(name) if own == name else f"{name!r} (called {own!r} by {site.path or 'the site'})"
+
+
+def _find_renamed(
+    schema: Schema, site: Site, lacking: Iterable[str], columns: Mapping[str, FileColumn]
+) -> dict[str, str]:
+    """What the file likely calls features that it lacks, by their names in the schema; each column once."""
+    taken = {site.find_name(column.name) for column in schema.every_column if column.name not in lacking}
+    taken |= {*schema.identifiers, *(() if schema.units is None else (schema.units,))}
+    free = {name: as_array(values) for name, values in columns.items() if name not in taken}
+    if schema.target is not None:
+        free.pop(schema.target.name, None)
+    renamed: dict[str, str] = {}
+    for find in (_find_same_name, find_likely_column, _find_similar_name):
+        for name in lacking:
+            if name not in renamed and (likely := find(schema.column(name), free, list(free))) is not None:
+                renamed[name] = likely
+                del free[likely]
+    return {name: renamed[name] for name in lacking if name in renamed}
+
+
+def _find_same_name(column: Column, _: Columns, among: Iterable[str]) -> str | None:
+    return next((name for name in among if compare_names(column.name, name) == 1.0), None)
+
+
+def _find_similar_name(column: Column, _: Columns, among: Sequence[str]) -> str | None:
+    return next(iter(find_similar(column.name, among)), None)
+
+
+def _describe_renamed(renamed: Mapping[str, str], site: Site, site_file: Path | str | None) -> str:
+    few = list(renamed.items())[:FEW_RENAMED]
+    if site_file is None:
+        return "".join(f" If {own!r} there is {name!r}, rename it in the file." for name, own in few)
+    told = " and ".join(f"{own!r} there is {name!r}" for name, own in few)
+    lines = "; ".join(site.change_line(name, name=own) for name, own in few)
+    return f" If {told}, write in {site_file}: {lines}"
 
 
 def write_answers(path: Path, columns: Mapping[str, Any]) -> None:

@@ -8,12 +8,13 @@ import grpc
 import numpy as np
 from grpc import StatusCode
 
-from degroot.agents.abstention import blank_columns
 from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, interval_fields
 from degroot.answers.display import View, Viewed
 from degroot.compute.compiled import Array
 from degroot.compute.progress import progress
-from degroot.compute.tables import as_floats, check_points, column_names, is_frame, row_labels, to_numbers
+from degroot.compute.tables import column_names, row_labels, to_numbers
+from degroot.consultation.abstention import UnansweredRow
+from degroot.consultation.points import read_points
 from degroot.consultation.settings import check_flag
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback
@@ -35,7 +36,7 @@ from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.node.protocol.v2 import collective_pb2_grpc
 from degroot.node.server.access import NAME
 from degroot.node.tls.identity import channel_credentials
-from degroot.schema import Schema, encode_frame
+from degroot.schema import Schema
 
 BATCH = 1000  # points in one message
 
@@ -223,21 +224,10 @@ class RemoteCollective(Viewed):
     def _check_points(self, X: Any, lacking: Sequence[str]) -> tuple[Array, list[str]]:
         """Points as numbers, and the columns of the schema that they do not have, those `lacking` among them."""
         schema = self.schema
+        points = read_points(X, schema, self._described.n_features, self.feature_names, lacking, "the nodes'")
         if schema is None:
-            if len(lacking):
-                raise InvalidInput(f"`absent` must name columns of the schema; there is none, and got {lacking[0]!r}.")
-            table = check_points(X, self._described.n_features, self.feature_names, "the nodes'")
-            return np.asarray(to_numbers(table), np.float64), []
-        absent = schema.mark_features(lacking, "`absent`")
-        if is_frame(X):
-            absent |= schema.find_absent(X.columns)
-            numbers = encode_frame(X, schema)
-        else:
-            table = check_points(X, self._described.n_features, None, "the nodes'")
-            numbers = np.asarray(as_floats(np.asarray(table), InvalidInput, "X"), np.float64)
-            schema.check_numbers(numbers)
-        names = [name for name, is_absent in zip(schema.names, absent, strict=True) if is_absent]
-        return (blank_columns(numbers, absent) if names else numbers), names
+            return np.asarray(to_numbers(points.X), np.float64), []
+        return np.asarray(points.X, np.float64), list(schema.list_marked(points.absent))
 
     def close(self) -> None:
         """Hang up."""
@@ -286,7 +276,10 @@ class RemoteCollective(Viewed):
                     yield answer
                     advance()
             except grpc.RpcError as error:
-                raise _refusal(self._node, error, timeout) from error
+                refusal = _refusal(self._node, error, timeout)
+                if isinstance(refusal, UnansweredRow):
+                    refusal = refusal.move(came * BATCH + refusal.row)
+                raise refusal from error
             finally:
                 call.cancel()  # where the loop was left early, nothing more is sent
         if came != count:
@@ -361,7 +354,7 @@ def _refusal(node: str, error: grpc.RpcError, seconds: float) -> DeGrootError:
     """What a failed call says: a user's mistake, or trouble on the way."""
     call: Any = error
     if call.code() in (StatusCode.INVALID_ARGUMENT, StatusCode.FAILED_PRECONDITION, StatusCode.PERMISSION_DENIED):
-        return InvalidInput(call.details())
+        return UnansweredRow.parse(call.details() or "") or InvalidInput(call.details())
     if call.code() is StatusCode.UNAVAILABLE and "quorum" in (call.details() or ""):
         return DeGrootError(call.details())
     return from_rpc(node, error, seconds)

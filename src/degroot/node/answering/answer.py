@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from degroot.agents.abstention import Columns, has_gaps
+from degroot.agents.abstention import ColumnMask, has_gaps
 from degroot.answers.answer import Consensus
 from degroot.answers.flags import MISSING, Flag
 from degroot.compute.compiled import Array
@@ -69,7 +69,7 @@ class NodeQuestion:
     view: str = OWN
     correct: bool = False  # of an own view
     origin: Origin = NO_ORIGIN
-    absent: Columns = None  # (d,) columns that the points do not have at all
+    absent: ColumnMask = None  # (d,) columns that the points do not have at all
 
 
 def solve(

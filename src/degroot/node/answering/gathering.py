@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from degroot.agents.abstention import Columns, Mask, has_gaps, join_columns
+from degroot.agents.abstention import ColumnMask, Mask, has_gaps, join_columns
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, Opinion
 from degroot.node.answering.answer import NodeQuestion
@@ -102,7 +102,7 @@ async def gather_predictions(
 
 
 async def _ask_owners(
-    circle: Peers, seat: ScoredAgent, links: Sequence[Link], asked: NodeQuestion, absent: Columns,
+    circle: Peers, seat: ScoredAgent, links: Sequence[Link], asked: NodeQuestion, absent: ColumnMask,
     missing: dict[str, str], predict_own: Callable[[], Awaitable[PeerPrediction]],
 ) -> dict[str, PeerPrediction]:  # fmt: skip
     """The own prediction, and those of models that are asked at their owners'.
@@ -156,7 +156,7 @@ async def _ask_group(
     return await _gather(circle, request, PREDICTION, links, missing, predict_own, decode, asked.origin)
 
 
-async def _ask_copies(copies: Sequence[ModelCopy], points: Array, absent: Columns) -> list[Array | CopyError]:
+async def _ask_copies(copies: Sequence[ModelCopy], points: Array, absent: ColumnMask) -> list[Array | CopyError]:
     """What copies say of points: a few points at once where that takes no time, all else on threads side by side."""
 
     async def predict(copy: ModelCopy) -> Array | CopyError:

@@ -1,6 +1,7 @@
 """Names: what nodes, peers and clients are called, in the roster as in their certificates."""
 
 import re
+import unicodedata
 
 from degroot.exceptions import InvalidInput
 
@@ -18,12 +19,32 @@ def check_name(name: object, what: str = "A node's name") -> str:
     >>> check_name("North Pole")
     Traceback (most recent call last):
     degroot.exceptions.InvalidInput: A node's name must be small letters and digits, with single dots, hyphens or
-    underscores between them, and begin with a letter; got 'North Pole'.
+    underscores between them, and begin with a letter; got 'North Pole'. Such as: north-pole.
     """
-    if not isinstance(name, str) or len(name) > LONGEST or not FORM.fullmatch(name):
+    if not isinstance(name, str) or not is_name(name):
         length = f" at most {LONGEST}" if isinstance(name, str) and len(name) > LONGEST else ""
+        example = f" Such as: {suggest_name(name)}." if isinstance(name, str) and name.strip() else ""
         raise InvalidInput(
             f"{what} must be{length} small letters and digits, with single dots, hyphens or underscores between them, "
-            f"and begin with a letter; got {name!r}."
+            f"and begin with a letter; got {name!r}.{example}"
         )
     return name
+
+
+def is_name(text: str) -> bool:
+    """Whether a node can be called so."""
+    return len(text) <= LONGEST and FORM.fullmatch(text) is not None
+
+
+def suggest_name(organisation: str) -> str:
+    """What the node of an organisation can be called.
+
+    Examples
+    --------
+    >>> [suggest_name(each) for each in ("north", "North_Ames", "Zürich (CH)", "9E")]
+    ['north', 'north_ames', 'zurich-ch', 'node-9e']
+    """
+    letters = unicodedata.normalize("NFKD", organisation).encode("ascii", "ignore").decode().lower()
+    text = re.sub(r"([._-])[._-]+", r"\1", re.sub(r"[^a-z0-9._-]+", "-", letters)).strip("._-")
+    text = text if re.match("[a-z]", text) else f"node-{text}"
+    return text[:LONGEST].strip("._-")

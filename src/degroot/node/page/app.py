@@ -154,9 +154,8 @@ def serve(answering: Answering, recent: Recent, watch: OwnRowsWatch, listening: 
 def _find_table(circle: Peers) -> AskedTable:
     """What points are that are asked about through the page."""
     schema = circle.scores.seat.agent.schema
-    return AskedTable(
-        features(circle), schema, AS_SHARED if schema is None else site_of(circle.configuration.data, schema)
-    )
+    site = AS_SHARED if schema is None else site_of(circle.configuration.data, schema).with_every_column()
+    return AskedTable(features(circle), schema, site)
 
 
 async def _expire(archive: Archive) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from degroot.agents.abstention import Columns
+from degroot.agents.abstention import ColumnMask
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.page.encoding import numbers
@@ -46,7 +46,7 @@ def describe_target(schema: Schema | None) -> dict[str, str] | None:
     return None if schema is None or schema.target is None else {"name": schema.target.name, "unit": schema.target.unit}
 
 
-def parse_typed_rows(rows: Sequence[Any], schema: Schema) -> tuple[Array, Columns]:
+def parse_typed_rows(rows: Sequence[Any], schema: Schema) -> tuple[Array, ColumnMask]:
     """Typed rows as numbers by the schema, and the columns (d,) that none of them has; None: there are none.
 
     A row is a list with a value for each column, or an object by name. Empty texts and null are gaps.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from degroot import files
-from degroot.agents.abstention import Columns
+from degroot.agents.abstention import ColumnMask
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, check_coverage, check_view, check_way
@@ -66,7 +66,7 @@ class Inquiry:
     source: str
     terms: AskTerms
     ignored: tuple[str, ...] = ()  # columns that are no features
-    absent: Columns = None  # (d,) columns of the schema that none of the points has
+    absent: ColumnMask = None  # (d,) columns of the schema that none of the points has
     note: str = ""  # what there is to say of them
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from degroot.agents.abstention import Columns
+from degroot.agents.abstention import ColumnMask
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.config import COPY, OPINION, POOLED, QUERY, Configuration
@@ -95,7 +95,7 @@ class Peers:
         return formed() if seat.quick(len(points)) else await run_model_in_thread(formed)
 
     async def prediction(
-        self, points: Array, seat: ScoredAgent | None = None, absent: Columns = None
+        self, points: Array, seat: ScoredAgent | None = None, absent: ColumnMask = None
     ) -> PeerPrediction:
         """What this node's model says of points, by default as it is now; for this node itself, NaN where it abstains.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.abstention import Columns, Mask, find_gap_rows, find_needed, has_gaps
+from degroot.agents.abstention import ColumnMask, Mask, find_gap_rows, find_needed, has_gaps
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.protocol.codec import Malformed, array
@@ -18,7 +18,7 @@ from degroot.node.protocol.v2 import collective_pb2 as wire
 from degroot.schema import Schema, schema_from_text
 
 MAX_SCHEMA_BYTES = 1 << 18  # of its text
-MAX_COLUMNS, MAX_CATEGORIES = 5_000, 20_000  # of a schema, and of all its columns together
+MAX_COLUMNS, MAX_SCHEMA_CATEGORIES = 5_000, 20_000  # of a schema, and of all its columns together
 TOLD, TOLD_CHARACTERS = 3, 120  # differences in a message, and how long each may be
 DIFFERS = "schema differs"
 
@@ -27,10 +27,10 @@ def write_schema(schema: Schema) -> str:
     """The text of a schema for peers and those who ask, if it is one that they read."""
     text = schema.to_toml()
     size, categories = len(text.encode()), sum(len(column.categories) for column in schema.every_column)
-    if size > MAX_SCHEMA_BYTES or len(schema.every_column) > MAX_COLUMNS or categories > MAX_CATEGORIES:
+    if size > MAX_SCHEMA_BYTES or len(schema.every_column) > MAX_COLUMNS or categories > MAX_SCHEMA_CATEGORIES:
         raise InvalidInput(
             f"The schema of a node must have at most {MAX_SCHEMA_BYTES} bytes, {MAX_COLUMNS} columns and "
-            f"{MAX_CATEGORIES} categories; it has {size}, {len(schema.every_column)} and {categories}."
+            f"{MAX_SCHEMA_CATEGORIES} categories; it has {size}, {len(schema.every_column)} and {categories}."
         )
     return text
 
@@ -52,10 +52,10 @@ def read_schema_text(text: str, whose: str) -> Schema:
 def _check_counts(tables: dict[str, Any], whose: str) -> None:
     lists = [each.get("categories") for each in tables.values() if isinstance(each, dict)]
     categories = sum(len(each) for each in lists if isinstance(each, list))
-    if len(tables) > MAX_COLUMNS or categories > MAX_CATEGORIES:
+    if len(tables) > MAX_COLUMNS or categories > MAX_SCHEMA_CATEGORIES:
         raise Malformed(
-            f"The schema of {whose} must have at most {MAX_COLUMNS} columns and {MAX_CATEGORIES} categories; it has "
-            f"{len(tables)} and {categories}."
+            f"The schema of {whose} must have at most {MAX_COLUMNS} columns and {MAX_SCHEMA_CATEGORIES} categories; it "
+            f"has {len(tables)} and {categories}."
         )
 
 
@@ -98,7 +98,7 @@ def clean(text: str, most: int = 300) -> str:
 class ModelInputs(NamedTuple):
     """What a model needs of the columns, as its owner says: where it lacks an input, it is not asked."""
 
-    optional: Columns = None  # (d,) columns that it can do without; None: none
+    optional: ColumnMask = None  # (d,) columns that it can do without; None: none
     takes_gaps: bool = True  # in the others, of rows that have these columns
 
     @classmethod
@@ -110,13 +110,13 @@ class ModelInputs(NamedTuple):
         optional = np.array([name in told for name in names])
         return cls(optional if optional.any() else None, about.takes_gaps)
 
-    def find_abstentions(self, X: Any, absent: Columns = None) -> Mask | None:
+    def find_abstentions(self, X: Any, absent: ColumnMask = None) -> Mask | None:
         """For which rows of `X` the model lacks an input, (M,); None: for none. As `Agent.find_abstentions`."""
         if absent is not None and find_needed(absent, self.optional) is not None:
             return np.ones(X.shape[0], np.bool_)
         return find_gap_rows(X, self.optional) if not self.takes_gaps and has_gaps(X) else None
 
-    def find_able(self, X: Any, absent: Columns = None) -> NDArray[np.intp]:
+    def find_able(self, X: Any, absent: ColumnMask = None) -> NDArray[np.intp]:
         """The places of the other rows."""
         abstains = self.find_abstentions(X, absent)
         return np.arange(X.shape[0]) if abstains is None else np.flatnonzero(~abstains)
@@ -140,7 +140,7 @@ def decode_points(message: wire.Tensor, schema: Schema | None, features: int) ->
     return points
 
 
-def decode_absent(names: Sequence[str], points: Array, schema: Schema | None) -> Columns:
+def decode_absent(names: Sequence[str], points: Array, schema: Schema | None) -> ColumnMask:
     """The columns (d,) that points do not have, as a request tells by their names; None: they have all."""
     if not names:
         return None

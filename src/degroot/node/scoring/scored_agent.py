@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.agents.abstention import Columns, has_gaps
+from degroot.agents.abstention import ColumnMask, has_gaps
 from degroot.agents.agent import Agent, Scorer, predict_where_able
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, Opinion, Question, give_opinion, give_whole_opinion
@@ -119,6 +119,6 @@ class ScoredAgent:
         M = len(points)
         return self.agent.predict(points).reshape(M, -1) if M else np.empty((0, self.outputs))
 
-    def predict_able(self, points: Array, absent: Columns = None) -> Array:
+    def predict_able(self, points: Array, absent: ColumnMask = None) -> Array:
         """The same with NaN where it lacks an input; `absent`: columns (d,) that the points do not have."""
         return predict_where_able(self.agent, points, absent) if len(points) else np.empty((0, self.outputs))
