@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from importlib.util import find_spec
 
 import pytest
 from support.documents import PAGES, ROOT, Terminal, blocks, matches
@@ -88,6 +89,8 @@ def commands(terminal, block):
 
 
 def script(terminal, block):
+    if re.search("^import torch$", block.text, re.MULTILINE) and find_spec("torch") is None:
+        pytest.skip(f"{block} and what follows it need torch, which is not installed.")
     (terminal.folder / "snippet.py").write_text(terminal.here(block.text), encoding="utf-8")
     code, printed = terminal.run("python snippet.py")
     assert code == 0, f"{block}: {printed}"
@@ -100,7 +103,8 @@ def settings(terminal, block):
         (terminal.folder / "collective.toml").write_text(text, encoding="utf-8")
         assert Collective.load(terminal.folder / "collective.toml").names
         return
-    whole = tomllib.loads(config.template("north", "127.0.0.1:7441"))
+    peers = [("south", "127.0.0.1:7442"), ("west", "127.0.0.1:7443")]
+    whole = tomllib.loads(config.template("north", "127.0.0.1:7441", peers))
     path = terminal.folder / "whole.toml"
     path.write_text(toml_text(whole | tomllib.loads(text)), encoding="utf-8")
     assert config.read(path)
