@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from degroot.compute.tables import LARGEST
 from degroot.exceptions import InvalidInput
@@ -31,17 +29,25 @@ from degroot.schema.columns import (
     SiteColumn,
     describe_some,
     is_number,
-    share_text,
 )
 from degroot.schema.identifiers import MIN_IDENTIFIER_ROWS, names_rows, numbers_rows
 from degroot.schema.labels import check_classes, map_labels, plain_label, sort_texts
 from degroot.schema.notation import ISO, NumberNotation, find_no_dates, list_date_formats, list_number_notations
 from degroot.schema.schema import Columns, Schema
 from degroot.schema.sites import AS_SHARED, Site, site_beside, write_line
+from degroot.schema.table_columns import (
+    MAX_GAP_TEXTS,
+    TableColumn,
+    refuse_kinds,
+    refuse_nested,
+    refuse_notation,
+    refuse_undated,
+    refuse_values,
+    write_gaps,
+)
 
 MAX_LISTED = 100  # of the categories of a column that has more than `MAX_CATEGORIES`
 MIN_NUMBERS_SHARE = 0.8  # of the values, from which on a column holds numbers, and the other texts are odd
-MAX_GAP_TEXTS = 8  # different texts among numbers that may stand for gaps
 NONE = "None"  # the one gap that may also be a category
 MIN_UNIQUE_SHARE, MIN_UNIQUE_TEXTS = 0.5, 50  # different texts, of the values and in all, from which on they name rows
 
@@ -83,51 +89,6 @@ class Inference:
         for name, reason in self.left_out.items():
             reasons.setdefault(reason, []).append(name)
         return "; ".join(f"{describe_some(names)} ({reason})" for reason, names in reasons.items())
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A column of one table."""
-
-    where: str
-    values: NDArray[Any]
-    site: SiteColumn
-
-    @property
-    def is_numeric(self) -> bool:
-        return self.values.dtype.kind in "fiu" and not self.site.values
-
-    def count_texts(self) -> Counter[str]:
-        """How often each text is there, as the schema is to call it; gaps are not counted."""
-        renamed = dict(self.site.values)
-        if self.values.dtype.kind in "fiub":
-            distinct, counts = np.unique(self.values, return_counts=True)
-            found = Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
-        else:
-            found = Counter(_hashable(value) for value in self.values.tolist())
-        texts: Counter[str] = Counter()
-        for value, count in found.items():
-            texts[self._read(value, renamed)] += count
-        del texts[""]
-        return texts
-
-    def _read(self, value: Any, renamed: Mapping[str, str]) -> str:
-        """The text that the schema has for a value; a number in the site's notation is written plainly."""
-        text = share_text(value, renamed)
-        if self.site.parses_numbers and is_number(number := self.site.plain_number(text)):
-            return number
-        return text
-
-    def find_row(self, text: str) -> int:
-        """The first row, from 1, with this text."""
-        renamed = dict(self.site.values)
-        rows = enumerate(self.values.tolist(), 1)
-        return next((row for row, value in rows if self._read(value, renamed) == text), 0)
-
-    def has_word(self, word: str) -> bool:
-        """Whether it has this word, which the site does not rename."""
-        is_text, renamed = self.values.dtype.kind not in "fiubM", dict(self.site.values)
-        return is_text and word not in renamed and any(value == word for value in self.values.tolist())
 
 
 @dataclass(slots=True)
@@ -194,22 +155,22 @@ def infer_schema(
     return Inference(schema, own, found.left_out, tuple(_describe_notes(found)))
 
 
-def _collect(tables: Mapping[str, Columns], sites: Mapping[str, Site]) -> dict[str, list[_Part]]:
+def _collect(tables: Mapping[str, Columns], sites: Mapping[str, Site]) -> dict[str, list[TableColumn]]:
     """The columns of all tables by their names in the schema, in the order of the first table."""
-    collected: dict[str, list[_Part]] = {}
+    collected: dict[str, list[TableColumn]] = {}
     for where, table in tables.items():
         site = sites[where]
         for name, values in site.share_names(table).items():
-            collected.setdefault(name, []).append(_Part(where, values, site.column(name)))
+            collected.setdefault(name, []).append(TableColumn(where, values, site.column(name)))
     return collected
 
 
 # ---- kinds -----------------------------------------------------------------------------------------------------------
 
 
-def _infer_column(name: str, parts: Sequence[_Part], found: _Found) -> None:
+def _infer_column(name: str, parts: Sequence[TableColumn], found: _Found) -> None:
     for part in parts:
-        _refuse_nested(name, part)
+        refuse_nested(name, part)
     numbers = [part for part in parts if part.is_numeric and part.site.format is None]
     dates = [part for part in parts if part.values.dtype.kind == "M"]
     others = [part for part in parts if part.values.dtype.kind != "M" and (not part.is_numeric or part.site.format)]
@@ -226,20 +187,7 @@ def _infer_column(name: str, parts: Sequence[_Part], found: _Found) -> None:
         _infer_texts(name, known, others, counts, found)
 
 
-def _refuse_nested(name: str, part: _Part) -> None:
-    """Refuse values that are no single ones: lists, tables, and bytes that are no text."""
-    if part.values.dtype.kind != "O":
-        return
-    for row, value in enumerate(part.values.tolist(), 1):
-        if isinstance(value, list | tuple | dict | set | np.ndarray | bytes):
-            what = "bytes that are no UTF-8 text" if isinstance(value, bytes) else "lists or tables of values"
-            raise InvalidInput(
-                f"{part.where}: row {row}: column {name!r} must hold one value in each row; it holds {what}. To go on: "
-                f"leave the column out (--ignore {quote(name)})."
-            )
-
-
-def _infer_numbers(name: str, parts: Sequence[_Part], found: _Found) -> None:
+def _infer_numbers(name: str, parts: Sequence[TableColumn], found: _Found) -> None:
     for part in parts:
         infinite = np.flatnonzero(np.isinf(part.values.astype(np.float64)))
         if len(infinite):
@@ -257,21 +205,25 @@ def _infer_numbers(name: str, parts: Sequence[_Part], found: _Found) -> None:
 
 
 def _infer_dates(
-    name: str, dates: Sequence[_Part], numbers: Sequence[_Part], others: Sequence[_Part],
+    name: str, dates: Sequence[TableColumn], numbers: Sequence[TableColumn], others: Sequence[TableColumn],
     counts: Mapping[str, Counter[str]], found: _Found,
 ) -> None:  # fmt: skip
     """A column that holds dates in some table."""
     if numbers:
-        _refuse_undated(name, dates[0], numbers[0])
+        refuse_undated(name, dates[0], numbers[0])
     if not _infer_written_dates(name, others, counts, found):
         for part in others:
             wrong = find_no_dates(_without_marks(counts[part.where]), part.site, 0.0)
             if wrong:
-                _refuse_values(name, [part], wrong, f"dates in one format, as {dates[0].where} does", len(wrong))
+                refuse_values(name, [part], wrong, f"dates in one format, as {dates[0].where} does", len(wrong))
 
 
 def _infer_texts(
-    name: str, numbers: Sequence[_Part], others: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found
+    name: str,
+    numbers: Sequence[TableColumn],
+    others: Sequence[TableColumn],
+    counts: Mapping[str, Counter[str]],
+    found: _Found,
 ) -> None:
     """A column that has texts in some table."""
     says_format = not numbers and any(part.site.format is not None for part in others)
@@ -306,13 +258,13 @@ def _infer_texts(
         wrong = find_no_dates(_without_marks(counts[part.where]), part.site, MIN_NUMBERS_SHARE)
         if wrong:
             count = sum(counts[part.where][text] for text in wrong)
-            _refuse_values(name, [part], wrong, "dates such as 2024-01-31, in one format", count)
+            refuse_values(name, [part], wrong, "dates such as 2024-01-31, in one format", count)
     known = numeric + sum(texts[text] for text in odd)
     if numeric >= MIN_NUMBERS_SHARE * known and not _are_codes(odd):
-        _refuse_values(name, others, odd, "numbers", known - numeric)
+        refuse_values(name, others, odd, "numbers", known - numeric)
     wordy = [part for part in others if counts[part.where] and not any(map(is_number, counts[part.where]))]
     if numbers and wordy:
-        _refuse_kinds(name, numbers, wordy, counts)
+        refuse_kinds(name, numbers, wordy, counts)
     for part in numbers:
         texts += part.count_texts()
     if numeric:
@@ -341,7 +293,7 @@ def _are_codes(texts: Sequence[str]) -> bool:
     return len(texts) > MAX_GAP_TEXTS and not any(text[0] in "<>" for text in texts)
 
 
-def _find_words(texts: Counter[str], numbers: Sequence[_Part]) -> tuple[str, str] | None:
+def _find_words(texts: Counter[str], numbers: Sequence[TableColumn]) -> tuple[str, str] | None:
     """The words of a boolean: yes and no, true and false and the like, written as they are most often; else None."""
     known = {word: place for pair in WORDS for place, word in enumerate(pair)}
     if not all(text.casefold() in known for text in texts):
@@ -360,7 +312,9 @@ def _find_words(texts: Counter[str], numbers: Sequence[_Part]) -> tuple[str, str
     return (shown[0] or form(pair[0]), shown[1] or form(pair[1]))
 
 
-def _infer_written_dates(name: str, parts: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found) -> bool:
+def _infer_written_dates(
+    name: str, parts: Sequence[TableColumn], counts: Mapping[str, Counter[str]], found: _Found
+) -> bool:
     """Whether all texts are dates: of ISO 8601, or in a format that is then noted, of each table its own."""
     possible = {
         part.where: list_date_formats(texts, part.site)
@@ -388,7 +342,11 @@ def _infer_written_dates(name: str, parts: Sequence[_Part], counts: Mapping[str,
 
 
 def _infer_written_numbers(
-    name: str, parts: Sequence[_Part], numbers: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found
+    name: str,
+    parts: Sequence[TableColumn],
+    numbers: Sequence[TableColumn],
+    counts: Mapping[str, Counter[str]],
+    found: _Found,
 ) -> bool:
     """Whether all texts are numbers with signs beside digits."""
     if not _note_notations(name, parts, numbers, counts, found):
@@ -399,7 +357,11 @@ def _infer_written_numbers(
 
 
 def _note_notations(
-    name: str, parts: Sequence[_Part], numbers: Sequence[_Part], counts: Mapping[str, Counter[str]], found: _Found
+    name: str,
+    parts: Sequence[TableColumn],
+    numbers: Sequence[TableColumn],
+    counts: Mapping[str, Counter[str]],
+    found: _Found,
 ) -> bool:
     """Whether all texts are numbers with signs beside digits, in a notation that is then noted, of each table its own.
 
@@ -425,7 +387,7 @@ def _note_notations(
             chosen = _match_size(written[where], chosen, known) or chosen
         if len(chosen) > 1:
             part = next(part for part in parts if part.where == where)
-            _refuse_notation(name, part, written[where][0], chosen)
+            refuse_notation(name, part, written[where][0], chosen)
         found.notations[where, name] = chosen[0]
     return True
 
@@ -451,14 +413,6 @@ def _without_marks(counts: Counter[str]) -> Counter[str]:
     return Counter({text: count for text, count in counts.items() if text not in GAP_MARKS})
 
 
-def _hashable(value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        return str(value)
-    return None if isinstance(value, float) and value != value else value
-
-
 # ---- the target ------------------------------------------------------------------------------------------------------
 
 
@@ -471,7 +425,7 @@ def _infer_target(
         own = sites[where].find_name(name)
         if own not in table:
             raise InvalidInput(f"{where} must have the column {own!r}; it has none.")
-        parts.append(_Part(where, table[own], sites[where].column(name)))
+        parts.append(TableColumn(where, table[own], sites[where].column(name)))
     counts = {part.where: part.count_texts() for part in parts}
     texts = sum(counts.values(), Counter[str]())
     if not texts:
@@ -490,14 +444,14 @@ def _infer_target(
         raise InvalidInput(
             f"{part.where}: row {part.find_row(odd[0])}: the target {name!r} must hold numbers, or labels with "
             f"--classes; got {odd[0]!r}. To go on: correct it or, if it is a gap, write in "
-            f"{site_beside(Path(part.where))}: {_write_gaps(name, odd)}."
+            f"{site_beside(Path(part.where))}: {write_gaps(name, odd)}."
         )
     if max(abs(float(text)) for text in texts if is_number(text)) > LARGEST:
         raise InvalidInput(f"The target must not exceed {LARGEST:g} in size; {name!r} does.")
     return Column(name)
 
 
-def _refuse_numbers_for_labels(name: str, parts: Sequence[_Part], counts: Mapping[str, Counter[str]]) -> None:
+def _refuse_numbers_for_labels(name: str, parts: Sequence[TableColumn], counts: Mapping[str, Counter[str]]) -> None:
     """Refuse labels that few tables write as numbers, and the others as words."""
     coded = [part for part in parts if counts[part.where] and all(map(is_number, counts[part.where]))]
     worded = [part for part in parts if counts[part.where] and not any(map(is_number, counts[part.where]))]
@@ -536,7 +490,7 @@ def _note_marks(name: str, texts: Iterable[str], found: _Found) -> None:
         found.marks.setdefault(mark, set()).add(name)
 
 
-def _note_none(name: str, parts: Iterable[_Part], found: _Found) -> None:
+def _note_none(name: str, parts: Iterable[TableColumn], found: _Found) -> None:
     """Note that a word is a gap which may also mean that there is none of something."""
     if any(part.has_word(NONE) for part in parts):
         found.marks.setdefault(NONE, set()).add(name)
@@ -574,59 +528,3 @@ def describe_places(places: Sequence[str]) -> str:
 
 def _describe_reasons(left_out: Mapping[str, str]) -> str:
     return "; ".join(f"{name!r} ({reason})" for name, reason in list(left_out.items())[:3])
-
-
-def _refuse_values(name: str, parts: Sequence[_Part], texts: Sequence[str], requirement: str, count: int) -> NoReturn:
-    """Refuse texts that are no values of a column, in so many rows."""
-    part = next(part for part in parts if part.find_row(texts[0]))
-    others, site = f" (and {count - 1} more rows like it)" if count > 1 else "", site_beside(Path(part.where))
-    raise InvalidInput(
-        f"{part.where}: row {part.find_row(texts[0])}: column {name!r} must hold {requirement}; got {texts[0]!r}"
-        f"{others}. To go on: correct it, leave the column out (--ignore {quote(name)}), or write in {site}, which "
-        f"makes gaps of them: {_write_gaps(name, texts)}."
-    )
-
-
-def _write_gaps(name: str, texts: Sequence[str]) -> str:
-    """The line of a site file that makes gaps of the first of these texts."""
-    return write_line(name, values=dict.fromkeys(texts[:MAX_GAP_TEXTS], ""))
-
-
-def _refuse_notation(name: str, part: _Part, text: str, notations: Sequence[NumberNotation]) -> NoReturn:
-    """Refuse numbers whose commas may be decimal marks or stand between thousands."""
-    lines = [
-        write_line(name, **{key: value for key, value in (("decimal", each.decimal), ("strip", each.strip)) if value})
-        for each in notations
-    ]
-    raise InvalidInput(
-        f"{part.where}: column {name!r} must hold numbers in a clear notation; the comma of {text!r} may be a decimal "
-        f"mark or stand between thousands. To go on: write in {site_beside(Path(part.where))}: {lines[0]} (thousands) "
-        f"or {lines[1]} (decimal)."
-    )
-
-
-def _refuse_kinds(
-    name: str, numbers: Sequence[_Part], wordy: Sequence[_Part], counts: Mapping[str, Counter[str]]
-) -> NoReturn:
-    """Refuse numbers in some tables and texts in others; the fewer are those to be mapped."""
-    words, coded = sort_texts(counts[wordy[0].where]), sort_texts(numbers[0].count_texts())
-    told = [(numbers, f"numbers such as {coded[0]}", coded), (wordy, f"texts such as {words[0]!r}", words)]
-    (most, what, ours), (few, other, theirs) = sorted(told, key=lambda each: -len(each[0]))
-    site, left_out = site_beside(Path(few[0].where)), f"leave the column out: --ignore {quote(name)}"
-    if len(theirs) <= MAX_GAP_TEXTS and len(ours) <= MAX_GAP_TEXTS:
-        pairs = dict(zip(theirs, (*ours, *[""] * len(theirs)), strict=False))
-        remedy = f"write in {site} which is which, for example: {write_line(name, values=pairs)}; or {left_out}"
-    else:
-        remedy = left_out
-    raise InvalidInput(
-        f"Column {name!r} must be of one kind; {most[0].where} has {what}, {few[0].where} {other}. To go on: {remedy}."
-    )
-
-
-def _refuse_undated(name: str, dates: _Part, numbers: _Part) -> NoReturn:
-    """Refuse numbers in one table where another has dates."""
-    raise InvalidInput(
-        f"Column {name!r} must be of one kind; {dates.where} has dates, {numbers.where} numbers. To go on: if they are "
-        f"dates such as 20240131, write in {site_beside(Path(numbers.where))}: {write_line(name, format='%Y%m%d')}; if "
-        f"not, leave the column out: --ignore {quote(name)}."
-    )
