@@ -3,10 +3,13 @@
 import csv
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -19,6 +22,7 @@ from degroot.estimators.self_scoring import CROSS, train_with_own_predictions
 from degroot.files import load
 from degroot.files.csv_rows import check_header
 from degroot.node import config
+from degroot.node.config.names import check_name, suggest_name
 from degroot.schema import Column, Schema
 from degroot.training import comparison, folder, organisations, train
 
@@ -525,3 +529,26 @@ def test_text_that_is_not_utf_8_is_refused_in_plain_words(degroot, place):
     code, _, err = degroot("train", "north.csv", "west.csv", "--target", "price")
     assert code == 2
     assert "west.csv must be UTF-8 text; its first line is not. Save it anew as CSV, UTF-8." in err
+
+
+def test_a_node_finds_the_organisation_that_its_name_is_made_of(place, degroot):
+    names = {"CA": "node-ca", "North Ames": "north-ames", "9E": "node-9e"}
+    for own, name in zip(names, ("north", "south", "west"), strict=True):
+        frame(name).to_csv(f"{own}.csv", index=False)
+    train([place / f"{own}.csv" for own in names], "price", place / "out", model="linear")
+    for own, node in names.items():
+        assert f"Such as: {node}." in degroot("node", "init", own, "--trained", "out")[2]
+        code, out, _ = degroot("node", "init", node, "--trained", "out")
+        assert code == 0
+        assert Path(out.partition(": ")[0]).parent == Path("out") / own.replace(" ", "-")
+    assert degroot("node", "init", "mine", "--trained", "out", "--organisation", "9E", "--out", "mine.toml")[0] == 0
+    assert (
+        "must be one of CA, North Ames, 9E; got '8E'"
+        in degroot("node", "init", "mine", "--trained", "out", "--organisation", "8E")[2]
+    )
+    assert "--organisation must stand with --trained" in degroot("node", "init", "x", "--organisation", "9E")[2]
+
+
+@given(st.text(min_size=1, max_size=80))
+def test_any_organisation_has_a_name_for_its_node(organisation):
+    assert check_name(suggest_name(organisation)) == suggest_name(suggest_name(organisation))

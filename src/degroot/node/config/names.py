@@ -6,6 +6,7 @@ import unicodedata
 from degroot.exceptions import InvalidInput
 
 LONGEST = 63  # of a label in DNS, and nearly of a common name in a certificate
+CA = "ca"  # what the certificate authority's files are called
 FORM = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
 
 
@@ -28,6 +29,10 @@ def check_name(name: object, what: str = "A node's name") -> str:
             f"{what} must be{length} small letters and digits, with single dots, hyphens or underscores between them, "
             f"and begin with a letter; got {name!r}.{example}"
         )
+    if name == CA:
+        raise InvalidInput(
+            f"{what} must not be {CA!r}: its files would be those of the CA. Such as: {suggest_name(CA)}."
+        )
     return name
 
 
@@ -41,10 +46,10 @@ def suggest_name(organisation: str) -> str:
 
     Examples
     --------
-    >>> [suggest_name(each) for each in ("north", "North_Ames", "Zürich (CH)", "9E")]
-    ['north', 'north_ames', 'zurich-ch', 'node-9e']
+    >>> [suggest_name(each) for each in ("north", "North_Ames", "Zürich (CH)", "9E", "CA")]
+    ['north', 'north_ames', 'zurich-ch', 'node-9e', 'node-ca']
     """
     letters = unicodedata.normalize("NFKD", organisation).encode("ascii", "ignore").decode().lower()
     text = re.sub(r"([._-])[._-]+", r"\1", re.sub(r"[^a-z0-9._-]+", "-", letters)).strip("._-")
-    text = text if re.match("[a-z]", text) else f"node-{text}"
+    text = text if re.match("[a-z]", text) and text != CA else f"node-{text}"
     return text[:LONGEST].strip("._-")

@@ -14,10 +14,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import make_folder
-from degroot.node.config.names import check_name
+from degroot.node.config.names import CA, check_name
 from degroot.node.tls.files import read_certificates, read_key, validity
 
-CA = "ca"
 CA_DAYS, DAYS = 3650, 365
 MOST_DAYS = 36_500
 LONGEST = 64  # of a common name
@@ -50,8 +49,7 @@ def issue(
     now: datetime | None = None,
 ) -> tuple[Path, Path]:  # fmt: skip
     """Make a certificate for the node or client `name`, and its key, signed by the CA in the folder."""
-    if check_name(name) == CA:
-        raise InvalidInput(f"A node's name must not be {CA!r}: its files would be those of the CA.")
+    check_name(name)
     ca = read_certificates(folder / f"{CA}.pem", "The CA")[0]
     ca_key = read_key(folder / f"{CA}.key", "The CA's key")
     validity(ca, "The CA's certificate", folder / f"{CA}.pem", now)
