@@ -252,7 +252,9 @@ def _infer_texts(
         return
     if not numeric and _infer_written_dates(name, others, counts, found):
         return
-    if _infer_written_numbers(name, others, numbers, counts, found):
+    if _note_notations(name, others, numbers, counts, found):
+        _note_marks(name, texts, found)
+        found.columns.append(Column(name))
         return
     for part in [] if numeric else others:
         wrong = find_no_dates(_without_marks(counts[part.where]), part.site, MIN_NUMBERS_SHARE)
@@ -338,21 +340,6 @@ def _infer_written_dates(
     found.columns.append(Column(name, DATE))
     given = {part.where for part in parts if part.site.format is not None}
     found.formats |= {(where, name): form for where, (form,) in chosen.items() if form != ISO and where not in given}
-    return True
-
-
-def _infer_written_numbers(
-    name: str,
-    parts: Sequence[TableColumn],
-    numbers: Sequence[TableColumn],
-    counts: Mapping[str, Counter[str]],
-    found: _Found,
-) -> bool:
-    """Whether all texts are numbers with signs beside digits."""
-    if not _note_notations(name, parts, numbers, counts, found):
-        return False
-    _note_marks(name, sum(counts.values(), Counter[str]()), found)
-    found.columns.append(Column(name))
     return True
 
 
