@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 version = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 
-.PHONY: help demo paper test test-all browser check build docs docs-links bench clean
+.PHONY: help demo paper test test-all browser linters check build docs docs-links bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -23,7 +23,7 @@ paper: $(STAMP) ## reproduce the paper; DATA=DIR for data sets that cannot be in
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	$(PYTEST)
 
-test-all: $(STAMP) browser ## run the slow tests too
+test-all: $(STAMP) browser linters ## run the slow tests too
 	$(PYTEST) -m ""
 
 browser: $(STAMP) ## what the tests of the node's page need: playwright, axe and chromium
@@ -32,6 +32,14 @@ browser: $(STAMP) ## what the tests of the node's page need: playwright, axe and
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 		|| { $(ROOT) apt-get update -qq && $(ROOT) apt-get install -y -qq chromium; } \
 		|| echo "There is no chromium and apt-get cannot install it here: the tests of the node's page will be skipped. Try: apt-get install chromium"
+
+linters: $(STAMP) ## what the tests of the files in deploy/ need: hadolint, kubernetes-validate and promtool
+	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null && test -x $(BIN)/hadolint \
+		|| $(BIN)/pip install --disable-pip-version-check -q -e '.[linters]' -c constraints.txt
+	@command -v promtool >/dev/null || test -x $(BIN)/promtool \
+		|| { cd .venv && apt-get download -q prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xO ./usr/bin/promtool > bin/promtool \
+			&& chmod +x bin/promtool && rm prometheus_*.deb; } \
+		|| echo "There is no promtool and apt-get cannot bring it here: a test of the alert rules will be skipped. Try: apt-get install prometheus"
 
 check: $(STAMP) ## style, types and import layers
 	$(BIN)/ruff check
