@@ -16,6 +16,8 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.consortium import Consortium, free_ports, made_rows
 
+from degroot.node.page.tokens import make_operator_token
+
 K, ROWS, FEATURES = 3, 1000, 8
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 DRAWN = (
@@ -45,6 +47,7 @@ class Pages:
 
     consortium: Consortium
     ports: dict[str, int] = field(default_factory=dict)
+    _token: str = ""
 
     @property
     def address(self) -> str:
@@ -53,7 +56,9 @@ class Pages:
 
     @property
     def token(self) -> str:
-        return (self.consortium.folder / self.consortium.names[0] / "state" / "page.token").read_text().strip()
+        if not self._token:
+            self._token = make_operator_token(self.consortium.folder / self.consortium.names[0] / "state")
+        return self._token
 
     def ask(self, rows: np.ndarray) -> str:
         """The address of an answer, once it is there."""
@@ -77,7 +82,7 @@ def started(folder: Path, *, pages: bool) -> Iterator[Pages]:
         made = Pages(consortium, dict(zip(consortium.names, free_ports(K), strict=True)) if pages else {})
         for name in consortium.names:
             path = folder / name / "node.toml"
-            text = path.read_text().replace("probe_seconds = 0.2\n", "")
+            text = path.read_text().replace("probe_seconds = 0.2\nheartbeat_seconds = 0.2\n", "")
             path.write_text(text + (f"[page]\nport = {made.ports[name]}\n" if pages else ""))
         consortium.start(environment={"NUMBA_NUM_THREADS": "2"}).ready()
         yield made

@@ -22,10 +22,10 @@ from support.processes import wait_for
 from degroot import Agent
 from degroot.exceptions import InvalidInput
 from degroot.node.config import Page, read, template
-from degroot.node.page import auth
 from degroot.node.page.app import bound
 from degroot.node.page.auth import HEADERS
 from degroot.node.page.requests import FORM_BYTES
+from degroot.node.page.tokens import OPERATOR, make_operator_token
 from degroot.node.records import ledger
 from degroot.node.records.departures import describe_departures
 from degroot.node.records.ledger_search import Wanted, find_questions
@@ -47,8 +47,7 @@ class Browser(httpx.Client):
     """Somebody at the page of one node, with the token."""
 
     def __init__(self, consortium, name, port):
-        path = consortium.folder / name / "state" / auth.FILE
-        token = wait_for(lambda: path.is_file() and path.read_text())
+        token = make_operator_token(consortium.folder / name / "state")
         super().__init__(base_url=f"http://127.0.0.1:{port}", timeout=60, headers={"Authorization": f"Bearer {token}"})
 
     def ask(self, **sent):
@@ -219,7 +218,8 @@ def test_rows_are_shown_page_by_page_in_every_order(browser):
 
 def test_the_state_names_the_node_its_peers_and_what_has_left(three, browser):
     state = browser.get("/api/state").json()
-    assert set(state) == {"node", "peers", "questions", "alerts", "leak", "departures"}
+    assert set(state) == {"node", "notices", "peers", "questions", "alerts", "leak", "departures"}
+    assert state["notices"] == []
     node = state["node"]
     assert (node["name"], node["features"], node["rows"], node["answering"]) == ("node0", FEATURES, 120, True)
     assert (node["consensus"], node["able"], node["needed"], node["no_consensus"]) == (True, 3, 2, "")
@@ -276,8 +276,11 @@ def test_a_question_with_its_purpose_is_one_line_of_the_audit_that_peers_confirm
             assert group["purpose"] == "triage, ward 7"
             assert group["peers"] == list(three.names)
         told = browser.get("/api/audit/records", params={"question": about["question"], "limit": 1000}).json()
-        assert (told["total"], len(told["rows"])) == (group["records"], group["records"])
-        assert {each["told"] for each in told["rows"]} == {"triage, ward 7"}
+        assert told["total"] == len(told["rows"]) == group["records"] + 1  # a note of who asked, which has no purpose
+        (note,) = [each for each in told["rows"] if not each["peer"]]
+        assert (note["kind"], note["told"], group["person"]) == ("asked at the page", OPERATOR, OPERATOR)
+        assert note == told["rows"][0]  # before anything has left
+        assert {each["told"] for each in told["rows"][1:]} == {"triage, ward 7"}
         assert sum(each["confirmed"] is not None for each in told["rows"]) == group["replies"] > 0
         theirs = [ledger_of(three, name, about["question"]) for name in ("node1", "node2")]
         assert [(each.asker, each.purpose) for each in theirs] == [("node0", "triage, ward 7")] * 2
@@ -321,13 +324,9 @@ def test_groups_add_up_to_the_ledger_of_a_running_node(three, browser):
     assert wait_for(is_the_same)  # nodes exchange receipts meanwhile
 
 
-def test_the_ledger_is_verified_on_demand_by_those_who_have_the_token(three, browser):
-    without = {"Authorization": ""}
-    assert browser.post("/api/audit/verification", headers=without).status_code == 401
+def test_the_ledger_is_verified_on_demand(browser):
     assert browser.post("/api/audit/verification").status_code == 202
-    told = wait_for(
-        lambda: (found := browser.get("/api/audit/verification", headers=without).json())["result"] and found
-    )
+    told = wait_for(lambda: (found := browser.get("/api/audit/verification").json())["result"] and found)
     result = told["result"]
     assert (result["whole"], result["findings"], result["signed"], told["checks_signatures"]) == (True, [], True, True)
     assert result["records"] > 0
@@ -336,7 +335,7 @@ def test_the_ledger_is_verified_on_demand_by_those_who_have_the_token(three, bro
 
 def test_the_ledger_is_given_away_as_a_file_whole_or_of_one_peer(three, browser, tmp_path, degroot):
     for format_, suffix in (("json", "jsonl"), ("csv", "csv")):
-        reply = browser.get("/api/audit/export", params={"format": format_}, headers={"Authorization": ""})
+        reply = browser.get("/api/audit/export", params={"format": format_})
         assert (reply.status_code, reply.headers["cache-control"]) == (200, "no-store")
         told = reply.headers["content-disposition"]
         assert re.fullmatch(rf'attachment; filename="ledger-node0-\d{{8}}T\d{{6}}Z\.{suffix}"', told)
@@ -480,17 +479,6 @@ def test_a_peer_that_is_gone_and_whose_copy_is_here_is_ready_and_takes_part(at_h
 # Who may
 
 
-def test_nobody_asks_without_the_token(browser):
-    for given_ in ("", "Bearer", "Bearer wrong", f"Basic {browser.headers['authorization'][7:]}", "Bearer \xe9"):
-        headers = {"Authorization": given_.encode("latin-1")}
-        for reply in (
-            browser.post("/api/ask", json={"rows": [[0, 0, 0]]}, headers=headers),
-            browser.get("/api/answers", headers=headers),
-        ):
-            assert reply.status_code == 401
-            assert "degroot node page" in reply.json()["error"]
-
-
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1:80", "", "[::2]", "localhost.", "a b", "[127.0.0.1"]
 )
@@ -524,7 +512,7 @@ def test_every_reply_carries_what_browsers_have_to_keep_to(browser):
 
 def test_files_have_an_address_for_ever_and_nothing_else_can_be_had(browser):
     page = browser.get("/")
-    assert page.headers["cache-control"] == "no-cache"
+    assert page.headers["cache-control"] == "no-store"  # it names whoever is signed in
     (address,) = set(re.findall(r"/static/[0-9a-f]{12}", page.text))
     kept = browser.get(f"{address}/icon.svg")
     assert "immutable" in kept.headers["cache-control"]
@@ -669,17 +657,15 @@ def test_replies_are_sent_at_once():
         assert listening.proto == socket.IPPROTO_TCP  # else asyncio lets the system wait for more, 40 ms a reply
 
 
-def test_the_command_prints_the_address_with_the_token(three, browser, degroot, tmp_path):
+def test_the_command_prints_an_address_with_which_one_may_ask(three, degroot, tmp_path):
     code, out, _ = degroot("node", "page", three.folder / "node0" / "node.toml")
-    token = browser.headers["authorization"].removeprefix("Bearer ")
-    assert (code, out) == (0, f"http://127.0.0.1:{three.port}/#token={token}\n")
+    address, _, token = out.rstrip("\n").partition("#token=")
+    assert (code, address) == (0, f"http://127.0.0.1:{three.port}/")
+    told = httpx.get(f"{address}api/session", headers={"Authorization": f"Bearer {token}"}).json()
+    assert (told["name"], told["may"]) == (OPERATOR, ["look", "ask"])
     code, out, err = degroot("node", "page", three.folder / "node1" / "node.toml")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "[page]" in err
-    assert degroot("node", "init", "north", "--out", tmp_path / "north.toml", "--page", 8123)[0] == 0
-    code, out, err = degroot("node", "page", tmp_path / "north.toml")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "must have run" in err
 
 
 # With real processes that fail
@@ -745,7 +731,7 @@ def test_an_answer_is_opened_again_after_a_restart_and_an_open_page_holds_no_nod
             assert "Traceback" not in three.log("node0")
         three.fork("node0").ready("node0")
         with Browser(three, "node0", three.port) as again:
-            assert again.headers["authorization"] == browser.headers["authorization"]
+            assert browser.get("/api/session").json() == again.get("/api/session").json()  # tokens outlive the node
             assert (again.told(id_), again.told(id_, "/rows/7")) == (before, row)
 
 

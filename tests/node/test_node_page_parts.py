@@ -26,7 +26,6 @@ from degroot.answers.flags import Flag
 from degroot.exceptions import InvalidInput
 from degroot.files import columns
 from degroot.node.errors import BadReply, PeerLate, PeerRefused, PeerUnreachable
-from degroot.node.page import auth
 from degroot.node.page.answers import Answer, Archive, new_id
 from degroot.node.page.auth import HEADERS, AccessMiddleware
 from degroot.node.page.encoding import encoded, numbers
@@ -38,8 +37,9 @@ from degroot.node.page.overview import Overview
 from degroot.node.page.requests import ROWS, AskedTable, AskTerms, TooMuch, parse_rows, read_uploaded_file
 from degroot.node.page.rows import describe_row, order_rows, rounds_of
 from degroot.node.page.trust import FEWEST, Agents, regions, summary
+from degroot.node.peers.peers import ANSWERING
 from degroot.node.protocol.codec import NodeAnswer
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records import ledger
 from degroot.node.records.chain import NO_ORIGIN, Origin, Record
 from degroot.node.records.export import read_ledger, write_csv, write_json
@@ -322,18 +322,6 @@ def test_a_purpose_is_kept_with_its_answer(tmp_path):
     (line,), again = archive.entries(), archive.find(answer.id)
     assert line["purpose"] == again.summary()["purpose"] == "triage, <b>"
     assert again.summary()["question"] == "0123456789abcdef"
-
-
-def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path):
-    with pytest.raises(InvalidInput, match="must have run with a page"):
-        auth.read(tmp_path)
-    token = auth.read_or_make_token(tmp_path)
-    assert auth.read_or_make_token(tmp_path) == auth.read(tmp_path) == token
-    assert len(token) >= 40
-    assert (tmp_path / auth.FILE).stat().st_mode & 0o777 == 0o600
-    (tmp_path / auth.FILE).write_text("")
-    with pytest.raises(InvalidInput, match="must hold a token"):
-        auth.read_or_make_token(tmp_path)
 
 
 EXCHANGE = st.tuples(
@@ -688,16 +676,21 @@ def circle_of(*links, state="ready", copies=(), hindrance=None, evidence="pooled
     def hindered(link, _seat):
         return None if link.name in copies else hindrance or link.trouble
 
+    without = {link.name: "no" for link in links if link.fault or link.name in keep}
+    answering = {link.name for link in links if standing(link) in ANSWERING}
     return SimpleNamespace(
         links={link.name: link for link in links}, configuration=configuration, scores=SimpleNamespace(seat=seat),
         no_view=no_view, state=standing, find_hindrance=hindered, copies=SimpleNamespace(offer_lacking=""),
         maps=SimpleNamespace(published=None, lacking="not all models are scored yet", epsilon_spent=0.0),
-        without_evidence=lambda: {link.name: "no" for link in links if link.fault or link.name in keep},
+        without_evidence=lambda: without,
+        find_answering=lambda: answering,
+        count_able=lambda: 1 + len(answering - without.keys()),
     )  # fmt: skip
 
 
-def overview_of(circle, *alerts):
-    return Overview(circle, Recent(), SimpleNamespace(alerts={each.caller: each for each in alerts}))
+def overview_of(circle, *alerts, faults=(), notices=()):
+    watch = SimpleNamespace(alerts={each.caller: each for each in alerts})
+    return Overview(circle, Recent(), watch, lambda: dict.fromkeys(faults, "a disk is full"), lambda: notices)
 
 
 LATE, GONE = PeerLate("b", "no answer within 5 seconds"), PeerUnreachable("b", "Connection refused")
@@ -739,6 +732,8 @@ def test_with_own_evidence_a_node_answers_whoever_is_there_and_says_what_a_conse
     assert (told["answering"], told["consensus"], told["able"], told["needed"]) == (True, False, None, None)
     assert "evidence = 'pooled', which lets members recover" in told["no_consensus"]
     assert told["mode"].startswith("Labels and errors stay here")
+    faulty = overview_of(circle_of(link_of("b"), evidence="own"), faults=["storage"]).state()["node"]
+    assert (faulty["answering"], faulty["faults"]) == (False, ["a disk is full"])
     without = overview_of(circle_of(link_of("b"), evidence="own", no_view="scored by its peers")).state()["node"]
     assert without["answering"] is False
     pooled = overview_of(circle_of(link_of("b"))).state()["node"]
@@ -834,6 +829,11 @@ def test_who_will_see_a_row_is_told_before_it_is_asked_about(circle, words):
     assert told == {"row": words, "rows": words.replace("his row", "hese rows")}
 
 
+def test_notices_are_told_what_is_worst_first():
+    overview = overview_of(circle_of(link_of("b")), notices=[("warning", "it ends soon"), ("error", "it has ended")])
+    assert [each["words"] for each in overview.state()["notices"]] == ["it has ended", "it ends soon"]
+
+
 def test_an_alert_says_who_asked_about_how_many_own_rows_and_when():
     now = time.time()
     today, before = Alert("dashboard", 40, 55, now), Alert("west", 12, 12, 86_400.0)
@@ -853,7 +853,7 @@ def test_the_state_is_computed_once_for_all_who_look_and_never_when_nobody_does(
     live = Live(overview, SimpleNamespace(read=list), None)
 
     async def watched():
-        listeners = [live.news() for _ in range(20)]
+        listeners = [live.news(lambda: True) for _ in range(20)]
         for _ in range(3):
             seen = [await anext(each) for each in listeners]
             assert len(set(seen[1:])) == 1
@@ -863,7 +863,7 @@ def test_the_state_is_computed_once_for_all_who_look_and_never_when_nobody_does(
         assert before < 20
         await asyncio.sleep(0.1)
         assert len(looks) <= before + 1
-        fresh = live.news()
+        fresh = live.news(lambda: True)
         assert str(len(looks) + 1).encode() in await anext(fresh)
         live.close()
         assert [each async for each in fresh] == []
@@ -879,7 +879,8 @@ def test_a_mistake_of_ours_is_one_line_and_is_logged():
 
     async def asked():
         log = SimpleNamespace(exception=lambda event, **told: logged.append(event))
-        transport = httpx.ASGITransport(AccessMiddleware(broken, log))
+        gate = SimpleNamespace(identify=lambda headers: None)
+        transport = httpx.ASGITransport(AccessMiddleware(broken, gate, None, log))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.get("/")
 

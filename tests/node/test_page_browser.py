@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from support.browser import PHONE, WIDE, Paged, Watched, chromium
 from support.consortium import made_rows, save_linear
 
 from degroot import Agent
+from degroot.node.page.tokens import OPERATOR, add_token, revoke_token
+from degroot.node.tls import authority
 
 pytestmark = pytest.mark.slow
 
@@ -127,10 +130,50 @@ def test_a_typed_row_is_answered_as_degroot_ask_answers_it(tab, nodes, tmp_path)
     for name in nodes.names:
         line = tab.locator(f"tr[data-agent={name}]")
         assert float(line.locator(".barred data").first.get_attribute("value")) == right[f"weight_{name}"][0]
+    texts = tab.locator(".hero data, .says data, .agents data").all_inner_texts()
+    assert len({len(each.partition(".")[2]) for each in texts if "%" not in each}) == 1  # as many decimals everywhere
     trust = tab.locator("table.heat tbody tr")
     assert trust.count() == len(nodes.names)
     assert tab.get_by_role("heading", name="Rounds to consensus").is_visible()
     assert tab.locator("canvas").is_visible()
+
+
+def test_at_phone_width_parts_are_opened_one_by_one(tab, nodes):
+    tab.set_viewport_size(PHONE)
+    tab.goto(nodes.address("/ask"))
+    type_row(tab)
+    ask(tab)
+    toggle = tab.get_by_role("button", name="Show: Agents")
+    toggle.wait_for()
+    lines = tab.locator("tr[data-agent]")
+    assert (lines.first.is_visible(), toggle.get_attribute("aria-expanded")) == (False, "false")
+    toggle.click()
+    assert (lines.first.is_visible(), toggle.get_attribute("aria-expanded")) == (True, "true")
+    tab.set_viewport_size(WIDE)
+    assert not toggle.is_visible()
+    assert tab.get_by_role("heading", name="In words").is_visible()
+
+
+def test_cells_of_the_trust_map_say_who_carries(tab, nodes, tmp_path):
+    rows = "".join(f"{k % 2},{k / 40},{k / 7}\n" for k in range(80))
+    (tmp_path / "two.csv").write_text("x0,x1,x2\n" + rows)
+    tab.goto(nodes.address("/ask"))
+    send_file(tab, tmp_path / "two.csv")
+    tab.get_by_role("heading", name="two.csv: 80 rows").wait_for()
+    tab.goto(nodes.address("/trust"))
+    tab.locator(".plane td b").first.wait_for()
+    cells = tab.locator(".plane tbody td:not(.none)").all_inner_texts()
+    assert all(any(name in each for name in nodes.names) and each.endswith(" %") for each in cells)
+
+
+def test_notices_stand_out_on_the_overview(tab, nodes):
+    authority.issue(nodes.folder / "keys", "node0", 10, ["127.0.0.1"], force=True)
+    tab.goto(nodes.address())
+    tab.locator("#notices [data-level=warning]").get_by_text("This node's certificate expires on").wait_for()
+    for size, scheme in looks():
+        look(tab, "notices", size, scheme)
+    authority.issue(nodes.folder / "keys", "node0", 90, ["127.0.0.1"], force=True)
+    until(tab, "document.querySelector('#notices').hidden")
 
 
 def test_own_model_own_view_and_consensus_are_side_by_side(tab, nodes, tmp_path):
@@ -220,14 +263,14 @@ def test_a_file_of_ten_thousand_rows(tab, nodes, tmp_path):
     pd.testing.assert_frame_equal(told[list(right.columns)], right, check_dtype=False, check_exact=True)
 
 
-def test_a_link_opens_the_same_row_again_without_a_token(tab, browser, nodes, tmp_path):
+def test_a_link_opens_the_same_row_again_for_one_who_may_look(tab, browser, nodes, tmp_path):
     tab.goto(nodes.address("/ask"))
     send_file(tab, written(tmp_path / "points.csv", 60))
     tab.get_by_role("heading", name="Row 1", exact=True).wait_for()
     tab.locator(".rows tbody a").nth(6).click()
     tab.get_by_role("heading", name="Row 7", exact=True).wait_for()
     with Watched(browser) as other:
-        other.page.goto(tab.url)
+        other.page.goto(f"{tab.url}#token={token_to_look(nodes)}")
         other.page.get_by_role("heading", name="Row 7", exact=True).wait_for()
         shown = [page.locator("#value").get_attribute("value") for page in (tab, other.page)]
         assert shown[0] == shown[1]
@@ -301,19 +344,48 @@ def test_several_outputs_are_shown_one_at_a_time(browser, tmp_path):
             watched.check(three.host())
 
 
-@pytest.mark.parametrize("token", ["", "#token=wrong"])
-def test_without_the_token_one_may_look_and_not_ask(browser, nodes, token):
+def test_without_a_token_there_is_nothing_but_where_to_sign_in(browser, nodes):
     with Watched(browser) as watched:
         page = watched.page
-        page.goto(nodes.address("/ask", token=False) + token)
+        page.goto(nodes.address("/ask", token=False) + "#token=wrong")
+        assert "must be one that this node knows" in complaints(page)
+        assert "wrong" not in page.url
+        assert page.get_by_role("navigation").count() == 0
+        for size, scheme in looks():
+            look(page, "sign-in", size, scheme)
+        for pasted, signed_in in (("?!", False), ("wrong", False), (nodes.address(), True)):
+            page.get_by_label("Token or address").fill(pasted)
+            page.get_by_role("button", name="Sign in").click()
+            if not signed_in:
+                assert complaints(page)
         page.get_by_label("x0", exact=True).wait_for()
-        if token:
-            type_row(page)
-            ask(page)
-            assert "degroot node page" in complaints(page)
-        assert page.get_by_text("Read-only.").is_visible()
+        assert page.locator(".person span").inner_text() == OPERATOR
+        assert page.evaluate("document.cookie") == ""  # no script reads it
+        page.get_by_role("button", name="sign out").click()
+        page.get_by_role("heading", name="Sign in to node0").wait_for()
+        watched.check(nodes.host(), refusals=True)
+
+
+def test_one_who_may_look_asks_nothing_and_an_open_page_ends_with_its_token(browser, nodes):
+    state = nodes.folder / "node0" / "state"
+    secret = add_token(state, "ben", may_ask=False)
+    with Watched(browser) as watched:
+        page = watched.page
+        page.goto(nodes.address("/ask", token=False) + f"#token={secret}")
+        page.get_by_text("Read-only.").wait_for()
+        page.get_by_label("x0", exact=True).wait_for()
         assert page.get_by_role("button", name="Ask", exact=True).is_disabled()
-        watched.check(nodes.host(), refusals=bool(token))
+        page.goto(nodes.address("/", token=False))  # the cookie is enough
+        page.get_by_role("heading", name="Answering").wait_for()
+        revoke_token(state, "ben")
+        page.get_by_text("Your session has ended.").wait_for()
+        assert "it was revoked" in page.locator("#ended-why").inner_text()
+        assert page.locator("#pulse-text").inner_text() == "signed out"
+        for size, scheme in looks():
+            look(page, "ended", size, scheme)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("heading", name="Sign in to node0").wait_for()
+        watched.check(nodes.host(), refusals=True)
 
 
 def test_a_killed_peer_is_shown_and_so_is_its_return(tab, nodes):
@@ -771,9 +843,16 @@ def test_every_view_can_be_read_by_everybody(browser, nodes, tmp_path, view):
         watched.check(nodes.host(), refusals=view in ("nowhere", "complaint"))
 
 
+@cache
+def token_to_look(nodes):
+    """One that may look at node0, not ask."""
+    return add_token(nodes.folder / "node0" / "state", "reader", may_ask=False)
+
+
 def arrive(page, nodes, view, folder):
     """Open a view and wait until it shows something."""
-    page.goto(nodes.address(VIEWS.get(view, "/ask"), token=view != "read-only"))
+    address = nodes.address(VIEWS.get(view, "/ask"), token=view != "read-only")
+    page.goto(f"{address}#token={token_to_look(nodes)}" if view == "read-only" else address)
     if view in ("ask", "read-only", "row", "rows", "file", "complaint"):
         page.get_by_label("x0", exact=True).wait_for()
     if view == "row":

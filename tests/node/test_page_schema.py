@@ -17,7 +17,7 @@ ROW = {"age": "44.5", "weight": "", "sex": "male", "grade": "high", "smoker": "y
 class PagedSchemas(SchemaConsortium):
     """Nodes by a schema, with pages."""
 
-    host, address, state, whole = Paged.host, Paged.address, Paged.state, Paged.whole
+    host, token, address, state, whole = Paged.host, Paged.token, Paged.address, Paged.state, Paged.whole
 
     def __init__(self, folder, K=3, **settings):
         self.page_ports = dict(zip([f"node{k}" for k in range(K)], free_ports(K), strict=True))
@@ -74,7 +74,8 @@ def test_the_form_follows_the_schema(tab, nodes):
     tab.locator("#feature-0").wait_for()
     kinds = [tab.locator(f"#feature-{k}").evaluate("box => box.type") for k in range(6)]
     assert kinds == ["text", "text", "select-one", "select-one", "select-one", "date"]
-    assert tab.locator("label[for=feature-0]").inner_text() == "age (years)"
+    assert tab.locator("label[for=feature-0]").text_content() == "age (years)"
+    assert tab.locator("[data-column=age] .with-unit .unit").is_visible()
     assert "0 to 120" in tab.locator("#hint-0").inner_text()
     assert "not measured" in tab.locator("#hint-1").inner_text()
     options = tab.locator("#feature-2 option").all_inner_texts()

@@ -193,6 +193,25 @@ def two_ledgers(terminal):
 
 
 @contextmanager
+def a_node(terminal):
+    """`docs/node.md`: the configuration of a node."""
+    (terminal.folder / "north").mkdir()
+    (terminal.folder / "north" / "node.toml").write_text(config.template("north"))
+    yield
+
+
+@contextmanager
+def three_organisations(terminal):
+    """`docs/operations.md`: the models and rows of three organisations, each in a folder of its own."""
+    for name, frame, model in organisations("y"):
+        home = terminal.folder / name
+        home.mkdir()
+        frame.to_csv(home / "rows.csv", index=False)
+        skops.io.dump(model, home / "model.skops")
+    yield
+
+
+@contextmanager
 def nothing(_):
     """An empty folder."""
     yield
@@ -202,5 +221,7 @@ SCENES = {
     "docs/collective.md": listed_by_hand,
     "docs/predict.md": files_of_any_size,
     "docs/cluster.md": files_of_any_size,
+    "docs/node.md": a_node,
     "docs/officer.md": two_ledgers,
+    "docs/operations.md": three_organisations,
 }

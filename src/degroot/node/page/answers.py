@@ -56,6 +56,7 @@ class Answer:
     question: str = ""  # its number in ledgers
     schema: Schema | None = None  # by which the points are numbers
     note: str = ""  # what there is to say of columns that the points do not have
+    person: str = ""  # who has asked; an earlier version did not know
 
     @property
     def view(self) -> Consensus | None:
@@ -85,7 +86,7 @@ class Answer:
     def summary(self) -> dict[str, Any]:
         """What there is to say of all of it."""
         front, total = self.front, len(self.points)
-        return entry(self.id, self.at, self.source, total, self.terms, DONE) | {
+        return entry(self.id, self.at, self.source, total, self.terms, self.person, DONE) | {
             "question": self.question, "done": total, "total": total, "error": None, "coverage": self.terms.coverage,
             "rule": self.rule, "ignored": list(self.ignored), "features": list(self.features), "note": self.note,
             "target": describe_target(self.schema), "units": self._list_units(),
@@ -109,10 +110,12 @@ def describe_mixture(choice: Any) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def entry(id_: str, at: float, source: str, rows: int, terms: AskTerms, status: str) -> dict[str, Any]:
+def entry(
+    id_: str, at: float, source: str, rows: int, terms: AskTerms, person: str, status: str
+) -> dict[str, Any]:  # fmt: skip
     """The line of a question in a list of answers."""
     told = {"id": id_, "at": moment(at), "source": source, "rows": rows, "status": status}
-    return told | {"way": terms.way, "purpose": terms.purpose}
+    return told | {"way": terms.way, "purpose": terms.purpose, "person": person}
 
 
 def _describe_flag(flag: Flag) -> dict[str, Any]:
@@ -129,7 +132,7 @@ FIELDS = (
     "value", "standard_error", "weights", "beliefs", "trust", "influence", "lower", "upper", "sets", "correction",
 )  # fmt: skip
 BESIDE = "beside_"  # how names of arrays begin that are not those of the answer in front
-PLAIN = ("id", "at", "seconds", "source", "rule", "features", "ignored", "question", "note")
+PLAIN = ("id", "at", "seconds", "source", "rule", "features", "ignored", "question", "note", "person")
 
 
 def new_id() -> str:
@@ -143,7 +146,7 @@ class KeptAnswer(NamedTuple):
     at: float  # seconds since 1970
     written: int  # the time of its file
     path: Path
-    told: tuple[str, float, str, int, AskTerms]  # id, time, source, rows and terms
+    told: tuple[str, float, str, int, AskTerms, str]  # id, time, source, rows, terms and who has asked
 
 
 class Archive:
@@ -193,7 +196,9 @@ class Archive:
         """A line for each answer, the newest first."""
         if not self.is_kept:
             held = [each for each in self._held() if not self._has_expired(each.at)]
-            return [entry(each.id, each.at, each.source, len(each.points), each.terms, DONE) for each in held]
+            return [
+                entry(each.id, each.at, each.source, len(each.points), each.terms, each.person, DONE) for each in held
+            ]
         return [entry(*each.told, DONE) for each in self._kept_answers() if not self._has_expired(each.at)]
 
     def expire(self) -> None:
@@ -243,7 +248,8 @@ class Archive:
                 told = (about["id"], float(about["at"]), str(about["source"]), int(about["rows"]))
                 if ID.fullmatch(path.stem) and about["id"] == path.stem and moment(told[1]):
                     written = path.stat().st_mtime_ns
-                    found.append(KeptAnswer(told[1], written, path, (*told, _restore_terms(about["terms"]))))
+                    terms, person = _restore_terms(about["terms"]), str(about.get("person", ""))
+                    found.append(KeptAnswer(told[1], written, path, (*told, terms, person)))
         return sorted(found, key=itemgetter(0, 1), reverse=True)
 
 
@@ -298,7 +304,7 @@ def _unpacked(path: Path) -> Answer:
         about["id"], about["at"], about["seconds"], about["source"], terms, about["rule"], tuple(about["features"]),
         tuple(about["ignored"]), arrays[POINTS], front, None if told is None else _restore_answer(told, arrays, BESIDE),
         about.get("lacking", ""), about.get("question", ""), _restore_schema(about.get("schema", "")),
-        about.get("note", ""),
+        about.get("note", ""), about.get("person", ""),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 import uvicorn
@@ -12,13 +12,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
-from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.exceptions import DeGrootError
 from degroot.files.rows import site_of
 from degroot.node.answering.answering import Answering
 from degroot.node.config import ANSWER_DAYS, Page
 from degroot.node.page.answers import Archive
 from degroot.node.page.assets import Assets
-from degroot.node.page.auth import AccessMiddleware, NoToken, read_or_make_token, with_token
+from degroot.node.page.auth import AccessMiddleware, Gate, NotAllowed
+from degroot.node.page.connections import HEAD_BYTES, PageConnection
 from degroot.node.page.downloads import KINDS
 from degroot.node.page.encoding import refusal
 from degroot.node.page.events import Live
@@ -34,36 +35,43 @@ from degroot.node.page.routes.answers import NotThere, answer_routes, row_routes
 from degroot.node.page.routes.ask import ask_routes
 from degroot.node.page.routes.audit import audit_routes
 from degroot.node.page.routes.node import gains_routes, live_routes, trust_routes
-from degroot.node.page.routes.pages import Views, view_routes
+from degroot.node.page.routes.pages import Views, static_routes, view_routes
+from degroot.node.page.routes.session import session_routes
+from degroot.node.page.tokens import PageToken, Tokens
 from degroot.node.peers.peers import Peers
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.records.recent import Recent
+from degroot.node.server.health import Health
+from degroot.node.server.listening import BACKLOG, bind
 from degroot.node.server.threads import run_in_thread
 from degroot.schema import AS_SHARED
 
 DATA = ("/api/", "/events")  # how paths begin that people do not look at
 LEVEL = 4  # of packing: small enough, and quick
 NOT_PACKED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, KINDS["parquet"])
-STATUS: dict[type[DeGrootError], int] = {NoToken: 401, NotThere: 404, TooMuch: 413}  # of complaints; others are 400
+STATUS: dict[type[DeGrootError], int] = {NotAllowed: 403, NotThere: 404, TooMuch: 413}  # of complaints; others are 400
 
 
-def application(views: Views, routers: Iterable[APIRouter], log: Any) -> AccessMiddleware:
+def application(views: Views, routers: Iterable[APIRouter], gate: Gate, log: Any) -> AccessMiddleware:
     """The page with these routes."""
     app = FastAPI(title="degroot", docs_url=None, redoc_url=None, openapi_url=None)
     for router in routers:
         app.include_router(router)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=LEVEL, exclude_content_types=NOT_PACKED)
     _complain(app, views)
-    return AccessMiddleware(app, log)
+    return AccessMiddleware(app, gate, lambda path, status, message: _refuse(views, path, status, message), log)
+
+
+def _refuse(views: Views, path: str, status: int, message: str, who: PageToken | None = None) -> Response:
+    """What is wrong, in one line: as JSON, or for those who look at a page, as a page."""
+    return refusal(status, message) if path.startswith(DATA) else views.error(status, message, who)
 
 
 def _complain(app: FastAPI, views: Views) -> None:
-    """Whatever goes wrong is one line: as JSON, or for those who look at a page, as a page."""
+    """Whatever goes wrong is one line."""
 
     def told(request: Request, status: int, message: str) -> Response:
-        if request.url.path.startswith(DATA):
-            return refusal(status, message)
-        return views.error(status, message)
+        return _refuse(views, request.url.path, status, message, getattr(request.state, "token", None))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -83,51 +91,49 @@ def _complain(app: FastAPI, views: Views) -> None:
         return told(request, STATUS.get(type(error), 400), str(error))
 
 
-CONNECTIONS = 200
 PATIENCE = 2  # seconds for replies that are being sent when the node stops
-BACKLOG = 128
 EXPIRY_SECONDS = 60.0  # between looks at which answers have expired
+USES_SECONDS = 60.0  # between records of when tokens were used last
 
 
 def bound(page: Page) -> socket.socket:
     """A socket for the page, on a port that is free."""
-    family = socket.AF_INET6 if ":" in page.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # said so, asyncio sends at once
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((page.host, page.port))
-        listening.listen(BACKLOG)
-        listening.setblocking(False)
-    except OSError as error:
-        listening.close()
-        raise InvalidInput(f"`page.port` must be free; {page.host}:{page.port}: {error.strerror}.") from error
-    return listening
+    return bind(page.host, page.port, "page.port")
 
 
 class Serving:
     """The page while it is there."""
 
     def __init__(
-        self, live: Live, desk: JobQueue, state: LedgerState, archive: Archive, server: uvicorn.Server,
-        listening: socket.socket,
+        self, live: Live, desk: JobQueue, state: LedgerState, keeping: Iterable[Coroutine[Any, Any, None]],
+        server: uvicorn.Server, listening: socket.socket,
     ) -> None:  # fmt: skip
         self._live, self._desk, self._state, self._server = live, desk, state, server
         self._task = asyncio.create_task(server.serve([listening]))
-        self._expiring = asyncio.create_task(_expire(archive))
+        self._keeping = [asyncio.create_task(each) for each in keeping]
 
     async def close(self) -> None:
         """Send what is being sent, and go."""
         self._live.close()
-        self._expiring.cancel()
-        await asyncio.gather(self._expiring, self._desk.close(), self._state.close(), return_exceptions=True)
+        for task in self._keeping:
+            task.cancel()
+        await asyncio.gather(*self._keeping, self._desk.close(), self._state.close(), return_exceptions=True)
         self._server.should_exit = True
         await self._task
 
 
-def serve(answering: Answering, recent: Recent, watch: OwnRowsWatch, listening: socket.socket, log: Any) -> Serving:
+def serve(
+    answering: Answering, recent: Recent, watch: OwnRowsWatch, health: Health, listening: socket.socket, log: Any
+) -> Serving:
     """Begin to serve the page of a node."""
     circle, configuration = answering.circle, answering.circle.configuration
-    live = Live(Overview(circle, recent, watch), LedgerTotals(configuration.ledger), log)
+    tokens = Tokens(configuration.state, log)
+
+    def find_notices() -> list[tuple[str, str]]:
+        return [*circle.list_notices(), *tokens.list_notices()]
+
+    overview = Overview(circle, recent, watch, health.find_faults, find_notices)
+    live = Live(overview, LedgerTotals(configuration.ledger), log)
     days = ANSWER_DAYS if configuration.page is None else configuration.page.answer_days
     archive = Archive(configuration.state, days)
     desk, assets = JobQueue(answering, archive, log), Assets()
@@ -136,19 +142,22 @@ def serve(answering: Answering, recent: Recent, watch: OwnRowsWatch, listening: 
     ca = None if configuration.identity is None else configuration.identity.ca
     state = LedgerState(configuration.ledger, configuration.name, ca, log)
     files = LedgerFiles(configuration.ledger, configuration.name, log)
-    admitted = with_token(read_or_make_token(configuration.state))
+    gate = Gate(tokens, f"degroot-{configuration.name}-{listening.getsockname()[1]}")
     routers = (
-        view_routes(views, assets),
-        live_routes(live),
+        view_routes(views),
+        static_routes(assets),
+        session_routes(gate, log),
+        live_routes(live, gate),
         gains_routes(OwnGains(circle)),
         trust_routes(circle, recent),
-        audit_routes(configuration.ledger, live, state, files, admitted),
-        ask_routes(desk, admitted, _find_table(circle)),
-        answer_routes(desk, archive, admitted),
+        audit_routes(configuration.ledger, live, state, files),
+        ask_routes(desk, _find_table(circle)),
+        answer_routes(desk, archive),
         row_routes(desk, archive),
     )
-    server = _Server(_settings(application(views, routers, log)))
-    return Serving(live, desk, state, archive, server, listening)
+    server = _Server(_settings(application(views, routers, gate, log)))
+    keeping = (_expire(archive), _follow_tokens(tokens, configuration.timing.probe_seconds))
+    return Serving(live, desk, state, keeping, server, listening)
 
 
 def _find_table(circle: Peers) -> AskedTable:
@@ -166,11 +175,23 @@ async def _expire(archive: Archive) -> None:
         await asyncio.sleep(EXPIRY_SECONDS)
 
 
+async def _follow_tokens(tokens: Tokens, seconds: float) -> None:
+    """Look at the tokens, as often as at the other files; now and then write down when they were used."""
+    written, clock = 0.0, asyncio.get_running_loop().time
+    while True:
+        tokens.look()
+        if clock() - written >= USES_SECONDS:
+            written = clock()
+            await run_in_thread(tokens.write_uses)
+        await asyncio.sleep(seconds)
+
+
 def _settings(app: AccessMiddleware) -> uvicorn.Config:
     """A server that is as quiet as the node around it."""
     return uvicorn.Config(
-        app, http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
-        log_level="critical", server_header=False, timeout_graceful_shutdown=PATIENCE, limit_concurrency=CONNECTIONS,
+        app, http=PageConnection, ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
+        log_level="critical", server_header=False, timeout_graceful_shutdown=PATIENCE, backlog=BACKLOG,
+        h11_max_incomplete_event_size=HEAD_BYTES,
     )  # fmt: skip
 
 

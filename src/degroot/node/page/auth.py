@@ -1,23 +1,24 @@
 """Authentication: whom the page lets in, and what browsers are told to keep to.
 
-A page of some other site that a browser has open can send requests here too. It cannot read the replies or know the
-token; and under a name of its own that it points to this machine, it is turned away.
+Whoever comes needs a token: scripts send it as a bearer, browsers in a cookie that no script can read. A page of some
+other site that a browser has open can send requests here too. The cookie does not come with these, and it cannot read
+the replies; and under a name of its own that it points to this machine, it is turned away.
 """
 
-import os
-import re
-import secrets
-from pathlib import Path
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from degroot.exceptions import InvalidInput
 from degroot.files.addresses import is_this_machine
 from degroot.node.page.encoding import refusal
+from degroot.node.page.tokens import NotLetIn, PageToken, Tokens
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -32,13 +33,85 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 READING = ("GET", "HEAD")
+OPEN_TO_ALL = "/static/"  # how paths begin that need no token: the page's own files
+SIGN_IN = "Sign in with a token: open the address that `degroot node page` or `degroot node token add` prints."
+
+
+class NotAllowed(InvalidInput):
+    """Somebody asks for what the token does not allow."""
+
+
+class Gate:
+    """Who comes with a request, by a bearer or a cookie.
+
+    Parameters
+    ----------
+    cookie : str
+        Its name, another for every node of this machine: cookies are the same for all ports.
+    """
+
+    def __init__(self, tokens: Tokens, cookie: str) -> None:
+        self.tokens, self._cookie = tokens, cookie
+
+    def identify(self, headers: Headers) -> PageToken:
+        """Whose token it is; raises NotLetIn where there is none that is good."""
+        secret = read_bearer(headers) or self._read_cookie(headers)
+        if not secret:
+            raise NotLetIn(SIGN_IN)
+        try:
+            return self.tokens.find(secret)
+        except NotLetIn as error:
+            raise NotLetIn(f"{error} {SIGN_IN}") from error
+
+    def keep(self, response: Response, secret: str) -> None:
+        """Have a browser bring this token from now on, until it is closed."""
+        response.set_cookie(self._cookie, secret, httponly=True, samesite="strict")
+
+    def forget(self, response: Response) -> None:
+        """Have a browser forget its token."""
+        response.delete_cookie(self._cookie, httponly=True, samesite="strict")
+
+    def _read_cookie(self, headers: Headers) -> str:
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return ""
+        return "" if found is None else found.value
+
+
+def read_bearer(headers: Headers) -> str:
+    """The token that a script sends; empty: none."""
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def get_token(request: Request) -> PageToken:
+    """The token that a request has come with."""
+    token: PageToken = request.state.token
+    return token
+
+
+def require_right(right: str) -> Any:
+    """What routes depend on that only those may use whose token has a right."""
+
+    async def check(request: Request) -> None:
+        token = get_token(request)
+        if right not in token.may:
+            raise NotAllowed(
+                f"This needs a token that may {right}; that of {token.name} may {' and '.join(token.may)}."
+            )
+
+    return Depends(check)
 
 
 class AccessMiddleware:
-    """Around the whole page: who comes by a strange name or from another site is refused."""
+    """Around the whole page: who comes without a token, by a strange name or from another site is refused.
 
-    def __init__(self, app: ASGIApp, log: Any) -> None:
-        self._app, self._log = app, log
+    `refuse`: makes the response that says so, of the path, the status and the message.
+    """
+
+    def __init__(self, app: ASGIApp, gate: Gate, refuse: Callable[[str, int, str], Response], log: Any) -> None:
+        self._app, self._gate, self._refuse, self._log = app, gate, refuse, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in."""
@@ -51,31 +124,27 @@ class AccessMiddleware:
                 _secure(MutableHeaders(scope=message))
             await send(message)
 
-        strange = _strange(scope["method"], Headers(scope=scope))
+        headers = Headers(scope=scope)
+        strange = _strange(scope["method"], headers)
         if strange is not None:
             await refusal(403, strange)(scope, receive, sending)
             return
+        if not scope["path"].startswith(OPEN_TO_ALL):
+            try:
+                scope["state"] = {"token": self._gate.identify(headers)}
+            except NotLetIn as error:
+                response = self._refuse(scope["path"], 401, str(error))
+                response.headers["WWW-Authenticate"] = "Bearer"
+                await response(scope, receive, sending)
+                return
         try:
             await self._app(scope, receive, sending)
+        except ClientDisconnect:  # before all of the body had come
+            return
         except Exception:  # a mistake of ours: the node goes on
             self._log.exception("the page has failed", path=scope["path"])
             if not begun:
                 await refusal(500, "The page has failed; the node's log says why.")(scope, receive, sending)
-
-
-class NoToken(InvalidInput):
-    """Somebody asks who has not the token."""
-
-
-def with_token(token: str) -> Any:
-    """What routes depend on that only those may use who have the token."""
-
-    async def check(request: Request) -> None:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not secrets.compare_digest(given.strip().encode(), token.encode()):
-            raise NoToken("Asking needs the token: open the address that `degroot node page` prints.")
-
-    return Depends(check)
 
 
 def _strange(method: str, headers: Headers) -> str | None:
@@ -100,39 +169,3 @@ def _secure(headers: MutableHeaders) -> None:
     for name, value in HEADERS.items():
         headers[name] = value
     headers.setdefault("Cache-Control", "no-store")
-
-
-FILE = "page.token"  # in the folder for the node's state
-FORM = re.compile(r"[A-Za-z0-9_-]{20,}", re.ASCII)
-
-
-def read_or_make_token(state: Path) -> str:
-    """The token of the node with this state; a new one if there is none yet."""
-    path, token = state / FILE, secrets.token_urlsafe(32)
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(token)
-    except FileExistsError:
-        return read(state)
-    except OSError as error:
-        raise InvalidInput(f"The page's token must be kept in a file; {path}: {error.strerror}.") from error
-    return token
-
-
-def read(state: Path) -> str:
-    """The token of a node that has run before."""
-    path = state / FILE
-    try:
-        token = path.read_text(encoding="ascii").strip()
-    except FileNotFoundError as error:
-        raise InvalidInput(
-            f"The node must have run with a page, which makes the token; there is no {path} yet."
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"The page's token must be in a file that can be read; {path}: {error}.") from error
-    if FORM.fullmatch(token) is None:
-        raise InvalidInput(
-            f"{path} must hold a token of at least 20 letters, digits, - and _; it does not. "
-            "Without the file a new one is made."
-        )
-    return token

@@ -1,7 +1,8 @@
 """Server-sent events: the node's state for all open pages, computed once a second while somebody looks."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 from degroot.node.page.encoding import encoded
@@ -13,6 +14,7 @@ PAUSE = 1.0  # seconds between looks
 SUMS = 5.0  # seconds between looks at the ledger
 QUIET = 15.0  # seconds after which something is said, if only that there is nothing to say
 HEARTBEAT = b": still here\n\n"
+ENDED = b"event: ended\ndata: {}\n\n"  # the token of whoever listens is no longer valid
 
 
 class Live:
@@ -44,22 +46,30 @@ class Live:
                 self._sums, self._summed = encoded(sums), now
         return self._lines
 
-    async def news(self) -> AsyncIterator[bytes]:
-        """Server-sent events: the state at once, and whenever it is another; until the node stops."""
-        changed = asyncio.Event()
+    async def news(self, is_let_in: Callable[[], bool]) -> AsyncIterator[bytes]:
+        """Server-sent events: the state at once, and whenever it is another; until the node stops, or the session."""
+        changed, silent = asyncio.Event(), 0.0
+        changed.set()  # what is known is told at once
         self._listeners.add(changed)
         try:
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._look())
             while not self._closed:
-                if self._state:
-                    yield b"event: state\ndata: " + self._state + b"\n\n"
-                while not changed.is_set():
-                    try:
-                        await asyncio.wait_for(changed.wait(), QUIET)
-                    except TimeoutError:
-                        yield HEARTBEAT
-                changed.clear()
+                if not is_let_in():
+                    yield ENDED
+                    return
+                if changed.is_set():
+                    changed.clear()
+                    silent = 0.0
+                    if self._state:
+                        yield b"event: state\ndata: " + self._state + b"\n\n"
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), PAUSE)
+                    continue
+                silent += PAUSE
+                if silent >= QUIET:
+                    silent = 0.0
+                    yield HEARTBEAT
         finally:
             self._listeners.discard(changed)
 

@@ -24,6 +24,7 @@ from degroot.node.page.requests import Inquiry, TooMuch
 from degroot.node.pooling.coordinator import Until
 from degroot.node.protocol.codec import NodeAnswer, draw_question
 from degroot.node.records.chain import IN, Origin
+from degroot.node.records.ledger import ASKED_AT_PAGE
 from degroot.node.server.threads import run_in_thread
 
 
@@ -34,6 +35,7 @@ class Work:
     id: str
     at: float  # seconds since 1970
     inquiry: Inquiry
+    person: str  # who asks
     question: str = field(default_factory=draw_question)  # its number in ledgers
     done: int = 0  # rows
     error: str | None = None
@@ -58,7 +60,8 @@ class Work:
     def entry(self) -> dict[str, Any]:
         """Its line in a list of answers."""
         inquiry = self.inquiry
-        return entry(self.id, self.at, inquiry.source, len(inquiry.points), inquiry.terms, self.status)
+        about = (inquiry.source, len(inquiry.points), inquiry.terms, self.person)
+        return entry(self.id, self.at, *about, self.status)
 
 
 AT_WORK = 4  # questions at a time
@@ -89,13 +92,13 @@ class JobQueue:
         self._works: OrderedDict[str, Work] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def take(self, inquiry: Inquiry) -> Work:
-        """Begin to answer."""
+    def take(self, inquiry: Inquiry, person: str) -> Work:
+        """Begin to answer what somebody asks."""
         if len(self._tasks) >= AT_WORK:
             raise TooMuch(f"The page works on at most {AT_WORK} questions at a time; this is one more.")
         self._check_front(inquiry)
         self._check_size(inquiry)
-        work = Work(new_id(), time.time(), inquiry)
+        work = Work(new_id(), time.time(), inquiry, person)
         self._works[work.id] = work
         task = asyncio.create_task(self._work(work))
         self._tasks.add(task)
@@ -154,6 +157,7 @@ class JobQueue:
         return Answer(
             work.id, work.at, time.perf_counter() - begun, inquiry.source, terms, rule, names, inquiry.ignored,
             inquiry.points, *answered, work.question, self._circle.scores.seat.agent.schema, inquiry.note,
+            work.person,
         )  # fmt: skip
 
     async def _answer_batches(self, work: Work) -> tuple[Consensus, Consensus | None, str]:
@@ -162,6 +166,7 @@ class JobQueue:
         front = Side(self._front(inquiry), inquiry.terms.coverage)
         beside = self._beside(front)
         origin = Origin(work.question, self._circle.configuration.name, inquiry.terms.purpose)
+        self._circle.wiring.ledger.note(ASKED_AT_PAGE, work.person, question=work.question)
         for start in range(0, len(points), BATCH):
             batch = points[start : start + BATCH]
             front.answers.append(await self._answer_batch(batch, inquiry, front, origin))

@@ -70,5 +70,6 @@ class LedgerState:
         self._found, self._error, self._at = found, error, self._clock()
 
     def _verify(self) -> Verification:
+        checker = None if self._ca is None else make_checker(self._ca, self._ledger.parent)
         with read_ledger(self._ledger, self._name) as content:
-            return verify_together([content], None if self._ca is None else make_checker(self._ca))[0]
+            return verify_together([content], checker)[0]

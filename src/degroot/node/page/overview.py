@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
@@ -15,7 +15,7 @@ from degroot.node.page.encoding import moment
 from degroot.node.page.fields import describe_columns, describe_target
 from degroot.node.page.uses import describe_own_model, describe_use, describe_witnesses, find_held_version
 from degroot.node.peers.link import Link
-from degroot.node.peers.peers import CALIBRATING, READY, STALE, Peers
+from degroot.node.peers.peers import ANSWERING, CALIBRATING, READY, STALE, Peers
 from degroot.node.records.departures import find_departures
 from degroot.node.records.ledger import LedgerEntry
 from degroot.node.records.own_rows import DAY, Alert, OwnRowsWatch
@@ -23,7 +23,6 @@ from degroot.node.records.recent import QuestionRecord, Recent
 
 UP, LATE, REFUSED, DOWN = "up", "late", "refused", "down"
 ANOTHER = "its model has changed; what was found of the earlier one serves until it is scored anew"
-ANSWERING = (READY, STALE)  # how it stands with peers that can take part in an answer
 MODES = {
     OWN: "Labels and errors stay here: answers weigh models by this node's own rows.",
     MAPS: "Evidence is published as private maps for the consensus; labels and errors of single rows stay here.",
@@ -38,8 +37,12 @@ MAY_MEAN = (
 class Overview:
     """What there is to see of a node, but for its ledger."""
 
-    def __init__(self, circle: Peers, recent: Recent, watch: OwnRowsWatch) -> None:
+    def __init__(
+        self, circle: Peers, recent: Recent, watch: OwnRowsWatch, find_faults: Callable[[], Mapping[str, str]],
+        find_notices: Callable[[], Iterable[tuple[str, str]]],
+    ) -> None:  # fmt: skip
         self._circle, self._recent, self._watch = circle, recent, watch
+        self._find_faults, self._find_notices = find_faults, find_notices
         self._started = time.time()
         agent = circle.scores.seat.agent
         self._table = {"columns": describe_columns(agent.schema, agent.X), "target": describe_target(agent.schema)}
@@ -49,7 +52,8 @@ class Overview:
         circle = self._circle
         scored = {model.name: model.version for model in circle.scores.seat.scored}
         return {
-            "node": _node(circle, self._started) | self._table,
+            "node": _node(circle, self._started, list(self._find_faults().values())) | self._table,
+            "notices": _notices(self._find_notices()),
             "peers": [_peer(circle, link, scored.get(name)) for name, link in sorted(circle.links.items())],
             "questions": _questions(self._recent),
             "alerts": [_alert(each, time.time()) for each in self._watch.alerts.values()],
@@ -94,10 +98,9 @@ def describe_map(circle: Peers) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _node(circle: Peers, started: float) -> dict[str, Any]:
+def _node(circle: Peers, started: float, faults: list[str]) -> dict[str, Any]:
     configuration, seat, pooled = circle.configuration, circle.scores.seat, circle.configuration.has_consensus
-    ready = {name for name, link in circle.links.items() if circle.state(link) in ANSWERING}
-    able = 1 + len(ready - circle.without_evidence().keys()) if pooled else None
+    ready, able = circle.find_answering(), circle.count_able() if pooled else None
     consensus = able is not None and able >= configuration.needed
     return {
         "name": configuration.name, "listen": configuration.listen, "degroot": degroot.__version__,
@@ -105,7 +108,7 @@ def _node(circle: Peers, started: float) -> dict[str, Any]:
         "neighbours": configuration.collective.neighbours, "guard": seat.guarded, "evidence": configuration.evidence,
         "mode": MODES[configuration.evidence], "ready": 1 + len(ready), "able": able,
         "needed": configuration.needed if pooled else None, "consensus": consensus,
-        "answering": consensus or not circle.no_view, "no_view": circle.no_view,
+        "answering": not faults and (consensus or not circle.no_view), "faults": faults, "no_view": circle.no_view,
         "no_consensus": find_consensus_lacking(circle),
         "witnesses": {
             "row": describe_witnesses(circle, "this row"), "rows": describe_witnesses(circle, "these rows"),
@@ -147,6 +150,11 @@ def _kind(fault: PeerError) -> str:
     if isinstance(fault, PeerLate):
         return LATE
     return REFUSED if isinstance(fault, PeerRefused | BadReply) else DOWN
+
+
+def _notices(found: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """What whoever runs the node should know, what is worst first."""
+    return [{"level": level, "words": words} for level, words in sorted(found, key=lambda each: each[0] != "error")]
 
 
 def _alert(alert: Alert, now: float) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Answers: the routes by which answers are listed, looked into and taken away."""
 
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
@@ -9,8 +9,10 @@ from fastapi.responses import StreamingResponse
 from degroot.exceptions import InvalidInput
 from degroot.node.page import downloads, rows
 from degroot.node.page.answers import Answer, Archive
+from degroot.node.page.auth import require_right
 from degroot.node.page.encoding import KIND, moment, reply, reply_of
 from degroot.node.page.jobs import JobQueue
+from degroot.node.page.tokens import ASK
 from degroot.node.server.threads import run_in_thread
 
 LIMIT = 500  # rows that are shown at once
@@ -20,11 +22,11 @@ class NotThere(InvalidInput):
     """What is asked for is not there."""
 
 
-def answer_routes(desk: JobQueue, archive: Archive, admitted: Any) -> APIRouter:
+def answer_routes(desk: JobQueue, archive: Archive) -> APIRouter:
     """Answers, and questions that are not answered yet."""
     router = APIRouter(prefix="/api/answers")
 
-    @router.get("", dependencies=[admitted])
+    @router.get("", dependencies=[require_right(ASK)])
     async def answers() -> Response:
         kept = await run_in_thread(archive.entries)
         return reply({"answers": sorted([*desk.entries(), *kept], key=itemgetter("at"), reverse=True)})

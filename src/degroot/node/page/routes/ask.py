@@ -1,10 +1,9 @@
 """Asking: the route by which questions come."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
 
 from degroot.node.answering.answer import SOLVE
+from degroot.node.page.auth import get_token, require_right
 from degroot.node.page.encoding import KIND, reply
 from degroot.node.page.jobs import JobQueue
 from degroot.node.page.requests import (
@@ -18,14 +17,15 @@ from degroot.node.page.requests import (
     parse_rows,
     read_uploaded_file,
 )
+from degroot.node.page.tokens import ASK
 from degroot.node.server.threads import run_in_thread
 
 
-def ask_routes(desk: JobQueue, admitted: Any, table: AskedTable) -> APIRouter:
+def ask_routes(desk: JobQueue, table: AskedTable) -> APIRouter:
     """Questions."""
     router = APIRouter(prefix="/api")
 
-    @router.post("/ask", dependencies=[admitted])
+    @router.post("/ask", dependencies=[require_right(ASK)])
     async def ask(
         request: Request,
         filename: str = "",
@@ -35,7 +35,8 @@ def ask_routes(desk: JobQueue, admitted: Any, table: AskedTable) -> APIRouter:
         purpose: str = "",
     ) -> Response:
         check_terms(request.query_params)
-        work = desk.take(await _inquiry(request, filename, AskTerms(way, coverage, view, purpose), table))
+        inquiry = await _inquiry(request, filename, AskTerms(way, coverage, view, purpose), table)
+        work = desk.take(inquiry, get_token(request).name)
         return reply({"id": work.id, "url": f"/answers/{work.id}"}, 202)
 
     return router

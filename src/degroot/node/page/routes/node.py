@@ -1,10 +1,11 @@
-"""The node: the routes that show the node, its trust and gains, to whoever is on this machine."""
+"""The node: the routes that show the node, its trust and gains."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from degroot.node.page.auth import Gate, get_token
 from degroot.node.page.encoding import KIND, reply, reply_of
 from degroot.node.page.events import Live
 from degroot.node.page.gains import OwnGains
@@ -14,8 +15,8 @@ from degroot.node.peers.peers import Peers
 from degroot.node.records.recent import Recent
 
 
-def live_routes(live: Live) -> APIRouter:
-    """The state of the node, now and as it changes."""
+def live_routes(live: Live, gate: Gate) -> APIRouter:
+    """The state of the node, now and as it changes, as long as the token is good."""
     router = APIRouter()
 
     @router.get("/api/state")
@@ -23,8 +24,10 @@ def live_routes(live: Live) -> APIRouter:
         return Response(await live.state(), media_type=KIND)
 
     @router.get("/events")
-    async def events() -> Response:
-        return StreamingResponse(live.news(), media_type="text/event-stream")
+    async def events(request: Request) -> Response:
+        token = get_token(request)
+        news = live.news(lambda: gate.tokens.is_good(token))
+        return StreamingResponse(news, media_type="text/event-stream")
 
     return router
 

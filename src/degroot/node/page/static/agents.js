@@ -2,14 +2,14 @@
 
 import { diverging, shared, swatch, colour } from "./bars.js";
 import { cell, figure, h } from "./elements.js";
-import { number, percent, rough } from "./format.js";
+import { flagged, percent } from "./format.js";
 import { panel } from "./panel.js";
 
 const MANY = 12;
 
-export function agents({ agents: all, value }, about) {
+export function agents({ agents: all, value, write }, about) {
   const most = Math.max(0, ...all.map((each) => Math.abs(each.influence ?? 0)));
-  const [written, change] = about.classes.length ? [percent, percent] : [number, rough];
+  const [written, change] = about.classes.length ? [percent, percent] : [write, write];
   const lines = all
     .map((each, k) => ({ ...each, k }))
     .sort((a, b) => (b.weight ?? -1) - (a.weight ?? -1))
@@ -67,7 +67,7 @@ function line(agent, most, value, written, change) {
         ? h(
             "div",
             {},
-            agent.flags.map((each) => h("span", { class: "tag", title: each.reason }, each.kind)),
+            agent.flags.map((each) => h("span", { class: "tag", title: each.reason }, flagged(each.kind))),
           )
         : null,
     ),
@@ -96,4 +96,7 @@ function offset(belief, value, change) {
   return h("small", {}, belief === value ? "as all" : signed(belief - value, change));
 }
 
-const signed = (x, written) => (x < 0 ? `−${written(-x)}` : `+${written(x)}`);
+function signed(x, written) {
+  const size = written(Math.abs(x));
+  return /[1-9]/.test(size) ? `${x < 0 ? "−" : "+"}${size}` : size; // what rounds to nothing has no sign
+}

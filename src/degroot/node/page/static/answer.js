@@ -6,7 +6,7 @@ import { detail } from "./row.js";
 import { list } from "./rows.js";
 import { get } from "./service.js";
 
-const UNVERIFIED = "unverified";
+const UNCHECKED = "unverified"; // as the flag is called
 const PAUSE = 300; // ms between looks at a question that is worked on
 let shown = null; // the id that the reader wants to see now
 
@@ -111,7 +111,7 @@ function heading(about) {
       {},
       h("h2", {}, about.source === "form" ? "Answer to a typed row" : `${about.source}: ${plural(about.rows, "row")}`),
       h("p", { class: "muted" }, facts.join(" · ")),
-      h("p", { class: "muted" }, purpose(about), keeping(about), recorded(about)),
+      h("p", { class: "muted" }, person(about), purpose(about), keeping(about), recorded(about)),
     ),
     h(
       "div",
@@ -133,6 +133,8 @@ function heading(about) {
   );
 }
 
+const person = ({ person: name }) => (name ? `Asked by ${name} · ` : null);
+
 const purpose = ({ purpose: why }) => (why ? `Purpose: ${why} · ` : null);
 
 function keeping({ kept, until }) {
@@ -153,15 +155,15 @@ function notices({ missing, flags, rows, ignored, names, note }) {
   const faults = [
     ...alike(missing, "reason").map((of) => say(of, `${of.length > 1 ? "were" : "was"} missing`)),
     ...alike(
-      flags.filter((each) => each.kind !== UNVERIFIED),
+      flags.filter((each) => each.kind !== UNCHECKED),
       "kind",
       "reason",
     ).map((of) => say(of, of[0].kind)),
   ];
   const calm = alike(
-    flags.filter((each) => each.kind === UNVERIFIED),
+    flags.filter((each) => each.kind === UNCHECKED),
     "reason",
-  ).map((of) => unverified(of, names.length - missing.length, rows, named));
+  ).map((of) => unchecked(of, names.length - missing.length, rows, named));
   if (note) calm.push(h("p", {}, note));
   if (ignored?.length) calm.push(h("p", {}, `Columns not used: ${ignored.join(", ")}.`));
   return [
@@ -170,13 +172,13 @@ function notices({ missing, flags, rows, ignored, names, note }) {
   ];
 }
 
-function unverified(of, present, rows, named) {
+function unchecked(of, present, rows, named) {
   const why = of[0].reason.replace(/ to check it$/, "");
   const everywhere = of.length >= present && of.every((each) => each.points >= rows);
   return h(
     "p",
     {},
-    everywhere ? `Nobody could be checked here: ${why}.` : `Could not be checked: ${listed(of.map(named))}: ${why}.`,
+    everywhere ? `Not cross-checked here: ${why}.` : `Not cross-checked: ${listed(of.map(named))}: ${why}.`,
   );
 }
 

@@ -7,7 +7,7 @@ import { moment, plural } from "./format.js";
 import "./frame.js";
 import { onState } from "./live.js";
 import { get } from "./service.js";
-import { forget, token } from "./token.js";
+import { isAllowed } from "./session.js";
 
 const narrow = matchMedia("(max-width: 1080px)");
 
@@ -32,10 +32,6 @@ async function asked(sending) {
     history.pushState(null, "", url);
     await arrive();
   } catch (error) {
-    if (error.status === 401 || error.status === 403) {
-      forget();
-      lock(true);
-    }
     complain(error.message);
     if (error.fields) blame(error.fields);
   } finally {
@@ -45,14 +41,14 @@ async function asked(sending) {
 
 /** The last answers, for whoever may ask. */
 async function earlier() {
-  if (!token()) return;
+  if (!isAllowed("ask")) return;
   const { answers } = await get("/api/answers").catch(() => ({ answers: [] }));
   byId("earlier").hidden = answers.length === 0;
   fill(
     byId("answers"),
     answers
       .slice(0, 8)
-      .map(({ id, at, source, rows, status, purpose }) =>
+      .map(({ id, at, source, rows, status, purpose, person }) =>
         h(
           "li",
           {},
@@ -62,7 +58,7 @@ async function earlier() {
             source === "form" ? "typed row" : source,
           ),
           h("span", { class: "muted" }, plural(rows, "row")),
-          h("small", {}, [moment(at), status === "done" ? "" : status, purpose].filter(Boolean).join(", ")),
+          h("small", {}, [moment(at), person, status === "done" ? "" : status, purpose].filter(Boolean).join(", ")),
         ),
       ),
   );
@@ -75,6 +71,6 @@ onState(({ node }) => {
   known = print;
   foresee(node.witnesses);
 });
-lock(!token());
+lock(!isAllowed("ask"));
 addEventListener("popstate", arrive);
 arrive();

@@ -8,7 +8,7 @@ import { onState } from "./live.js";
 import { get } from "./service.js";
 import { offer, watch } from "./verification.js";
 
-const PAGE = 50;
+const PAGE = matchMedia("(max-width: 760px)").matches ? 20 : 50;
 const WAIT = 200; // ms after the last key
 const NAMES = ["q", "peer", "kind", "asked_by", "since", "until"];
 const HINTS = {

@@ -22,9 +22,11 @@ export function field(column, k, pasted) {
       "label",
       { for: `feature-${k}` },
       column.name,
-      column.unit ? h("span", { class: "unit" }, ` (${column.unit})`) : null,
+      column.unit ? h("span", { class: "unseen" }, ` (${column.unit})`) : null,
     ),
-    input,
+    column.unit
+      ? h("span", { class: "with-unit" }, input, h("span", { class: "unit", "aria-hidden": "true" }, column.unit))
+      : input,
     told ? h("small", { class: "hint", id: ids.hint }, told) : null,
     h("small", { class: "complaint", id: ids.fault }),
   );
@@ -60,6 +62,6 @@ export function put(input, text) {
 /** Say what is wrong with a field; nothing: it is right. */
 export function fault(input, text) {
   input.setAttribute("aria-invalid", String(Boolean(text)));
-  const place = input.parentElement.querySelector(".complaint");
+  const place = input.closest(".field").querySelector(".complaint");
   if (place) place.textContent = text ?? "";
 }

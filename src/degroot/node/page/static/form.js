@@ -53,7 +53,7 @@ export function foresee(told) {
   if (byId("witnesses").textContent !== text) byId("witnesses").textContent = text;
 }
 
-/** Whoever has no token may look, not ask. */
+/** Whoever has no token to ask with may look. */
 export function lock(without) {
   locked = without;
   byId("read-only").hidden = !without;

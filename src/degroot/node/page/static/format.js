@@ -11,6 +11,27 @@ export function number(x) {
   return size !== 0 && (size < 1e-4 || size >= 1e7) ? x.toExponential(3) : significant.format(x);
 }
 
+const DIGITS = 3; // of the differences that matter
+const MOST_DIGITS = 9;
+
+/** How the numbers of one answer are written: all with as many decimals as tell the differences that matter. */
+export function precision(values, differences = []) {
+  const size = largest(values);
+  const step = largest(differences) || size;
+  if (size === 0 || size < 1e-4 || size >= 1e7) return number;
+  const power = (x) => Math.floor(Math.log10(x));
+  const digits = Math.max(0, Math.min(DIGITS - 1 - power(step), MOST_DIGITS - 1 - power(size)));
+  const format = new Intl.NumberFormat("en", {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+    signDisplay: "negative",
+  });
+  return (x) => (typeof x === "number" && Number.isFinite(x) ? format.format(x) : number(x));
+}
+
+const largest = (all) =>
+  all.flat().reduce((most, each) => (Number.isFinite(each) ? Math.max(most, Math.abs(each)) : most), 0);
+
 /** Four digits, where there is little room. */
 export const brief = (x) => number(typeof x === "number" && Number.isFinite(x) ? Number(x.toPrecision(4)) : x);
 
@@ -22,6 +43,9 @@ export const entry = (object, name) => (object && Object.hasOwn(object, name) ? 
 
 /** A number with its unit, if it has one. */
 export const measured = (text, unit) => (unit && text !== NOTHING ? `${text} ${unit}` : text);
+
+/** A name with the unit of what it names, if it has one. */
+export const united = (name, unit) => (unit ? `${name} (${unit})` : name);
 
 /** A value of a point as it was asked about: a text by the schema, or a number. */
 export const given = (value) => (typeof value === "string" ? value || NOTHING : number(value));
@@ -82,6 +106,9 @@ export function moment(iso) {
   if (Number.isNaN(at.getTime())) return NOTHING;
   return at.toDateString() === new Date().toDateString() ? clock.format(at) : `${day.format(at)} ${clock.format(at)}`;
 }
+
+/** A flag's kind as people read it: that nobody else has rows nearby is no fault of a model. */
+export const flagged = (kind) => (kind === "unverified" ? "not cross-checked" : kind);
 
 export const short = (version) => (version && version.length > 12 ? version.slice(0, 10) : version || NOTHING);
 

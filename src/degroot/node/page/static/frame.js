@@ -2,8 +2,9 @@
 
 import { announce, byId } from "./elements.js";
 import { span } from "./format.js";
-import { begin, live, onPresence, onState, open } from "./live.js";
-import "./token.js";
+import "./fold.js";
+import { begin, end, live, onPresence, onState, open } from "./live.js";
+import { arrive, ENDED, signOut } from "./session.js";
 
 const CHOICES = ["auto", "light", "dark"];
 
@@ -42,6 +43,19 @@ onPresence((gone) => {
     : "never since this page was opened";
 });
 byId("retry").addEventListener("click", open);
+
+addEventListener(ENDED, ({ detail }) => {
+  end();
+  byId("gone").hidden = true;
+  byId("ended").hidden = false;
+  byId("ended-why").textContent = detail;
+  document.body.classList.add("gone");
+  pulse("gone", "signed out");
+});
+byId("sign-in-again").addEventListener("click", () => location.reload());
+byId("sign-out").addEventListener("click", signOut);
+addEventListener("hashchange", () => arrive(announce));
+arrive(announce);
 
 let before = null;
 onState((state) => {

@@ -36,10 +36,10 @@ export function group(told, by, filters) {
 }
 
 function question(told, toggle) {
-  const { question: id, first, asker, purpose, kinds } = told;
+  const { question: id, first, asker, person, purpose, kinds } = told;
   return [
     h("td", { "data-label": "When", class: "at plain", title: first }, toggle, h("small", { class: "id" }, id)),
-    h("td", { "data-label": "Asked by", class: "asker" }, who(asker), purpose ? h("small", {}, purpose) : null),
+    h("td", { "data-label": "Asked by", class: "asker" }, who(asker, person), purpose ? h("small", {}, purpose) : null),
     h("td", { "data-label": "With", class: "peer" }, others(told), h("small", { class: "kind" }, kinds.join(", "))),
   ];
 }
@@ -75,7 +75,9 @@ function span({ first, last }) {
   return seconds < 1 ? moment(first) : `${moment(first)} – ${moment(last)}`;
 }
 
-const who = (asker) => (asker === "" ? "–" : asker === SELF ? `${asker} (this node)` : asker);
+/** The organisation and, of what was asked at this node's page, the person. */
+const who = (asker, person) =>
+  person ? `${person}, at this page` : asker === "" ? "–" : asker === SELF ? `${asker} (this node)` : asker;
 
 /** With whom, but for the one who asked. */
 function others({ peers, asker }) {
@@ -129,7 +131,7 @@ function record(each) {
     h("td", {}, number === null ? "–" : count(number)),
     h("td", { title: at }, moment(at)),
     h("td", {}, peer || "this ledger"),
-    h("td", {}, kind, told && !question ? h("small", {}, told) : null),
+    h("td", {}, kind, told && (!question || !peer) ? h("small", {}, told) : null),
     h("td", {}, caller(peer, by)),
     h("td", {}, exchanges === 0 && digest && peer && kind !== "receipt" ? "reply" : count(exchanges)),
     h("td", {}, count(rows)),

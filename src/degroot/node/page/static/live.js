@@ -11,6 +11,7 @@ const listeners = new Set();
 let source = null;
 let failures = 0;
 let later = null;
+let over = false; // the session has ended: the node says no more
 
 export const live = { state: null, heard: null, gone: false };
 
@@ -31,11 +32,19 @@ export function begin() {
   open();
 }
 
+/** Look no more: the session has ended. */
+export function end() {
+  over = true;
+  close();
+}
+
 /** Look at once. */
 export function open() {
   close();
+  if (over) return;
   source = new EventSource("/events");
   source.addEventListener("state", (event) => take(JSON.parse(event.data)));
+  source.addEventListener("ended", ask);
   source.addEventListener("error", lost);
 }
 
@@ -53,8 +62,13 @@ function take(state) {
   for (const listener of listeners) listener(state);
 }
 
-function lost() {
+/** Whether the session is good still; if not, `get` says so to all who listen. */
+const ask = () => get("/api/session", { signal: AbortSignal.timeout(PATIENCE) }).catch(() => null);
+
+async function lost() {
   close();
+  await ask();
+  if (over) return;
   presence(true);
   later = setTimeout(open, WAITS[Math.min(failures, WAITS.length - 1)]);
   failures += 1;
@@ -68,6 +82,7 @@ function presence(gone) {
 
 /** A node that hangs closes nothing: after a silence, ask. */
 async function listen() {
+  if (over) return;
   if (live.gone) return presence(true);
   if (!source || !live.heard || Date.now() - live.heard < SILENCE) return;
   const before = live.heard;

@@ -2,12 +2,13 @@
 
 import { shared } from "./bars.js";
 import { cell, figure, h } from "./elements.js";
-import { plural, rough } from "./format.js";
+import { plural, precision } from "./format.js";
 import { panel } from "./panel.js";
 
 /** A panel with the candidates, those with the largest share first; nothing where none were mixed. */
 export function mixed(told) {
   if (!told) return null;
+  const write = precision(told.candidates.map(({ error }) => error));
   const basis = told.rows
     ? `by mean squared error on ${plural(told.rows, "own row")}, left out in ${plural(told.folds, "fold")}`
     : "there is nothing else to choose from";
@@ -33,7 +34,7 @@ export function mixed(told) {
         "tbody",
         {},
         told.candidates.map(({ name, share, error }) =>
-          h("tr", {}, h("th", { scope: "row" }, name), cell("Share", shared(share)), figure("Error", rough(error))),
+          h("tr", {}, h("th", { scope: "row" }, name), cell("Share", shared(share)), figure("Error", write(error))),
         ),
       ),
     ),

@@ -11,6 +11,7 @@ import { questions } from "./questions.js";
 onState((state) => {
   verdict(state);
   figures(state);
+  notices(state.notices);
   alerts(state.alerts);
   peers(state.peers);
   leak(state);
@@ -29,6 +30,7 @@ function verdict({ node, peers: all }) {
   heading.parentElement.dataset.state = !node.answering ? "down" : partly ? "late" : "up";
   const absent = all.filter((peer) => !ready(peer)).map((peer) => `${peer.name} (${peer.state})`);
   why.textContent =
+    node.faults.map((fault) => `${fault[0].toUpperCase()}${fault.slice(1)}. `).join("") +
     (pooled ? quorum(node, all) : models(node, all)) +
     (absent.length ? ` Not with us: ${listed(absent)}.` : "") +
     (!pooled || node.consensus || node.no_view ? "" : " Answers for this node go on, from its own rows.");
@@ -57,6 +59,22 @@ function models({ ready: able, no_view: without }, all) {
   const [copies, queried] = [used("copy"), used("query")];
   const parts = ["our own", copies && plural(copies, "copy", "copies"), queried && `${queried} queried`];
   return `${able} of ${plural(all.length + 1, "model")} can be asked: ${listed(parts.filter(Boolean))}.`;
+}
+
+/** What whoever runs the node should do something about. */
+function notices(all) {
+  byId("notices").hidden = !all.length;
+  keyed(
+    byId("notices-list"),
+    all,
+    (each) => each.words,
+    ({ level, words }) =>
+      h(
+        "li",
+        { class: level === "error" ? "notice bad" : "notice", "data-level": level },
+        h("p", {}, h("strong", {}, level === "error" ? "Error: " : "Warning: "), words),
+      ),
+  );
 }
 
 /** Somebody asks about many of our own rows: our people are told, and nobody else. */

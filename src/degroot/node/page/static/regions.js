@@ -57,10 +57,9 @@ function entry(found, names, show, plane, ix, iy, most) {
   return h(
     "td",
     { title, vars: { share: (weight ?? 0) / most, colour: colour(k) } },
-    show === "top"
-      ? [h("span", { class: "unseen" }, `${names[k]} `), h("span", { "aria-hidden": "true" }, k + 1), " "]
-      : null,
-    show === "top" ? h("small", {}, percent(weight)) : percent(weight),
+    show === "top" ? h("b", {}, names[k]) : null,
+    " ",
+    percent(weight),
   );
 }
 
@@ -69,7 +68,7 @@ function legend(names, plane) {
   return h(
     "ul",
     { class: "legend" },
-    names.map((name, k) => (seen.has(name) ? h("li", {}, swatch(k), `${k + 1} ${name}`) : null)),
+    names.map((name, k) => (seen.has(name) ? h("li", {}, swatch(k), name) : null)),
   );
 }
 

@@ -9,7 +9,7 @@ const HEIGHT = 232;
 const CLOSE = 0.01; // of how far apart they were at first
 const DRAWN = 8; // lines with a name in the legend
 
-export function rounds({ agents, rounds: told }) {
+export function rounds({ agents, rounds: told, write }) {
   if (!told?.length) return null;
   const present = agents
     .map((each, k) => ({ name: each.name, k }))
@@ -28,7 +28,7 @@ export function rounds({ agents, rounds: told }) {
       present.slice(0, DRAWN).map(({ name, k }) => h("li", {}, swatch(k), name)),
       present.length > DRAWN ? h("li", {}, `and ${present.length - DRAWN} more`) : null,
     ),
-    numbers(told, present),
+    numbers(told, present, write),
   );
 }
 
@@ -46,7 +46,7 @@ function agreed(told, present) {
     : `Within 1 % of their first distance after ${plural(n, "round")}.`;
 }
 
-function numbers(told, present) {
+function numbers(told, present, write) {
   const table = () =>
     scroll(
       "rounds-title",
@@ -71,7 +71,7 @@ function numbers(told, present) {
               "tr",
               {},
               h("th", { scope: "row" }, n),
-              present.map(({ k }) => h("td", { class: "number" }, number(line[k]))),
+              present.map(({ k }) => h("td", { class: "number" }, write(line[k]))),
             ),
           ),
         ),

@@ -3,7 +3,7 @@
 import { agents } from "./agents.js";
 import { bar } from "./bars.js";
 import { announce, fill, h } from "./elements.js";
-import { count, entry, given, listed, measured, number, percent, pick, rough } from "./format.js";
+import { count, entry, given, listed, measured, percent, pick, precision } from "./format.js";
 import { heat } from "./heat.js";
 import { live } from "./live.js";
 import { mixed } from "./mixed.js";
@@ -54,7 +54,7 @@ function draw(place, about, row, turn) {
         { class: "panel", "aria-labelledby": "row-title" },
         title(about, row, turn, several ? select(about, several, q, again) : null),
         hero(about, row, one, q),
-        sides(about, row, q, about.asker ?? live.state?.node.name ?? "this node"),
+        sides(about, row, q, about.asker ?? live.state?.node.name ?? "this node", one.write),
       ),
       h(
         "div",
@@ -83,11 +83,15 @@ function single(row, q) {
     influence: pick(each.influence, q),
   }));
   const told = row.rounds?.map((line) => line.map((each) => pick(each, q))) ?? null;
+  const [value, error, lower, upper] = [row.value, row.standard_error, row.lower, row.upper].map((each) => pick(each, q));
+  const beliefs = agents.map((each) => each.belief);
+  const offsets = beliefs.map((each) => (Number.isFinite(each) ? each - value : null));
   return {
-    value: pick(row.value, q),
-    standard_error: pick(row.standard_error, q),
-    lower: pick(row.lower, q),
-    upper: pick(row.upper, q),
+    value,
+    standard_error: error,
+    lower,
+    upper,
+    write: precision([value, lower, upper, ...beliefs], [error, ...offsets]),
     coverage: row.coverage,
     trust: row.trust,
     agents,
@@ -139,7 +143,7 @@ function select(about, several, q, again) {
 function worded(about, row, one) {
   return about.classes.length
     ? `${about.classes[best(row.value)]}, ${percent(Math.max(...row.value))}`
-    : measured(number(one.value), unit(about));
+    : measured(one.write(one.value), unit(about));
 }
 
 function hero(about, row, one, q) {
@@ -150,9 +154,9 @@ function hero(about, row, one, q) {
     facts.push([
       `${percent(one.coverage)} interval`,
       [
-        h("data", { value: one.lower }, number(one.lower)),
+        h("data", { value: one.lower }, one.write(one.lower)),
         " to ",
-        h("data", { value: one.upper }, number(one.upper)),
+        h("data", { value: one.upper }, one.write(one.upper)),
         unit(about) ? ` ${unit(about)}` : "",
       ],
     ]);
@@ -161,7 +165,7 @@ function hero(about, row, one, q) {
     typeof one.standard_error === "number"
       ? [
           `± `,
-          h("data", { value: one.standard_error }, classes ? percent(one.standard_error) : rough(one.standard_error)),
+          h("data", { value: one.standard_error }, classes ? percent(one.standard_error) : one.write(one.standard_error)),
           " standard error over agents",
         ]
       : "not known from one agent",
@@ -169,7 +173,7 @@ function hero(about, row, one, q) {
   const value = classes
     ? String(about.classes[best(row.value)])
     : [
-        h("data", { value: one.value, id: "value" }, number(one.value)),
+        h("data", { value: one.value, id: "value" }, one.write(one.value)),
         unit(about) ? h("span", { class: "unit" }, ` ${unit(about)}`) : null,
       ];
   return h(

@@ -1,7 +1,7 @@
 // The rows of an answer, a page at a time.
 
 import { fill, h } from "./elements.js";
-import { brief, count, given, listed, percent, pick, rough } from "./format.js";
+import { brief, count, entry, flagged, given, listed, percent, pick, precision, united } from "./format.js";
 import { pager } from "./pager.js";
 import { scroll } from "./panel.js";
 import { get, Refusal } from "./service.js";
@@ -41,9 +41,13 @@ export function list(about, row, chosen) {
     const query = new URLSearchParams({ offset: here.offset, limit: PAGE, sort: sort.value });
     const told = await get(`/api/answers/${encodeURIComponent(about.id)}/rows?${query}`).catch((error) => error);
     if (told instanceof Refusal) return fill(pages, h("p", { class: "complaint" }, told.message));
+    const write = precision(
+      told.rows.map((each) => [each.value, each.lower, each.upper].flat()),
+      told.rows.map((each) => [each.standard_error].flat()),
+    );
     fill(
       body,
-      told.rows.map((each) => line(about, each, chosen)),
+      told.rows.map((each) => line(about, each, chosen, write)),
     );
     body.parentElement.parentElement.scrollTop = 0;
     mark(here.current);
@@ -63,7 +67,9 @@ function panel(about, body, pages, sort) {
     "tr",
     {},
     h("th", { scope: "col" }, "Row"),
-    about.features.slice(0, FEATURES).map((name) => h("th", { scope: "col", class: "number feature" }, name)),
+    about.features
+      .slice(0, FEATURES)
+      .map((name) => h("th", { scope: "col", class: "number feature" }, united(name, entry(about.units, name)))),
     h("th", { scope: "col", class: "number" }, heading(about)),
     h("th", { scope: "col", class: "number" }, "±"),
     about.coverage
@@ -87,10 +93,10 @@ function panel(about, body, pages, sort) {
 /** What the answers are of, with its unit. */
 function heading({ classes, target }) {
   const name = target?.name ?? (classes.length ? "Class" : "Value");
-  return !classes.length && target?.unit ? `${name} (${target.unit})` : name;
+  return united(name, classes.length ? null : target?.unit);
 }
 
-function line(about, row, chosen) {
+function line(about, row, chosen, write) {
   const open = (event) => {
     event.preventDefault();
     chosen(row.i);
@@ -100,7 +106,7 @@ function line(about, row, chosen) {
     ...(row.missing.length ? [`without ${listed(row.missing)}`] : []),
     ...kinds.map(
       (kind) =>
-        `${kind}: ${row.flags
+        `${flagged(kind)}: ${row.flags
           .filter((each) => each.kind === kind)
           .map((each) => each.agent)
           .join(", ")}`,
@@ -116,9 +122,9 @@ function line(about, row, chosen) {
     ),
     row.point.slice(0, FEATURES).map((value) => h("td", { class: "number feature" }, typeof value === "string" ? given(value) : brief(value)),
     ),
-    value(about, row),
-    h("td", { class: "number" }, rough(top(about, row, row.standard_error))),
-    within(about, row),
+    value(about, row, write),
+    h("td", { class: "number" }, (about.classes.length ? percent : write)(top(about, row, row.standard_error))),
+    within(about, row, write),
     h("td", { class: "muted" }, notes.join("; ")),
   );
 }
@@ -130,7 +136,7 @@ function top(about, row, values) {
 
 export const best = (chances) => (Array.isArray(chances) ? chances.indexOf(Math.max(...chances)) : 0);
 
-function value(about, row) {
+function value(about, row, write) {
   if (about.classes.length)
     return h(
       "td",
@@ -142,14 +148,14 @@ function value(about, row) {
   return h(
     "td",
     { class: "number" },
-    shown.slice(0, 3).map((each, k) => [k ? ", " : "", h("data", { value: each }, brief(each))]),
+    shown.slice(0, 3).map((each, k) => [k ? ", " : "", h("data", { value: each }, write(each))]),
     shown.length > 3 ? " …" : "",
   );
 }
 
-function within(about, row) {
+function within(about, row, write) {
   if (!about.coverage) return null;
   if (about.classes.length) return h("td", { class: "number" }, listed(row.set.map(String)));
   const [lower, upper] = [row.lower, row.upper].map((each) => pick(each, 0));
-  return h("td", { class: "number" }, `${brief(lower)} to ${brief(upper)}`);
+  return h("td", { class: "number" }, `${write(lower)} to ${write(upper)}`);
 }

@@ -2,9 +2,8 @@
 
 import { colour } from "./bars.js";
 import { h } from "./elements.js";
-import { number } from "./format.js";
 
-export function ruler({ value, lower, upper, agents }) {
+export function ruler({ value, lower, upper, agents, write }) {
   const beliefs = agents.map((each) => each.belief).filter((each) => typeof each === "number");
   const ends = [value, lower, upper, ...beliefs].filter((each) => typeof each === "number");
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
@@ -12,7 +11,7 @@ export function ruler({ value, lower, upper, agents }) {
   const place = at(value);
   const side = place < 0.12 ? "name first" : place > 0.88 ? "name last" : "name";
   const said = beliefs.length
-    ? `Agents believe from ${number(Math.min(...beliefs))} to ${number(Math.max(...beliefs))}. Larger dots weigh more.`
+    ? `Agents believe from ${write(Math.min(...beliefs))} to ${write(Math.max(...beliefs))}. Larger dots weigh more.`
     : "";
   return h(
     "figure",
@@ -27,14 +26,14 @@ export function ruler({ value, lower, upper, agents }) {
           typeof each.belief === "number" &&
           h("span", {
             class: "dot",
-            title: `${each.name}: ${number(each.belief)}`,
+            title: `${each.name}: ${write(each.belief)}`,
             vars: { at: at(each.belief), colour: colour(k), size: `${9 + 15 * Math.sqrt(each.weight || 0)}px` },
           }),
       ),
       h("span", { class: "mark", vars: { at: place } }),
-      h("span", { class: side, vars: { at: place } }, number(value)),
-      h("small", { class: "tick", vars: { at: 0 } }, number(low)),
-      high > low ? h("small", { class: "tick", vars: { at: 1 } }, number(high)) : null,
+      h("span", { class: side, vars: { at: place } }, write(value)),
+      h("small", { class: "tick", vars: { at: 0 } }, write(low)),
+      high > low ? h("small", { class: "tick", vars: { at: 1 } }, write(high)) : null,
     ),
     h("figcaption", { class: "hint" }, said),
   );

@@ -1,6 +1,6 @@
 // Requests to this node, and to nobody else.
 
-import { token } from "./token.js";
+import { ENDED } from "./session.js";
 
 /** What the node said instead of an answer. */
 export class Refusal extends Error {
@@ -12,18 +12,16 @@ export class Refusal extends Error {
 }
 
 export async function get(path, { signal } = {}) {
-  return answered(await sent(path, { headers: authority(), signal, cache: "no-store" }));
+  return answered(await sent(path, { signal, cache: "no-store" }));
 }
 
 export async function post(path, body, type) {
-  return answered(await sent(path, { method: "POST", body, headers: { "Content-Type": type, ...authority() } }));
+  return answered(await sent(path, { method: "POST", body, headers: { "Content-Type": type } }));
 }
-
-const authority = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
 
 async function sent(path, options) {
   try {
-    return await fetch(path, { ...options, credentials: "omit" });
+    return await fetch(path, { ...options, credentials: "same-origin" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "This node does not answer.");
@@ -34,5 +32,6 @@ async function answered(response) {
   const told = await response.json().catch(() => null);
   if (response.ok && told !== null) return told;
   const said = told?.error ?? `The node said ${response.status}, and nothing more.`;
+  if (response.status === 401) dispatchEvent(new CustomEvent(ENDED, { detail: said }));
   throw new Refusal(response.status, said, told?.fields);
 }

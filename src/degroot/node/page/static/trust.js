@@ -9,7 +9,7 @@ import { live, onState } from "./live.js";
 import { regions } from "./regions.js";
 import { get } from "./service.js";
 
-const CELLS = 8;
+const CELLS = matchMedia("(max-width: 760px)").matches ? 4 : 6; // across and up, in which a name fits
 let told = null; // what is drawn
 let features = [];
 let answered = null; // how many questions were answered when it was fetched
@@ -72,7 +72,7 @@ function row(agent) {
     figure("Moves the answer by", rough(agent.influence)),
     h(
       "td",
-      { "data-label": "Could be dropped", class: agent.why ? "whole" : null },
+      { "data-label": "Could be dropped", title: agent.why },
       agent.droppable ? h("span", { class: "verdict-droppable" }, "yes") : "no",
       agent.why ? h("small", {}, agent.why) : null,
     ),
