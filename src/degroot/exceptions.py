@@ -21,7 +21,8 @@
     ├── Lost                     nodes fell silent while they pooled (in `degroot.node.pooling.session`)
     ├── Exceeded                 more came than a limit allows (in `degroot.node.server.access`)
     ├── LedgerError              an exchange cannot be recorded (in `degroot.node.records.ledger`)
-    └── StorageError             a node's state cannot be written (in `degroot.node.scoring.residual_store`)
+    ├── StorageError             a node's state cannot be written (in `degroot.node.scoring.residual_store`)
+    └── DamagedFile              a file is not as it was written (in `degroot.files.checksums`)
 
 A message is one line: the requirement, then what came instead.
 

@@ -109,6 +109,11 @@ def main() -> None:
         code = complain(str(error))
     except (typer.Abort, KeyboardInterrupt):
         code = complain("stopped", STOPPED)
+    except PermissionError as error:
+        code = complain(
+            f"Files must be open to the user who runs this; {error.filename}: {error.strerror}. A node's state folder "
+            "is open to the user of the node only."
+        )
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA:
             raise

@@ -81,25 +81,24 @@ def verify(file: Path, against: list[Path], ca: Path | None) -> None:
     from degroot.node import config
     from degroot.node.records.export import SUFFIXES, clean_text, read_export, read_ledger
     from degroot.node.records.verification import verify_together
-    from degroot.node.tls.files import read_certificates
-    from degroot.node.tls.identity import CA
     from degroot.node.tls.signing import make_checker
 
+    state = None
     with ExitStack() as stack:
         if file.suffix.lower() in SUFFIXES:
             contents = [stack.enter_context(read_export(file))]
         else:
             told = config.read(file)
             ca = ca or (told.identity.ca if told.identity is not None else None)
+            state = told.state
             contents = [stack.enter_context(read_ledger(told.ledger, told.name))]
-        if ca is not None:
-            read_certificates(ca, CA)  # or a wrong file would look like forged signatures
+        checker = None if ca is None else make_checker(ca, state)
         contents += [stack.enter_context(read_export(each)) for each in against]
         names = [content.name for content in contents]
         for name in names:
             if names.count(name) > 1:
                 raise InvalidInput(f"Ledgers of different nodes must be compared; two are of {name!r}.")
-        found = verify_together(contents, None if ca is None else make_checker(ca))
+        found = verify_together(contents, checker)
     for each in found:
         typer.echo(clean_text(each))  # an export is by others, who may have put marks for terminals into it
         for finding in each.findings:

@@ -1,25 +1,33 @@
 """``degroot keys``: a consortium's CA, and the certificates of its nodes and clients."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from degroot.cli.errors import examples
+from degroot.exceptions import InvalidInput
+
+if TYPE_CHECKING:
+    from degroot.node.tls.roster import SignedRoster
 
 keys = typer.Typer(
     name="keys",
     invoke_without_command=True,
-    epilog=examples("degroot keys init", "degroot keys issue north"),
+    epilog=examples("degroot keys init", "degroot keys request north", "degroot keys sign north.csr"),
     rich_markup_mode=None,
 )
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the CA and the certificates; `init` makes it.")]
+Hosts = Annotated[
+    list[str] | None, typer.Option(metavar="HOST", help="A further host name or IP address; may be repeated.")
+]
+Days = Annotated[int, typer.Option(metavar="N", help="For how many days it is valid.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 
 @keys.callback()
 def about(context: typer.Context) -> None:
-    """Make a consortium's CA, and certificates for its nodes and clients."""
+    """Make a consortium's CA, its members' certificates, and its roster."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -28,7 +36,7 @@ def about(context: typer.Context) -> None:
 def init(
     out: Out = Path("keys"),
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the consortium.")] = "degroot",
-    days: Annotated[int, typer.Option(metavar="N", help="For how many days it is valid.")] = 3650,
+    days: Days = 3650,
     force: Force = False,
 ) -> None:
     """Make a consortium's CA.
@@ -46,15 +54,131 @@ def init(
 def issue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the node or client, as in the roster.")],
     out: Out = Path("keys"),
-    host: Annotated[
-        list[str] | None, typer.Option(metavar="HOST", help="A further host name or IP address; may be repeated.")
-    ] = None,
-    days: Annotated[int, typer.Option(metavar="N", help="For how many days it is valid.")] = 365,
+    host: Hosts = None,
+    days: Days = 365,
     force: Force = False,
 ) -> None:
-    """Issue a certificate and its key to a node or client."""
+    """Issue a certificate and its key, for trials.
+
+    The CA then knows the key. Otherwise the node makes its own, with `degroot keys request`, and the CA signs it, with
+    `degroot keys sign`.
+    """
     from degroot.node.tls.authority import issue
 
     certificate, key = issue(out, name, days, host or (), force)
     typer.echo(f"{certificate}: for {name!r}, together with {out / 'ca.pem'}")
     typer.echo(f"{key}: for {name!r} only")
+
+
+@keys.command(epilog=examples("degroot keys request north --out keys --host north.example.org"))
+def request(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the node or client, as in the roster.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the key and the request.")] = Path("keys"),
+    host: Hosts = None,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make another key where there is one, NAME.new.key beside it.")
+    ] = False,
+) -> None:
+    """Make a key and a request for a certificate.
+
+    The request goes to the CA, the key stays here.
+    """
+    from degroot.node.tls.authority import request_certificate
+
+    path, key, fingerprint = request_certificate(out, name, host or (), new_key=new_key)
+    typer.echo(f"{path}: for the CA, which signs it with: degroot keys sign {path.name}")
+    typer.echo(f"{key}: for {name!r} only; it stays here")
+    typer.echo(f"fingerprint of the key: {fingerprint}")
+
+
+@keys.command(epilog=examples("degroot keys sign north.csr --out keys"))
+def sign(
+    file: Annotated[Path, typer.Argument(metavar="REQUEST", help="What `degroot keys request` has written.")],
+    out: Out = Path("keys"),
+    days: Days = 365,
+) -> None:
+    """Sign a request for a certificate, new or renewed.
+
+    Ask whoever has sent it for the fingerprint of the key: it has to be the one that is printed here.
+    """
+    from degroot.node.tls.authority import sign_request
+
+    signed = sign_request(out, file, days)
+    ends = signed.certificate.not_valid_after_utc
+    typer.echo(f"{signed.path}: for {signed.path.stem!r}, valid until {ends:%Y-%m-%d %H:%M} UTC")
+    if signed.hosts:
+        typer.echo(f"hosts: {', '.join(signed.hosts)}")
+    typer.echo(f"fingerprint of the key: {signed.fingerprint}")
+
+
+@keys.command(epilog=examples("degroot keys roster --member north@north.example.org:7443", "degroot keys roster"))
+def roster(
+    out: Out = Path("keys"),
+    member: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME@HOST:PORT", help="Add a member, or change its address; may be repeated."),
+    ] = None,
+    remove: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Remove a member; may be repeated.")] = None,
+) -> None:
+    """Sign the next roster of members.
+
+    It is roster.toml, and says who the members are and which certificates are revoked. Given to one node, it is taken
+    in and passed on by all. Without options the newest one is shown.
+    """
+    from degroot.node.tls.roster import FILE, read_own, write_roster
+
+    if member or remove:
+        pairs = [(name, address) for name, _, address in (each.partition("@") for each in member or ())]
+        newest: SignedRoster | None = write_roster(out, add=pairs, remove=remove or ())
+    else:
+        newest = read_own(out)
+    if newest is None:
+        raise InvalidInput(f"There must be a roster to show; {out / FILE} is not there. Make one with --member.")
+    _show(newest, out / FILE)
+
+
+@keys.command(epilog=examples("degroot keys revoke north --out keys"))
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose certificates are revoked, all so far.")],
+    out: Out = Path("keys"),
+    certificate: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A certificate that the CA has no record of.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the member from the roster, too.")] = False,
+) -> None:
+    """Revoke the certificates of a node or client.
+
+    The next roster is signed, in which all of them so far are revoked. A new certificate, signed after that, is good.
+    """
+    from degroot.node.tls.roster import FILE, write_roster
+
+    newest = write_roster(out, revoke=[name], certificates=certificate or (), remove=[name] if remove else ())
+    _show(newest, out / FILE)
+
+
+@keys.command(epilog=examples("degroot keys rotate --out keys", "degroot keys rotate --out keys --finish"))
+def rotate(
+    out: Out = Path("keys"),
+    days: Annotated[int, typer.Option(metavar="N", help="For how many days the new CA is valid.")] = 3650,
+    finish: Annotated[bool, typer.Option("--finish", help="Drop the CA before, once everybody is renewed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Drop it though some are not renewed.")] = False,
+) -> None:
+    """Give the CA a new key.
+
+    Three steps: rotate, and give everybody the new ca.pem, which holds both CAs; renew all certificates; then finish,
+    and give everybody ca.pem once more.
+    """
+    from degroot.node.tls.rotation import begin_rotation, finish_rotation
+
+    if finish:
+        typer.echo(f"{finish_rotation(out, force=force)}: the CA before is dropped; for every node")
+    else:
+        typer.echo(f"{begin_rotation(out, days)}: both CAs, for every node; then renew all certificates")
+
+
+def _show(roster: "SignedRoster", path: Path) -> None:
+    typer.echo(f"{path}: number {roster.number}, for any node: it is passed on")
+    for name, address in roster.members.items():
+        typer.echo(f"  member   {name} at {address}")
+    for serial, name in roster.revoked.items():
+        typer.echo(f"  revoked  {name}, certificate {serial:x}")

@@ -20,6 +20,13 @@ InsecureLoopback = Annotated[
     bool, typer.Option("--insecure-loopback", help="Without certificates, on this machine only: to try things out.")
 ]
 UnsafePickle = Annotated[bool, typer.Option("--unsafe-pickle", help="Open pickled models, which can run any code.")]
+token = typer.Typer(
+    name="token",
+    invoke_without_command=True,
+    epilog=examples("degroot node token add north.toml ada --may ask", "degroot node token list north.toml"),
+    rich_markup_mode=None,
+)
+node.add_typer(token)
 
 
 @node.callback()
@@ -182,14 +189,56 @@ def import_(
 
 @node.command(epilog=examples("degroot node page north.toml"))
 def page(file: File) -> None:
-    """Print the address of a node's page, with the token to ask there."""
-    from degroot.node import config
-    from degroot.node.page import auth
+    """Print the address of a node's page, with a token for a day.
 
-    told = config.read(file)
-    if told.page is None:
-        raise InvalidInput(f"{file} must have a table [page] with a port; without it there is no page.")
-    typer.echo(f"{told.page.address}#token={auth.read(told.state)}")
+    It is for whoever runs the node; for other people: degroot node token add.
+    """
+    from degroot.node.page.tokens import make_operator_token
+
+    address, state = _find_page(file)
+    typer.echo(f"{address}#token={make_operator_token(state)}")
+
+
+@node.command(epilog=examples("degroot node backup north.toml --out north-2026-01-31.zip"))
+def backup(
+    file: File,
+    out: Annotated[Path, typer.Option(metavar="ARCHIVE", help="The archive, a ZIP file; it must not be there yet.")],
+    with_key: Annotated[
+        bool, typer.Option("--with-key", help="With the node's certificate and private key, which are left out else.")
+    ] = False,
+) -> None:
+    """Back up a node's state and configuration, also while it runs.
+
+    The archive is not encrypted: keep it as the state folder is kept.
+    """
+    from degroot.node import config
+    from degroot.node.state.backup import write_backup
+
+    made = write_backup(config.read(file), out, with_key=with_key)
+    key = "with the private key" if with_key else "without the private key"
+    typer.echo(f"{out}: {made.files} files, {made.size:,} bytes, {key}; the ledger up to record {made.last_record:,}")
+
+
+@node.command(epilog=examples("degroot node restore north.toml north-2026-01-31.zip"))
+def restore(
+    file: File,
+    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="What `degroot node backup` wrote.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Also where there is state already, which is moved aside.")
+    ] = False,
+) -> None:
+    """Restore a stopped node's state from a backup.
+
+    What maps have cost, and the number of the roster, never go back from what is there.
+    """
+    from degroot.node.state.restore import restore_backup
+
+    restored = restore_backup(file, archive, force=force)
+    typer.echo(f"{file}: {restored.files} files restored from the backup of {restored.made}")
+    for sentence in restored.kept:
+        typer.echo(f"  {sentence}")
+    if restored.moved is not None:
+        typer.echo(f"  the state before is in {restored.moved}")
 
 
 @node.command(
@@ -258,3 +307,71 @@ def report(
     from degroot.cli import report as reporting
 
     reporting.write_report(file, out, since, dpia=dpia)
+
+
+@token.callback()
+def about_tokens(context: typer.Context) -> None:
+    """Say who may look at a node's page, and ask through it.
+
+    A node that runs takes changes in at once.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@token.command(
+    epilog=examples("degroot node token add north.toml ada --may ask", "degroot node token add north.toml ben --days 7")
+)
+def add(
+    file: File,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, as the ledger will say who asked.")],
+    may: Annotated[
+        list[str] | None, typer.Option(metavar="RIGHT", help="ask, or look; looking is always allowed.")
+    ] = None,
+    days: Annotated[int, typer.Option(metavar="N", help="For how many days it is valid.")] = 90,
+) -> None:
+    """Make a token for one person.
+
+    The address with it is printed this once.
+    """
+    from degroot.node.page.tokens import ASK, RIGHTS, add_token
+
+    for right in may or ():
+        if right not in RIGHTS:
+            raise InvalidInput(f"--may must be {' or '.join(RIGHTS)}; got {right!r}.")
+    address, state = _find_page(file)
+    secret = add_token(state, name, may_ask=ASK in (may or ()), days=days)
+    typer.echo(f"{address}#token={secret}")
+
+
+@token.command("list", epilog=examples("degroot node token list north.toml"))
+def list_(file: File) -> None:
+    """List whose tokens there are, and what they may; never the tokens."""
+    from degroot.node.page.tokens import describe_tokens
+
+    _, state = _find_page(file)
+    for line in describe_tokens(state):
+        typer.echo(line)
+
+
+@token.command(epilog=examples("degroot node token revoke north.toml ada"))
+def revoke(file: File, name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is.")]) -> None:
+    """Revoke somebody's token.
+
+    Open pages end within a second or two.
+    """
+    from degroot.node.page.tokens import revoke_token
+
+    _, state = _find_page(file)
+    revoke_token(state, name)
+    typer.echo(f"{name}: revoked")
+
+
+def _find_page(file: Path) -> tuple[str, Path]:
+    """The address of a node's page, and the folder of its state."""
+    from degroot.node import config
+
+    told = config.read(file)
+    if told.page is None:
+        raise InvalidInput(f"{file} must have a table [page] with a port; without it there is no page.")
+    return told.page.address, told.state

@@ -30,6 +30,17 @@ def split(address: object, what: str = "An address", first_port: int = 1) -> tup
     return match[1].strip("[]"), port
 
 
+def bracket(host: str) -> str:
+    """A host as it stands before a port.
+
+    Examples
+    --------
+    >>> bracket("::1"), bracket("10.0.0.7")
+    ('[::1]', '10.0.0.7')
+    """
+    return f"[{host}]" if ":" in host else host
+
+
 def is_loopback(address: str) -> bool:
     """Whether only processes on the same machine can be reached there.
 

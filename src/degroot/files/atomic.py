@@ -50,6 +50,19 @@ def save(path: Path, content: bytes) -> None:
         raise _refusal(path, error) from error
 
 
+def save_durably(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """Write a file with these rights, all of it or nothing; it is on the disk when this returns."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+        publish(unfinished, path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
 @contextmanager
 def write_whole(path: Path) -> Iterator[TextIO]:
     """A text file of any length to write to, which gets its name once it is whole; if that fails, nothing is left."""

@@ -96,9 +96,16 @@ class Table:
     def read(cls, path: Path, known: Collection[str], what: str = "configuration") -> "Table":
         """The table that is the whole file; `what` is how messages call it."""
         try:
-            entries = tomllib.loads(path.read_bytes().decode())
+            content = path.read_bytes()
         except OSError as error:
             raise InvalidInput(f"The {what} must be a TOML file; {path}: {error.strerror}.") from error
+        return cls.parse(content, path, known, what)
+
+    @classmethod
+    def parse(cls, content: bytes, path: Path, known: Collection[str], what: str = "configuration") -> "Table":
+        """The same of what a file at `path` holds."""
+        try:
+            entries = tomllib.loads(content.decode())
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise InvalidInput(f"The {what} must be a TOML file; {path}: {error}.") from error
         return cls(entries, path).only(known)

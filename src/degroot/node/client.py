@@ -29,11 +29,12 @@ from degroot.node.answering.answer import (
     merge_batches,
 )
 from degroot.node.config import IdentityFiles
-from degroot.node.errors import from_rpc
+from degroot.node.errors import PeerRefused, from_rpc, is_unimplemented
+from degroot.node.protocol import version2
 from degroot.node.protocol.codec import PROTOCOL, check_purpose, decode_answer, draw_question, tensor
 from degroot.node.protocol.schemas import read_schema_text
-from degroot.node.protocol.v2 import collective_pb2 as wire
-from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.protocol.v3 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.server.access import NAME
 from degroot.node.tls.identity import channel_credentials
 from degroot.schema import Schema
@@ -80,7 +81,7 @@ class RemoteCollective(Viewed):
         metadata: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._channel, self._node, self._metadata, self._timeout = channel, node, metadata, timeout
-        self._stub = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
+        self._stub: Any = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
         self._terms: dict[str, Any] = {"way": way, "tolerance": tolerance, "rounds": rounds}
         self._given = view
         self._read: tuple[str, Schema] | None = None  # the schema, and the text that it was read from
@@ -89,7 +90,15 @@ class RemoteCollective(Viewed):
         self._described = self._describe()
 
     def _describe(self) -> wire.Description:
-        told: wire.Description = self._call(self._stub.Describe, wire.DescribeRequest(protocol=PROTOCOL, schema=True))
+        """What the node says of itself, in the newest version of the protocol that it speaks."""
+        request = wire.DescribeRequest(protocol=PROTOCOL, schema=True)
+        try:
+            told: wire.Description = self._call(self._stub.Describe, request)
+        except PeerRefused as error:
+            if not is_unimplemented(error):
+                raise
+            self._stub = version2.CollectiveStub(self._channel)
+            told = self._call(self._stub.Describe, request)
         return told
 
     def __repr__(self) -> str:

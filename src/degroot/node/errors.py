@@ -6,6 +6,7 @@
     └── PeerError            a peer gave nothing that can be used
         ├── PeerUnreachable  it could not be reached
         ├── PeerLate         it did not answer in time
+        ├── CertificateLapsed    its certificate, or this node's, is no longer valid
         ├── PeerRefused      it refused
         │   └── RosterMismatch   its roster lacks members of the session
         └── BadReply         what it said makes no sense
@@ -39,6 +40,10 @@ class PeerUnreachable(PeerError):
 
 class PeerLate(PeerError):
     """It did not answer in time."""
+
+
+class CertificateLapsed(PeerError):
+    """Its certificate has expired or was revoked; or that of this node has expired."""
 
 
 class PeerRefused(PeerError):
@@ -83,6 +88,12 @@ def from_rpc(peer: str, error: grpc.RpcError, seconds: float) -> PeerError:
     return refusal(peer, f"refused: {details or code.name}")
 
 
+def is_unimplemented(error: BaseException) -> bool:
+    """Whether a node has refused a call that it does not know: it may speak an earlier version of the protocol."""
+    call: Any = error if isinstance(error, grpc.RpcError) else error.__cause__
+    return isinstance(call, grpc.RpcError) and call.code() is StatusCode.UNIMPLEMENTED
+
+
 def told_to_peers(error: DeGrootError) -> str:
     """What peers are told of a failure here: of data and models the reason, of files only that they failed."""
     return str(error) if isinstance(error, InvalidInput) else f"it could not answer ({type(error).__name__})"
@@ -90,7 +101,14 @@ def told_to_peers(error: DeGrootError) -> str:
 
 def _short(details: str) -> str:
     """The last part of gRPC's long stories: what happened to the connection."""
-    for sign in ("Connection refused", "CERTIFICATE_VERIFY_FAILED", "Socket closed", "Connection reset", "GOAWAY"):
+    for sign in (
+        "certificate has expired",
+        "Connection refused",
+        "CERTIFICATE_VERIFY_FAILED",
+        "Socket closed",
+        "Connection reset",
+        "GOAWAY",
+    ):
         if sign.lower() in details.lower():
             return sign
     last = details.rsplit(": ", 1)[-1]

@@ -29,6 +29,7 @@ SOLVE, ROUNDS = "solve", "rounds"  # ways of answering
 OWN, CONSENSUS = "own", "consensus"  # views: of the asked node, and of nobody
 OF_AGENTS = {"weights": 0.0, "influence": 0.0, "beliefs": np.nan, "trust": np.nan}  # what those who are missing have
 GRANT_OF = {"influence": "beliefs", "correction": "weights"}  # fields that are granted with others
+NOT_LISTED = "not in the roster"
 STALE = "stale: an earlier version of its model was scored by"
 
 
@@ -154,15 +155,18 @@ def merge_batches(answers: Sequence[NodeAnswer], outputs: int | None, known: Seq
         fields["sets"] = fields["sets"] != 0.0
     rounds, last = max(answer.rounds for answer in answers), answers[-1]
     told: dict[str, Any] = {"asker": last.asker, "choice": last.choice, **about}
-    return Consensus(names, **fields, flags=_merge_flags(answers), rounds=rounds or None, **told)
+    return Consensus(names, **fields, flags=_merge_flags(answers, names), rounds=rounds or None, **told)
 
 
-def _merge_flags(answers: Sequence[NodeAnswer]) -> tuple[Flag, ...]:
-    """Each flag once, with the points of all batches, counted from the first one."""
+def _merge_flags(answers: Sequence[NodeAnswer], names: Sequence[str]) -> tuple[Flag, ...]:
+    """Each flag once, with the points of all batches, counted from the first one; who is in no roster is missing."""
     places: dict[tuple[str, str], list[Any]] = {}
     start = 0
     for answer in answers:
         for flag in answer.flags:
             places.setdefault((flag.agent, flag.reason), []).append(flag.points + start)
-        start += len(next(iter(answer.fields.values()), ()))
+        M = len(next(iter(answer.fields.values()), ()))
+        for name in sorted(set(names) - set(answer.names)):
+            places.setdefault((name, f"{MISSING}: {NOT_LISTED}"), []).append(np.arange(start, start + M))
+        start += M
     return tuple(Flag(agent, why, np.concatenate(points)) for (agent, why), points in places.items())

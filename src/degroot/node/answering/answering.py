@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from degroot.agents.abstention import has_gaps
 from degroot.compute.compiled import Array
@@ -44,9 +45,9 @@ class NotPooled(DeGrootError):
 class Answering:
     """A node's answers. `recent`: where they are remembered, if somebody may want to look at them."""
 
-    def __init__(self, circle: Peers, metrics: Metrics, recent: Recent | None) -> None:
+    def __init__(self, circle: Peers, metrics: Metrics, recent: Recent | None, log: Any = None) -> None:
         self.circle, self.recent, self.sessions = circle, recent, Sessions()
-        self._metrics = metrics
+        self._metrics, self._log = metrics, log
 
     async def answer(self, who: str, asked: NodeQuestion, until: Until | None = None) -> NodeAnswer:
         """The answer from this node's own view, or the consensus: by rounds until then or, without an end, solved."""
@@ -71,6 +72,12 @@ class Answering:
             answered = await self._answer_with_quorum(_add_fields(asked, extra), until)
         seconds = time.perf_counter() - begun
         asyncio.get_running_loop().call_soon(self._metrics.question_seconds.observe, seconds)  # nobody waits for it
+        if self._log is not None:
+            origin, missing = asked.origin, list(answered.missing)
+            about = {"question": origin.question, "asker": origin.asker, "rows": len(asked.points), "missing": missing}
+            asyncio.get_running_loop().call_soon(
+                partial(self._log.info, "answered", **about, seconds=round(seconds, 4))
+            )
         if answered.rounds:  # 0: it was solved
             self._metrics.question_rounds.observe(answered.rounds)
         if self.recent is not None and extra is not None:
@@ -147,7 +154,8 @@ async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
     opinions = await gather_opinions(circle, asked, missing)
     while True:
         scored = {name: [model.name for model in opinion.scored] for name, opinion in opinions.items()}
-        roster, who, seat = circle.names, circle.membership(scored, missing), circle.scores.seat
+        who = circle.membership(scored, missing, unlisted=circle.unlisted())
+        roster, seat = circle.names, circle.scores.seat
         who.check(circle.configuration.needed)
         work = partial(
             solve, roster, who, opinions, seat.option, list(asked.fields), guard=asked.guard, aside=aside,

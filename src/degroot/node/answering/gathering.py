@@ -26,7 +26,7 @@ from degroot.node.protocol.codec import (
     encode_origin,
     tensor,
 )
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import NO_ORIGIN, Origin
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.rules.evidence import MOMENTS
@@ -183,14 +183,17 @@ async def _gather(
     own: Callable[[], Awaitable[Said]] | None, decode: Callable[[Any, Link], Said], origin: Origin,
 ) -> dict[str, Said]:  # fmt: skip
     """What this node and its peers say; each reply is decoded as it comes, while others are waited for."""
-    rows, body, wiring = question.points.shape[0], question.SerializeToString(), circle.wiring
-    wiring.record([link.name for link in links], kind, rows, len(body), origin)
+    rows, wiring = question.points.shape[0], circle.wiring
+    protocols = {link.name: link.protocol for link in links}
+    bodies = {protocol: link.encode(question) for protocol, link in {link.protocol: link for link in links}.items()}
+    wiring.record(list(protocols), kind, rows, question.ByteSize(), origin)
     loop, came = asyncio.get_running_loop(), list[tuple[str, Any]]()
     waiting = [loop.create_task(_ask(link, question, kind, decode, came)) for link in links]
 
     def record_replies() -> None:
-        replies = [(name, reply.SerializeToString()) for name, reply in came]
-        wiring.record_replies(kind, rows, body, replies, origin)
+        for protocol, body in bodies.items():
+            replies = [(name, reply.SerializeToString()) for name, reply in came if protocols[name] == protocol]
+            wiring.record_replies(kind, rows, body, replies, origin)
 
     try:
         await asyncio.sleep(0)  # peers begin while this node forms its own
@@ -206,6 +209,8 @@ async def _gather(
             missing[link.name] = reply.reason
         else:
             said[link.name] = reply
+            if reply.version != link.version:
+                link.wake()
     return said
 
 

@@ -2,39 +2,52 @@
 
 import platform
 import socket
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from degroot import files, models
 from degroot.consultation.abstention import name_columns
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.files.addresses import check_loopback, split
+from degroot.files.addresses import bracket, check_loopback, is_this_machine, split
 from degroot.files.atomic import PRIVATE, make_folder
 from degroot.files.lock import HAS_POSIX_LOCKS
-from degroot.node.config.entries import COPY, Configuration, Peer
+from degroot.node.config.entries import COPY, LOOPBACK, Configuration, Peer
 from degroot.node.copies.copy import CopyError
 from degroot.node.copies.offer import examine_model
 from degroot.node.copies.store import check_held, list_held, open_held
-from degroot.node.errors import from_rpc
+from degroot.node.errors import from_rpc, is_unimplemented
 from degroot.node.maps.exchange import make_settings
+from degroot.node.page.tokens import read_tokens
+from degroot.node.peers.roster import apply_roster, read_newest
+from degroot.node.protocol import version2
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
-from degroot.node.protocol.v2 import collective_pb2 as wire
-from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.protocol.v3 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.records.journal import read_journal
-from degroot.node.records.ledger import has_chain, journal_path, summary
+from degroot.node.records.ledger import find_damage, has_chain, journal_path, summary
+from degroot.node.records.storage import find_storage_trouble
 from degroot.node.scoring.load import seated_with
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.access import NAME
+from degroot.node.server.health_service import TROUBLES_KEY
 from degroot.node.server.lock import is_locked
+from degroot.node.state.version import check_version
 from degroot.node.tls import identity
+from degroot.node.tls.credentials import WARNING_DAYS
+from degroot.node.tls.files import read_certificates
+from degroot.node.tls.roster import SignedRoster
 from degroot.schema import Schema
 
 
@@ -57,7 +70,6 @@ def secured(configuration: Configuration, insecure_loopback: bool) -> Configurat
 
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
-LOOPBACK = "127.0.0.1"
 HASTY_SECONDS = 2.0  # to wait for peers when a node starts
 
 
@@ -83,9 +95,15 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
     """Check one thing after the other, whatever the others come to."""
     if insecure_loopback:
         configuration = replace(configuration, identity=None)
+    rosters: list[SignedRoster] = []
+    roster = _found("roster", lambda: _check_roster(configuration, rosters))
+    configuration = apply_roster(configuration, rosters[0] if rosters else None)
     peers, clients = len(configuration.peers), len(configuration.clients)
     yield CheckFinding("configuration", OK, f"{configuration.name!r}, {peers} peers, {clients} clients")
     yield _found("identity", lambda: _check_identity(configuration, insecure_loopback))
+    yield from _warn_of_expiry(configuration)
+    if rosters or roster.outcome == FAILED:
+        yield roster
     if configuration.identity is not None and _readable_by_others(configuration.identity.key):
         yield CheckFinding("key", WARNING, f"{configuration.identity.key} can be read by others; chmod 600 mends that")
     rows: list[files.Rows] = []
@@ -94,20 +112,29 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
     yield _found("model", lambda: _check_model(configuration, rows, unsafe_pickle, seats))
     if is_locked(configuration.state):
         yield CheckFinding("port", OK, f"this node is running, on {configuration.listen}")
+        yield _check_health(configuration)
     else:
         yield _found("port", lambda: _check_port(*split(configuration.listen, first_port=0)))
-        if configuration.metrics_port is not None:
-            port = configuration.metrics_port
-            yield _found("metrics port", lambda: _check_port(LOOPBACK, port))
+        if configuration.metrics is not None:
+            metrics = configuration.metrics
+            yield _found("metrics port", lambda: _check_port(metrics.host, metrics.port))
         if configuration.page is not None:
             page = configuration.page
             yield _found("page port", lambda: _check_port(page.host, page.port))
+    if configuration.page is not None:
+        yield _check_tokens(configuration)
+    if configuration.metrics is not None and not is_this_machine(configuration.metrics.host):
+        told = f"{configuration.metrics.text} can be read by whoever reaches it: names of peers and counts, without TLS"
+        yield CheckFinding("metrics", WARNING, told)
     yield _check_evidence(configuration, seats[0] if seats else None)
     if seats:
         yield from _check_offer(configuration, seats[0])
     for owner in list_held(configuration):
         yield _check_held(configuration, owner, seats[0] if seats else None)
-    yield _found("state", lambda: _check_state(configuration))
+    state = _found("state", lambda: _check_state(configuration))
+    yield state
+    if state.outcome == OK:
+        yield _check_ledger(configuration)
     mine = describe_node(configuration, seats[0].agent, seats[0].feature_names) if seats else None
     for peer in configuration.peers:
         yield _reached(configuration, peer, mine, seats[0].agent.schema if seats else None)
@@ -119,6 +146,34 @@ def _check_identity(configuration: Configuration, insecure_loopback: bool) -> st
         return "none, on loopback only"
     expires = identity.check(configuration.identity, configuration.name)
     return f"{configuration.identity.certificate} is for {configuration.name!r} until {expires:%Y-%m-%d %H:%M} UTC"
+
+
+def _warn_of_expiry(configuration: Configuration) -> Iterator[CheckFinding]:
+    """Certificates that end soon; those that have ended are refused elsewhere."""
+    if configuration.identity is None:
+        return
+    now = datetime.now(UTC)
+    for what, path in (("identity", configuration.identity.certificate), ("CA", configuration.identity.ca)):
+        with suppress(InvalidInput):
+            ends = read_certificates(path, what)[0].not_valid_after_utc
+            if now < ends <= now + timedelta(days=WARNING_DAYS):
+                yield CheckFinding(what, WARNING, f"{path} expires in {(ends - now).days} days: renew it")
+
+
+def _check_roster(configuration: Configuration, rosters: list[SignedRoster]) -> str:
+    """Take in the roster that the node goes by, if there is one, and see that the node is in it."""
+    found = read_newest(configuration)
+    if found is None:
+        return "none is signed by the CA: peers are those of the configuration"
+    rosters.append(found)
+    if configuration.identity is not None:
+        certificate = read_certificates(configuration.identity.certificate, identity.CERTIFICATE)[0]
+        if certificate.serial_number in found.revoked:
+            raise InvalidInput(f"This node's certificate must not be revoked; roster {found.number} does so.")
+    if found.members and configuration.name not in found.members:
+        raise InvalidInput(f"This node must be in the roster; number {found.number} has {', '.join(found.members)}.")
+    members = f"{len(found.members)} members" if found.members else "peers as in the configuration"
+    return f"number {found.number} of {found.issued}: {members}, {len(found.revoked)} certificates revoked"
 
 
 def _readable_by_others(path: Path) -> bool:
@@ -154,6 +209,20 @@ def _check_model(
         return f"version {version} could be opened; there are no rows to try it on"
     seats.append(seated_with(configuration, rows[0], unsafe_pickle=unsafe_pickle))
     return f"version {seats[0].version} answers for these rows"
+
+
+def _check_tokens(configuration: Configuration) -> CheckFinding:
+    """Who is let in to the page."""
+    try:
+        tokens = read_tokens(configuration.state)
+    except InvalidInput as error:
+        return CheckFinding("page tokens", FAILED, str(error))
+    good = {each.name for each in tokens or () if each.expires > time.time()}
+    if not good:
+        remedy = "degroot node token add, or degroot node page, lets somebody in"
+        outcome = OK if tokens is None else WARNING  # none yet, or none that is good still
+        return CheckFinding("page tokens", outcome, f"nobody has one: {remedy}")
+    return CheckFinding("page tokens", OK, f"of {', '.join(sorted(good))}")
 
 
 def _check_evidence(configuration: Configuration, seat: ScoredAgent | None) -> CheckFinding:
@@ -220,15 +289,32 @@ def _find_why_unused(configuration: Configuration, owner: str) -> str:
 
 
 def _check_state(configuration: Configuration) -> str:
-    """The folder can be written, and the ledger in it, if there is one, can be read."""
+    """The folder can be written, and is of a version that this software knows."""
     folder = make_folder(configuration.state, mode=PRIVATE)
-    if configuration.ledger.is_file() and has_chain(configuration.ledger):
-        summary(configuration.ledger)
-    damaged = len(read_journal(journal_path(configuration.ledger)).damaged)
-    told = (
-        f"; {damaged} lines of the ledger's journal are damaged, and are set aside at the next start" if damaged else ""
-    )
-    return f"{folder} can be written{told}"
+    trouble = find_storage_trouble(configuration)
+    if trouble is not None:
+        raise InvalidInput(f"The state folder must have room and be writable; {trouble}.")
+    check_version(folder)
+    return f"{folder} can be written"
+
+
+def _check_ledger(configuration: Configuration) -> CheckFinding:
+    """The ledger, if there is one, is whole, as the node will look at it when it starts."""
+    path, what = configuration.ledger, "ledger"
+    try:
+        damage, lines = find_damage(path), len(read_journal(journal_path(path)).damaged)
+        if damage:
+            told = f"{path} is damaged ({damage}): the next start moves it aside and begins a new one"
+            return CheckFinding(what, WARNING, told)
+        if not path.exists():
+            return CheckFinding(what, OK, "there is none yet")
+        if has_chain(path):
+            summary(path)
+    except DeGrootError as error:
+        return CheckFinding(what, FAILED, str(error))
+    if lines:
+        return CheckFinding(what, WARNING, f"{lines} lines of its journal are damaged: the next start sets them aside")
+    return CheckFinding(what, OK, f"{path} can be read")
 
 
 def _check_port(host: str, port: int) -> str:
@@ -257,6 +343,28 @@ def check_peers(configuration: Configuration, seat: ScoredAgent) -> None:
         raise InvalidInput(f"A node must be like its peers; {answered[0].what} at {answered[0].told}")
 
 
+def _check_health(configuration: Configuration) -> CheckFinding:
+    """Whether the node that is running can answer now, as it says itself."""
+    host, port = split(configuration.listen)
+    with suppress(ValueError):
+        address = ip_address(host)
+        host = host if not address.is_unspecified else LOOPBACK if address.version == 4 else "::1"
+    seconds, itself = configuration.timing.deadline_seconds, Peer(configuration.name, f"{bracket(host)}:{port}")
+    metadata = ((NAME, configuration.name),) if configuration.identity is None else ()
+    try:
+        with _channel(configuration, itself) as channel:
+            check = health_pb2_grpc.HealthStub(channel).Check.with_call
+            reply, call = check(health_pb2.HealthCheckRequest(), timeout=seconds, metadata=metadata)
+    except grpc.RpcError as error:
+        return CheckFinding("health", FAILED, f"{itself.address}: {from_rpc(itself.name, error, seconds).reason}")
+    except InvalidInput:
+        return CheckFinding("health", WARNING, "not asked, for want of a certificate")
+    if reply.status == health_pb2.HealthCheckResponse.SERVING:
+        return CheckFinding("health", OK, "the running node can answer")
+    told = dict(call.trailing_metadata() or ()).get(TROUBLES_KEY, b"").decode().replace("\n", "; ")
+    return CheckFinding("health", FAILED, f"the running node cannot answer: {told}")
+
+
 def _reached(
     configuration: Configuration, peer: Peer, mine: wire.Description | None, schema: Schema | None
 ) -> CheckFinding:
@@ -265,9 +373,8 @@ def _reached(
     metadata = ((NAME, configuration.name),) if configuration.identity is None else ()
     try:
         with _channel(configuration, peer) as channel:
-            stub: Any = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
             request = wire.DescribeRequest(protocol=PROTOCOL, schema=schema is not None)
-            theirs = stub.Describe(request, timeout=seconds, metadata=metadata)
+            theirs = _describe(channel, request, timeout=seconds, metadata=metadata)
     except grpc.RpcError as error:
         return CheckFinding(what, WARNING, f"{peer.address}: {from_rpc(peer.name, error, seconds).reason}")
     except InvalidInput:
@@ -278,6 +385,19 @@ def _reached(
     if difference is not None:
         return CheckFinding(what, FAILED, f"{peer.address}: {difference}.")
     return CheckFinding(what, OK, f"{peer.address} answers, and has the same features and settings")
+
+
+def _describe(channel: Any, request: wire.DescribeRequest, **settings: Any) -> wire.Description:
+    """What a node says of itself, in the newest version of the protocol that it speaks."""
+    stub: Any = collective_pb2_grpc.CollectiveStub(channel)  # type: ignore[no-untyped-call]
+    try:
+        theirs: wire.Description = stub.Describe(request, **settings)
+    except grpc.RpcError as error:
+        if not is_unimplemented(error):
+            raise
+        stub = version2.CollectiveStub(channel)
+        theirs = stub.Describe(request, **settings)
+    return theirs
 
 
 def _channel(configuration: Configuration, peer: Peer) -> Any:

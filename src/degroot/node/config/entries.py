@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from degroot.files import DataSource
+from degroot.files.addresses import bracket
 from degroot.maps.settings import MapSettings
 from degroot.models import ModelSource
 
@@ -20,15 +21,17 @@ GRANTS = (VALUE, INTERVAL, "weights", "beliefs", "trust", "standard_error")  # f
 DEFAULT_FIELDS = (VALUE, INTERVAL)
 PEER_ROWS_PER_DAY, CLIENT_ROWS_PER_DAY = 1_000_000, 100_000
 ANSWER_DAYS = 30.0
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityFiles:
-    """The consortium's CA, this node's certificate and its key."""
+    """The consortium's CA, this node's certificate and its key, and where the CA's roster is put, if anywhere."""
 
     ca: Path
     certificate: Path
     key: Path
+    roster: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class Timing:
 
     deadline_seconds: float = 5.0
     probe_seconds: float = 1.0
+    heartbeat_seconds: float = 10.0
     chunk_rows: int = 1000
     shutdown_seconds: float = 10.0
     receipt_seconds: float = 10.0
@@ -129,17 +133,30 @@ class LedgerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsAddress:
+    """Where metrics and the node's health are read. There is no TLS, and nobody is asked who they are."""
+
+    port: int
+    host: str = LOOPBACK
+
+    @property
+    def text(self) -> str:
+        """As one text, host:port."""
+        return f"{bracket(self.host)}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Where the node's page is, on this machine only, and how long it keeps answers; 0: not at all."""
 
     port: int
-    host: str = "127.0.0.1"
+    host: str = LOOPBACK
     answer_days: float = ANSWER_DAYS
 
     @property
     def address(self) -> str:
         """For a browser."""
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/"
+        return f"http://{bracket(self.host)}:{self.port}/"
 
 
 @dataclass(frozen=True)
@@ -161,7 +178,7 @@ class Configuration:
     limits: Limits = Limits()
     timing: Timing = Timing()
     records: LedgerSettings = LedgerSettings()
-    metrics_port: int | None = None
+    metrics: MetricsAddress | None = None
     page: Page | None = None
     disclosure: Disclosure = Disclosure()
     maps: MapTerms | None = None  # None: evidence is not maps

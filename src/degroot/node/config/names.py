@@ -6,6 +6,7 @@ import unicodedata
 from degroot.exceptions import InvalidInput
 
 LONGEST = 63  # of a label in DNS, and nearly of a common name in a certificate
+NEW = ".new"  # after the name of a key that is to replace another
 CA = "ca"  # what the certificate authority's files are called
 FORM = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
 
@@ -33,6 +34,8 @@ def check_name(name: object, what: str = "A node's name") -> str:
         raise InvalidInput(
             f"{what} must not be {CA!r}: its files would be those of the CA. Such as: {suggest_name(CA)}."
         )
+    if name.endswith(NEW):
+        raise InvalidInput(f"{what} must not end in {NEW!r}, as keys do that replace others; got {name!r}.")
     return name
 
 

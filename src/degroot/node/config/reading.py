@@ -22,6 +22,7 @@ from degroot.node.config.entries import (
     CLIENT_ROWS_PER_DAY,
     DEFAULT_FIELDS,
     GRANTS,
+    LOOPBACK,
     MAPS,
     OPINION,
     OWN,
@@ -37,6 +38,7 @@ from degroot.node.config.entries import (
     LedgerSettings,
     Limits,
     MapTerms,
+    MetricsAddress,
     NodeSettings,
     Page,
     Peer,
@@ -67,7 +69,6 @@ def read(path: Path) -> Configuration:
         raise InvalidInput(f"{path}: `{key}` {REMOVED[key]}")
     evidence = table.given("evidence", lambda key: table.choice(key, (OWN, MAPS, POOLED)), OWN)
     peers = tuple(_peer(entry, evidence) for entry in table.tables("peers", _keys(Peer)))
-    metrics = table.given("metrics", lambda key: table.table(key, ("port",)), None)
     limits = _limits(_or_empty(table, "limits", Limits))
     configuration = Configuration(
         path=path,
@@ -85,7 +86,7 @@ def read(path: Path) -> Configuration:
         limits=limits,
         timing=_timing(_or_empty(table, "timing", Timing), limits),
         records=_measured(_or_empty(table, "ledger", LedgerSettings), LedgerSettings()),
-        metrics_port=None if metrics is None else metrics.whole("port", 0, LAST_PORT),
+        metrics=table.given("metrics", lambda key: _metrics(table.table(key, _keys(MetricsAddress))), None),
         page=table.given("page", lambda key: _page(table.table(key, _keys(Page))), None),
         maps=_read_maps(table, evidence),
         disclosure=_of_pooled(table, "disclosure", evidence, lambda key: _disclosure(table, key), Disclosure()),
@@ -116,7 +117,8 @@ def _address(table: Table, key: str, first_port: int = 1) -> str:
 
 
 def _identity(table: Table) -> IdentityFiles:
-    return IdentityFiles(table.file("ca"), table.file("certificate"), table.file("key"))
+    roster = table.given("roster", table.file, None)
+    return IdentityFiles(table.file("ca"), table.file("certificate"), table.file("key"), roster)
 
 
 def _of_pooled(
@@ -240,8 +242,21 @@ def _budget(table: Table, default: int) -> int:
     return table.given("rows_per_day", table.whole, default)
 
 
+def _metrics(table: Table) -> MetricsAddress:
+    address = MetricsAddress(table.whole("port", 0, LAST_PORT), _host(table))
+    try:
+        split(address.text, first_port=0)
+    except InvalidInput as error:
+        raise table.refusal("host", "be an IP address, or a name, of this machine") from error
+    return address
+
+
+def _host(table: Table) -> str:
+    return table.given("host", table.text, LOOPBACK).strip("[]")
+
+
 def _page(table: Table) -> Page:
-    host = table.given("host", table.text, "127.0.0.1").strip("[]")
+    host = _host(table)
     if not is_this_machine(host):
         raise table.refusal("host", "be an address of this machine only (127.0.0.0/8, ::1 or localhost)")
     days = table.given("answer_days", lambda key: table.number(key, zero=True), ANSWER_DAYS)
@@ -318,7 +333,9 @@ def _check_roster(configuration: Configuration) -> None:
 
 def _check_ports(configuration: Configuration) -> None:
     """The page has a port to itself."""
-    taken = {"listen": split(configuration.listen, first_port=0)[1], "metrics.port": configuration.metrics_port}
+    taken = {"listen": split(configuration.listen, first_port=0)[1]}
+    if configuration.metrics is not None:
+        taken["metrics.port"] = configuration.metrics.port
     for what, port in taken.items():
         if configuration.page is not None and port == configuration.page.port:
             raise InvalidInput(

@@ -16,7 +16,7 @@ from degroot.models.exporting import COPYABLE
 from degroot.models.formats import version_of
 from degroot.node.config import IdentityFiles
 from degroot.node.protocol.codec import Malformed
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.tls.signing import COPY_CONTEXT, check_signature, sign
 
 SUFFIX = ".degroot"  # of a bundle in a file

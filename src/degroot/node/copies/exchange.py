@@ -49,7 +49,7 @@ class CopyExchange:
 
     def __init__(self, configuration: Configuration, seat: Callable[[], ScoredAgent], log: Any) -> None:
         self._configuration, self._seat, self._log = configuration, seat, log
-        self.held = HeldCopies(configuration)
+        self.held = HeldCopies(configuration, log)
         self._offer: ModelOffer | None = None  # of this node's own model, once it was examined
         self._examining, self._failed = asyncio.Lock(), FailedAttempts()
 

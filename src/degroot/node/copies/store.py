@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from degroot.agents.agent import Agent
 from degroot.exceptions import InvalidInput
@@ -14,7 +15,7 @@ from degroot.node.copies.bundle import SUFFIX, Bundle, open_bundle, read_bundle
 from degroot.node.copies.copy import CopyError, ModelCopy, open_copy
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server.threads import run_in_thread, run_model_in_thread
 
 CLOCK_SECONDS = 86_400.0  # by which an owner's clock may be ahead
@@ -121,8 +122,8 @@ def _as_description(manifest: wire.Manifest) -> wire.Description:
 class HeldCopies:
     """The copies of one node, as they are on disk, and those that are open."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
+    def __init__(self, configuration: Configuration, log: Any) -> None:
+        self._configuration, self._log = configuration, log
         self._held: dict[str, tuple[object, Bundle | None]] = {}  # name -> the file's stamp, and what it holds
         self._opened: dict[str, ModelCopy] = {}
         self._opening: dict[str, asyncio.Lock] = {}
@@ -143,8 +144,19 @@ class HeldCopies:
         """What is held of a peer's model: read anew when its file has changed, as `degroot node import` changes it."""
         stamp = find_stamp(_held_path(self._configuration, name))
         if name not in self._held or self._held[name][0] != stamp:
-            self._held[name] = (stamp, None if stamp is None else read_held(self._configuration, name))
+            self._held[name] = (stamp, None if stamp is None else self._read(name))
         return self._held[name][1]
+
+    def _read(self, name: str) -> Bundle | None:
+        """What is held, if it can be used. A damaged copy is logged, and fetched again."""
+        if self._configuration.identity is None:
+            return None
+        try:
+            return check_held(self._configuration, name)
+        except InvalidInput as error:
+            path = _held_path(self._configuration, name)
+            self._log.warning("a copy that is held cannot be used", peer=name, file=str(path), reason=str(error))
+            return None
 
     def take(self, encoded: bytes, owner: str, agent: Agent, names: tuple[str, ...]) -> Bundle:
         """Keep what a peer sent, if it is of its own model."""

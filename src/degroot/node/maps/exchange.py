@@ -14,6 +14,7 @@ from degroot.agents.abstention import has_gaps
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.atomic import PRIVATE, make_folder, save
+from degroot.files.checksums import DamagedFile, read_sealed, seal
 from degroot.maps import (
     BudgetSpent,
     CollectedMaps,
@@ -185,7 +186,7 @@ class MapExchange:
         finally:
             self._add_up()
         content = made.to_bytes()
-        save(self._own_path, content)
+        save(self._own_path, seal(content))
         return made, content
 
     async def fetch(self, link: Link) -> None:
@@ -253,16 +254,16 @@ class MapExchange:
     def _keep(self, owner: str, content: bytes) -> None:
         make_folder(self.configuration.maps_folder, mode=PRIVATE)
         make_folder(self._peer_path(owner).parent, mode=PRIVATE)
-        save(self._peer_path(owner), content)
+        save(self._peer_path(owner), seal(content))
 
     def _read(self, path: Path, owner: str) -> EvidenceMap | None:
         """A map that is kept, if it can be used; None: there is none, and a peer's is fetched again."""
         try:
-            found = EvidenceMap.from_bytes(path.read_bytes())
+            found = EvidenceMap.from_bytes(read_sealed(path))
             self._check(found, owner)
         except FileNotFoundError:
             return None
-        except (InvalidInput, OSError) as error:
+        except (DamagedFile, InvalidInput, OSError) as error:
             self._log.warning("an evidence map that is kept cannot be used", owner=owner, reason=str(error))
             return None
         return found

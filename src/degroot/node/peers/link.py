@@ -1,11 +1,13 @@
 """Links: the way to one peer, and what is known of it."""
 
 import asyncio
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -16,12 +18,24 @@ from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError
 from degroot.node.config import OPINION, Limits, Peer
 from degroot.node.copies.bundle import OVERHEAD_BYTES
-from degroot.node.errors import LEFT, BadReply, PeerError, PeerRefused, PeerUnreachable, from_rpc, late, left
+from degroot.node.errors import (
+    LEFT,
+    BadReply,
+    CertificateLapsed,
+    PeerError,
+    PeerRefused,
+    PeerUnreachable,
+    from_rpc,
+    is_unimplemented,
+    late,
+    left,
+)
 from degroot.node.peers.retry import retry_when_limited
+from degroot.node.protocol import version2
 from degroot.node.protocol.codec import PROTOCOL, draw_question, encode_origin
 from degroot.node.protocol.schemas import ModelInputs, find_schema_difference
-from degroot.node.protocol.v2 import collective_pb2 as wire
-from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.protocol.v3 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.records.chain import NO_ORIGIN, OUT, Origin, digest_exchange
 from degroot.node.records.ledger import Ledger, LedgerError
 from degroot.node.records.metrics import Metrics
@@ -30,6 +44,7 @@ from degroot.node.server import model_service
 from degroot.node.server.access import NAME
 from degroot.node.server.threads import run_in_thread
 from degroot.node.time_limit import TimeLimit
+from degroot.node.tls.credentials import Lapsed, NodeCredentials
 from degroot.schema import Schema
 
 
@@ -153,6 +168,9 @@ DESCRIBE, POOL = "describe", "pool"
 SPARE = 4  # streams of a kind that are kept open while nothing is asked
 SCHEMA_SECONDS = 60.0  # between looks at the text of a peer's schema that differs from this node's
 CHUNK_BYTES = 900_000  # of a bundle in one message, below the least `limits.message_bytes` that there can be
+RETRY_PROTOCOL_SECONDS = 600.0  # between attempts to speak the present version with a peer of the one before
+LAPSE_SECONDS = 0.5  # after a certificate has ended: then the peer is looked at
+LOOK_SECONDS = 3600.0  # between looks at a peer's certificate
 
 Question = wire.Question | wire.PredictRequest
 
@@ -162,12 +180,14 @@ class LinkContext:
     """What all links of a node have in common."""
 
     me: str
-    credentials: Any  # None: without TLS, on loopback only
+    credentials: NodeCredentials | None  # None: without TLS, on loopback only
     limits: Limits
     deadline: float  # seconds
     ledger: Ledger
     metrics: Metrics
     receipts: Receipts | None = None  # None: without certificates nothing is signed
+    instance: str = ""  # of this process
+    roster_number: Callable[[], int] = lambda: 0  # of the signed roster that this node has
 
     def record(self, peers: Sequence[str], kind: str, rows: int, sent: int, origin: Origin = NO_ORIGIN) -> None:
         """Record what is about to leave; if that cannot be, it stays."""
@@ -195,11 +215,18 @@ class LinkContext:
             ("grpc.max_reconnect_backoff_ms", 2000),
             ("grpc.keepalive_time_ms", 30_000),
             ("grpc.enable_retries", 0),
+            ("grpc.use_local_subchannel_pool", 1),  # a new channel makes a new connection: certificates are checked
         ]
         if self.credentials is None:
             return grpc.aio.insecure_channel(peer.address, options)
         options.append(("grpc.ssl_target_name_override", peer.name))
-        return grpc.aio.secure_channel(peer.address, self.credentials, options)
+        return grpc.aio.secure_channel(peer.address, self.credentials.channel_credentials(), options)
+
+
+def make_stub(channel: Any, protocol: int) -> Any:
+    """The methods of a node over a channel, in a version of the protocol."""
+    stub: Any = collective_pb2_grpc.CollectiveStub if protocol == PROTOCOL else version2.CollectiveStub
+    return stub(channel)
 
 
 def cut_bundle(encoded: bytes, origin: wire.Origin | None = None) -> Iterator[wire.CopyChunk]:
@@ -215,11 +242,13 @@ class Link:
 
     def __init__(self, peer: Peer, wiring: LinkContext) -> None:
         self.name, self.peer, self._wiring = peer.name, peer, wiring
-        self._channel = wiring.channel(peer)
-        self._collective = collective_pb2_grpc.CollectiveStub(self._channel)  # type: ignore[no-untyped-call]
-        self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        self._methods = {OPINION: self._collective.Opinion, PREDICTION: self._collective.Predict}
-        self._free: dict[str, list[QuestionStream]] = {kind: [] for kind in self._methods}  # open, and nothing is asked
+        self._free: dict[str, list[QuestionStream]] = {OPINION: [], PREDICTION: []}  # open, and nothing is asked
+        self._tasks: set[asyncio.Task[None]] = set()  # channels that are watched, and those on which the last calls end
+        self._generation = 0  # of this node's credentials, with which the channel was made
+        self._open(PROTOCOL)
+        self._protocol_tried = time.monotonic()
+        self.certificate_ends: datetime | None = None  # the peer's; None: it was not looked at
+        self._looked = -math.inf  # when it was looked at
         self._most_questions = max(1, wiring.limits.concurrent_calls // 2)  # at once; the peer's limits are like ours
         self._turns, self._questions = asyncio.Semaphore(self._most_questions), 0
         self.description: wire.Description | None = None
@@ -228,9 +257,10 @@ class Link:
         self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
         self.setback: DeGrootError | None = None  # why its model could not be scored when that was last tried
         self.progress = 0.0  # of calibration
+        self.duplicate = ""  # where another process of this node's name was seen by the peer
         self.unconfirmed = ""  # why there is no receipt for the last exchanges, if there is none
         self.pace = Latency()
-        self._closed = False
+        self._closed, self._woken = False, asyncio.Event()  # woken: there is a reason to look at the peer now
         self._difference: tuple[str, float, str] | None = None  # of schemas: the peer's digest, when, and what differs
 
     @property
@@ -248,21 +278,106 @@ class Link:
         """Ask the peer who it is; `accept` raises if it cannot take part. `schema`: this node's."""
         begun = time.perf_counter()
         try:
+            self._renew_connection()
+            if isinstance(self.fault, CertificateLapsed):
+                await self._check_certificate()
             description = await self._describe()
             self.pace.took(time.perf_counter() - begun)
+            await self._check_certificate()
             await self._check_schema(description, schema)
             accept(description)
         except PeerError as error:
-            self.fault = error
-            raise
+            self.fault = self._explain(error)
+            if self.fault is error:
+                raise
+            raise self.fault from error
         self.description, self.version, self.fault = description, description.model_version, None
         self.inputs = ModelInputs.from_message(description, description.feature_names)
 
     async def _describe(self, *, schema: bool = False) -> wire.Description:
-        request = wire.DescribeRequest(protocol=PROTOCOL, schema=schema)
+        """What the peer says of itself, in the newest version of the protocol that it speaks.
+
+        One that speaks the version before may have been upgraded: that is tried now and then, and questions go on in
+        the version that it is known to speak.
+        """
+        request = wire.DescribeRequest(
+            protocol=PROTOCOL, schema=schema, roster=self._wiring.roster_number(), instance=self._wiring.instance
+        )
         self._wiring.ledger.count(self.name, DESCRIBE, OUT, request.ByteSize(), 0)
-        description: wire.Description = await self._call(self._collective.Describe, request)
+        now = time.monotonic()
+        is_due = self.fault is not None or now - self._protocol_tried > RETRY_PROTOCOL_SECONDS
+        if self.protocol == PROTOCOL or is_due:
+            self._protocol_tried = now
+            try:
+                return await self._describe_in(PROTOCOL, request)
+            except PeerRefused as error:
+                if not is_unimplemented(error):
+                    raise
+        return await self._describe_in(version2.NUMBER, request)
+
+    async def _describe_in(self, protocol: int, request: wire.DescribeRequest) -> wire.Description:
+        collective = self._collective if protocol == self.protocol else make_stub(self._channel, protocol)
+        description: wire.Description = await self._call(collective.Describe, request)
+        if protocol != self.protocol:
+            self._speak(protocol)
         return description
+
+    def _explain(self, error: PeerError) -> PeerError:
+        """The same failure, or why it came: with a certificate that has ended this node is let in nowhere."""
+        if not isinstance(error, PeerUnreachable):
+            return error
+        self._looked = -math.inf  # another process may be there when it comes back
+        credentials = self._wiring.credentials
+        if credentials is None or datetime.now(UTC) <= credentials.expires:
+            return error
+        return CertificateLapsed(
+            self.name, f"this node's own certificate expired on {credentials.expires:%Y-%m-%d %H:%M} UTC"
+        )
+
+    def encode(self, message: Any) -> bytes:
+        """A message as it is sent to the peer, in the version of the protocol that it speaks."""
+        return bytes(message.SerializeToString()) if self.protocol == PROTOCOL else version2.encode(message)
+
+    async def _check_certificate(self) -> None:
+        """Raise, and end what is open, if the peer's certificate is no longer valid; it is looked at when that is due.
+
+        That is: from time to time, after the peer was away, when the certificate has ended that connections were made
+        with, and when this node's credentials or the roster have changed.
+        """
+        credentials, ends, now = self._wiring.credentials, self.certificate_ends, time.monotonic()
+        if credentials is None:
+            return
+        has_ended, age = ends is not None and datetime.now(UTC) > ends, now - self._looked
+        if not has_ended and age < LOOK_SECONDS:
+            return
+        try:
+            certificate = await credentials.look_at(self.peer.address, self.name, self._wiring.deadline)
+        except Lapsed as error:
+            self.certificate_ends, self._looked = None, -math.inf
+            self.reconnect()
+            raise CertificateLapsed(self.name, str(error)) from error
+        except (OSError, TimeoutError) as error:
+            if not has_ended and age < 2 * LOOK_SECONDS:  # it answers: the next time will do
+                return
+            raise PeerUnreachable(self.name, "unreachable (its certificate could not be looked at)") from error
+        shown = certificate.not_valid_after_utc
+        if ends is not None and shown != ends:  # connections are those of its certificate before
+            self.reconnect()
+        self.certificate_ends, self._looked = shown, now
+
+    def _renew_connection(self) -> None:
+        """Go on over a new connection, and look at the peer's certificate, if the credentials here have changed."""
+        credentials = self._wiring.credentials
+        if credentials is None or credentials.generation == self._generation:
+            return
+        self.reconnect()
+        self.certificate_ends, self._looked = None, -math.inf
+
+    def reconnect(self) -> None:
+        """Go on over a new connection; what is asked over the old one is answered there."""
+        self._end_all()
+        self._begin(self._channel.close(self._wiring.deadline))
+        self._open(self.protocol)
 
     async def _check_schema(self, description: wire.Description, schema: Schema | None) -> None:
         """Refuse a peer with another schema, with what differs: its text is looked at now and then only."""
@@ -336,7 +451,7 @@ class Link:
         """What the peer sends in chunks, of at most so many bytes; `more`: what is wrong if there are more."""
         origin, encoded = Origin(draw_question(), self._wiring.me), bytearray()
         request = wire.FetchCopyRequest(protocol=PROTOCOL, origin=encode_origin(origin))
-        body = request.SerializeToString()
+        body = self.encode(request)
         self._record(kind, 0, len(body), origin)
         seconds = self._wiring.deadline * (1 + most // CHUNK_BYTES)
         call = method(iter([request]), timeout=seconds, metadata=self._metadata())
@@ -395,11 +510,58 @@ class Link:
         """Record what is about to be sent in pooling."""
         self._record(POOL, rows, sent, origin)
 
+    async def rest(self, seconds: float) -> None:
+        """Wait before the peer is looked at again: so long, or until there is a reason to look at it now."""
+        if self.certificate_ends is not None:
+            left = (self.certificate_ends - datetime.now(UTC)).total_seconds()
+            seconds = min(seconds, max(left, 0.0) + LAPSE_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        self._woken.clear()
+
+    def wake(self) -> None:
+        """Have the peer looked at now: what is known of it may be outdated."""
+        self._woken.set()
+
     async def close(self) -> None:
         """Hang up."""
         self._closed = True
         self._end_all()
         await self._channel.close()
+        for task in self._tasks:
+            task.cancel()
+
+    def _open(self, protocol: int) -> None:
+        if self._wiring.credentials is not None:
+            self._generation = self._wiring.credentials.generation
+        self._channel = self._wiring.channel(self.peer)
+        self._begin(self._watch_connection(self._channel))
+        self._model = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        self._speak(protocol)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch_connection(self, channel: grpc.aio.Channel) -> None:
+        """Have the peer looked at whenever the connection to it is lost, as long as there is the channel."""
+        state = channel.get_state()
+        with suppress(grpc.aio.UsageError):  # the channel was closed meanwhile
+            while state is not grpc.ChannelConnectivity.SHUTDOWN:
+                await channel.wait_for_state_change(state)
+                before, state = state, channel.get_state()
+                if before is grpc.ChannelConnectivity.READY:
+                    self._looked = -math.inf  # another certificate may be shown when it is there again
+                    self.wake()
+
+    def _speak(self, protocol: int) -> None:
+        """Go on in a version of the protocol."""
+        self.protocol = protocol
+        self._collective = make_stub(self._channel, protocol)
+        self._methods = {OPINION: self._collective.Opinion, PREDICTION: self._collective.Predict}
+        self._end_all()
 
     async def _ask_open_stream(self, question: Question, kind: str, until: float) -> Any:
         """The reply over a stream that is free; or over a new one, where the peer has closed it for its silence.
@@ -407,6 +569,7 @@ class Link:
         It has to come by `until`, as `time.perf_counter` counts.
         """
         stream, reply = self._spare(kind), None
+        methods = self._methods
         if stream is not None:
             try:
                 reply = await stream.ask(question, until - time.perf_counter())
@@ -417,14 +580,15 @@ class Link:
         if stream is None:
             if self._closed:
                 raise PeerUnreachable(self.name, LEFT)
-            stream = QuestionStream(self._methods[kind](metadata=self._metadata()))
+            methods = self._methods  # by now they may be those of another channel
+            stream = QuestionStream(methods[kind](metadata=self._metadata()))
             reply = await stream.ask(question, until - time.perf_counter())
         if reply is None or reply.id != question.id:
             stream.end()
             answered = "with no message of the protocol" if reply is None else f"question {reply.id}"
             raise BadReply(self.name, f"answers {answered}, not question {question.id}")
         free = self._free[kind]
-        if len(free) < SPARE and not self._closed:
+        if len(free) < SPARE and not self._closed and methods is self._methods:  # not those of another channel
             free.append(stream)
         else:
             stream.end()

@@ -51,7 +51,7 @@ def settle(
     >>> settle(["a", "b", "c"], {"a": "abc", "b": "abc", "c": "c"}, {}, "a").missing
     {'c': 'has not scored yet: a, b'}
     >>> settle("abc", dict.fromkeys("abc", "abc"), {}, "a", unlisted=[("c", "b")]).missing
-    {'c': 'its roster lacks: b'}
+    {'b': 'not in the roster of: c'}
     """
     left = [name for name in roster if name in scored and name not in missing]
     reasons = {name: missing.get(name, "not reached yet") for name in roster if name not in left}
@@ -68,7 +68,8 @@ def settle(
         if not holes:
             return Membership(tuple(left), reasons)
         count = Counter(name for pair in sorted(holes) for name in set(pair) if name != asked)
-        worst = max(count, key=lambda name: (count[name], left.index(name)), default=asked)
+        removed = {name for _, name in holes & strangers}  # before who has removed somebody: that is its right
+        worst = max(count, key=lambda name: (count[name], name in removed, left.index(name)), default=asked)
         left.remove(worst)
         reasons[worst] = _reason(worst, holes, cut, strangers)
         if worst == asked:

@@ -1,8 +1,11 @@
 """Peers: all peers of a node, followed as they come, go, restart and change their models."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from degroot.agents.abstention import ColumnMask
@@ -13,17 +16,21 @@ from degroot.node.copies.copy import CopyError
 from degroot.node.copies.exchange import CopyExchange, FailedAttempts
 from degroot.node.errors import LEFT, PeerError, PeerRefused, PeerUnreachable
 from degroot.node.maps.exchange import MapExchange
+from degroot.node.peers.instances import InstanceWatch
 from degroot.node.peers.link import Link, LinkContext
 from degroot.node.peers.membership import Membership, settle
 from degroot.node.peers.retry import DAILY
+from degroot.node.peers.roster import RosterStore, apply_roster
 from degroot.node.protocol.codec import PeerOpinion, PeerPrediction, encode_models
 from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.schemas import ModelInputs, write_schema
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_model_in_thread
+from degroot.node.tls.credentials import WARNING_DAYS
+from degroot.node.tls.roster import SignedRoster
 from degroot.rules.evidence import MOMENTS
 
 NO_COPY = "it grants no copy of its model, and `use` allows nothing else"
@@ -31,14 +38,30 @@ NOT_READY = "the copy of its model is not ready yet"
 NO_MAP = "the evidence maps that are here do not have its model together with the others'"
 KEEPS_EVIDENCE = f"it keeps its evidence to itself: `evidence` in its file is not {POOLED!r}"
 
+SOFTWARE = version("degroot")
 READY, STALE, CALIBRATING, ABSENT = "ready", "stale", "calibrating", "absent"
+ANSWERING = (READY, STALE)  # how it stands with peers that can take part in an answer
 
 
 class Peers:
-    """A node's peers: who can be asked, whose models are scored, and who holds copies of whose."""
+    """A node's peers: who can be asked, whose models are scored, and who holds copies of whose.
 
-    def __init__(self, configuration: Configuration, wiring: LinkContext, scores: CalibratedScores, log: Any) -> None:
+    `configuration` is that of the node's file with the members of the signed roster, if there is one, as its peers.
+    """
+
+    def __init__(
+        self, file: Configuration, wiring: LinkContext, scores: CalibratedScores, log: Any,
+        rosters: RosterStore | None = None,
+    ) -> None:  # fmt: skip
+        self.file, self.roster_store = file, rosters
+        configuration = apply_roster(file, self._signed_roster)
         self.configuration, self.wiring, self.scores = configuration, wiring, scores
+        self.instances = InstanceWatch()
+        self._changing = asyncio.Lock()
+        self._taking: set[asyncio.Task[None]] = set()  # rosters that are being taken in
+        self._refused_rosters: dict[str, str] = {}  # by peer: why the one that it offers is not taken in
+        self.changed_data: tuple[Path, ...] = ()  # files of the own rows that have changed since they were read
+        self.failures: dict[str, str] = {}  # why a change of a file could not be taken in; empty: it was
         self.links: dict[str, Link] = {}
         self.copies = CopyExchange(configuration, lambda: scores.seat, log)
         self.maps = MapExchange(configuration, log)
@@ -46,6 +69,16 @@ class Peers:
         self._log = log
         self._following: dict[str, asyncio.Task[None]] = {}
         self._failed = FailedAttempts()
+
+    @property
+    def _signed_roster(self) -> SignedRoster | None:
+        return None if self.roster_store is None else self.roster_store.current
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether this node is not among the members of the signed roster."""
+        roster = self._signed_roster
+        return roster is not None and bool(roster.members) and self.configuration.name not in roster.members
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,8 +89,38 @@ class Peers:
         """Who may do what at this node, as the roster is now."""
         return self.configuration.rights
 
-    async def change(self, configuration: Configuration) -> None:
-        """Go on with the peers of another configuration; those that stay are not disturbed."""
+    async def change(self, file: Configuration) -> None:
+        """Go on with the peers of another configuration, and of the roster; those that stay are not disturbed."""
+        async with self._changing:
+            self.file = file
+            await self._change(apply_roster(file, self._signed_roster))
+
+    def take_roster(self, content: bytes, name: str) -> None:
+        """Go by the signed roster that a peer offers from now on, if it is newer; why it is not is logged once."""
+        if self.roster_store is None:
+            return
+        try:
+            newer = self.roster_store.offer(content, f"the roster of {name!r}")
+        except InvalidInput as error:
+            if self._refused_rosters.get(name) != str(error):
+                self._log.warning("roster not taken in", source=name, reason=str(error))
+            self._refused_rosters[name] = str(error)
+            return
+        self._refused_rosters.pop(name, None)
+        if newer is not None:
+            self.use_roster(newer, name)
+
+    def use_roster(self, roster: SignedRoster, where: object) -> None:
+        """Go by a roster that was taken in; a task of its own, which links that it ends cannot cancel."""
+        if self.wiring.credentials is not None:
+            self.wiring.credentials.use_roster(roster)
+        about = {"members": len(roster.members), "revoked": len(roster.revoked)}
+        self._log.info("roster taken in", number=roster.number, source=str(where), **about)
+        task = asyncio.create_task(self.change(self.file))
+        self._taking.add(task)
+        task.add_done_callback(self._taking.discard)
+
+    async def _change(self, configuration: Configuration) -> None:
         self.maps.change(configuration)
         await self.copies.change(configuration)  # before anybody is asked: a model that is here is not queried
         wanted = {peer.name: peer for peer in configuration.peers}
@@ -71,6 +134,7 @@ class Peers:
         self.configuration = configuration  # up to here nothing is awaited: nobody sees half of a roster
         for link in self.links.values():
             link.peer = wanted[link.name]
+            link.wake()
         for link in closing:
             await link.close()
         await self.scores.keep(self.links)
@@ -122,6 +186,14 @@ class Peers:
         kept = {name: KEEPS_EVIDENCE for name, each in told.items() if each is not None and not each.pooled}
         return kept | self.troubled()
 
+    def find_answering(self) -> set[str]:
+        """Which peers can take part in an answer now."""
+        return {name for name, link in self.links.items() if self.state(link) in ANSWERING}
+
+    def count_able(self) -> int:
+        """How many nodes can take part in the consensus now, this one included."""
+        return 1 + len(self.find_answering() - self.without_evidence().keys())
+
     def find_hindrances(self, seat: ScoredAgent) -> dict[str, str]:
         """Whose models cannot be asked now, neither copies of them nor their owners, and why."""
         found = {name: self.find_hindrance(link, seat) for name, link in self.links.items()}
@@ -154,6 +226,39 @@ class Peers:
     ) -> Membership:
         """Who can answer together. `found`: whose models each node at hand has scored."""
         return settle(self.names, found, missing, self.configuration.name, apart, unlisted)
+
+    def note_instance(self, name: str, instance: str, where: str) -> None:
+        """Take in which process spoke under a peer's name, and tell if it is not the only one."""
+        if name in self.links and self.instances.note(name, instance, where):
+            self._log.error("two nodes run under one name", peer=name, where=self.instances.describe(name))
+
+    def list_notices(self) -> Iterator[tuple[str, str]]:
+        """What the operator of this node should know: a level, warning or error, and a sentence."""
+        credentials, now = self.wiring.credentials, datetime.now(UTC)
+        for what, reason in sorted(self.failures.items()):
+            if reason:
+                yield "error", f"A change of the {what} is not taken in: {reason}"
+        yield from (("warning", told) for told in self.wiring.ledger.list_notices())
+        for path in self.changed_data:
+            yield "warning", f"{path} has changed since this node has read it: restart the node to take it in."
+        if credentials is not None:
+            if credentials.is_revoked:
+                yield "error", "This node's certificate was revoked: no other node lets it in."
+            soon = now + timedelta(days=WARNING_DAYS)
+            for whose, ends in (("This node's certificate", credentials.expires), ("The CA", credentials.ca_expires)):
+                if ends <= now:
+                    yield "error", f"{whose} expired on {ends:%Y-%m-%d %H:%M} UTC: no other node can be reached."
+                elif ends <= soon:
+                    yield "warning", f"{whose} expires on {ends:%Y-%m-%d}, in {(ends - now).days} days: renew it."
+        roster = self._signed_roster
+        if roster is not None and self.is_removed:
+            yield "error", f"This node is not in the consortium's roster, number {roster.number}."
+        for peer, link in sorted(self.links.items()):
+            where = self.instances.describe(peer)
+            if where:
+                yield "error", f"Two nodes run under the name {peer!r}, at {where}."
+            if link.duplicate:
+                yield "error", f"Another node runs under this node's name, at {link.duplicate}, as {peer!r} has seen."
 
     def rosters(self) -> dict[str, frozenset[str]]:
         """Whom this node has in its roster, and whom its peers have, as they last described themselves."""
@@ -228,8 +333,17 @@ class Peers:
         copied = isinstance(link.setback, CopyError)  # which says more than that its owner cannot be reached
         return (link.setback_reason if copied else link.trouble or link.setback_reason) or ""
 
-    def description(self, caller: str | None = None, *, with_schema: bool = False) -> wire.Description:
+    def description(
+        self,
+        caller: str | None = None,
+        *,
+        with_schema: bool = False,
+        known_roster: int | None = None,
+        instance: str = "",
+    ) -> wire.Description:
         """Who this node is, and how it stands with its peers; with what concerns the caller.
+
+        `known_roster`: the number of the roster that the caller has, who is given a newer one; `instance`: its process.
 
         Where evidence stays at home, nobody but this node itself is told which models are scored and how far they have
         come: a model that is slow or fails on certain rows would tell its owner of them.
@@ -248,8 +362,15 @@ class Peers:
                 wire.Member(name=name, state=self.state(link), reason=self._find_reason(link), progress=link.progress)
                 for name, link in links
             )
+        description.instance, description.software = self.wiring.instance, SOFTWARE
+        roster = self._signed_roster
+        if roster is not None:
+            description.roster = roster.number
+            if known_roster is not None and roster.number > known_roster and caller in self.links:
+                description.signed_roster = roster.content
         if caller is not None:
             self._describe_to(description, caller)
+            description.duplicate = self.instances.describe(caller, instance)
         return description
 
     def _describe_to(self, description: wire.Description, caller: str) -> None:
@@ -276,6 +397,8 @@ class Peers:
         """Take a peer out of the roster; the way to it, which is to be closed."""
         self._following.pop(name).cancel()
         self.wiring.metrics.forget(name)
+        self.instances.forget(name)
+        self._refused_rosters.pop(name, None)
         return self.links.pop(name)
 
     async def _follow(self, link: Link) -> None:
@@ -293,7 +416,8 @@ class Peers:
                     self._log.warning("peer not ready", peer=link.name, reason=trouble)
             self._count(self.wiring.metrics)
             await self._confirm(link)
-            await asyncio.sleep(self.configuration.timing.probe_seconds)
+            timing = self.configuration.timing
+            await link.rest(timing.probe_seconds if trouble and not self.is_removed else timing.heartbeat_seconds)
 
     async def _confirm(self, link: Link) -> None:
         """Exchange receipts with a peer that can be asked, if that is due."""
@@ -361,7 +485,17 @@ class Peers:
         return None
 
     async def _describe(self, link: Link) -> None:
-        await link.describe(lambda description: self.accept(description, link.name), self.scores.seat.agent.schema)
+        def accept(description: wire.Description) -> None:
+            self.note_instance(link.name, description.instance, link.peer.address)
+            if description.signed_roster and description.roster > self.wiring.roster_number():
+                self.take_roster(description.signed_roster, link.name)
+            self.accept(description, link.name)
+
+        await link.describe(accept, self.scores.seat.agent.schema)
+        if link.description is not None and link.description.duplicate != link.duplicate:
+            link.duplicate = link.description.duplicate
+            if link.duplicate:
+                self._log.error("another node runs under this node's name", where=link.duplicate, seen_by=link.name)
 
     def _count(self, metrics: Metrics) -> None:
         states = dict.fromkeys((READY, STALE, CALIBRATING, ABSENT), 0)
@@ -372,3 +506,8 @@ class Peers:
                 stale.append(link.name)
         metrics.peers(states)
         metrics.stale(stale)
+        metrics.show_duplicate(self.configuration.name, any(link.duplicate for link in self.links.values()))
+        for name, link in self.links.items():
+            metrics.show_duplicate(name, self.instances.is_duplicate(name))
+            if link.certificate_ends is not None:
+                metrics.show_certificate_end(name, link.certificate_ends.timestamp())

@@ -26,7 +26,7 @@ from degroot.node.peers.peers import ABSENT, Peers
 from degroot.node.pooling.rounds import FEW, GuardBounds, Pooled, PoolingTerms, check_rule, take_part, weight_of
 from degroot.node.pooling.session import HUNG_UP, MembersLost, Sessions
 from degroot.node.protocol.codec import Malformed, NodeAnswer, PeerOpinion, beliefs_of, decode_forecast, decode_models
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server.threads import run_in_thread
 
 ATTEMPTS = 3  # sessions that a peer may refuse because its roster differs
@@ -163,8 +163,9 @@ async def _opinions(
     """What everybody starts from; of peers their beliefs and expectations, of oneself all."""
     seat = circle.scores.seat
     begin, outputs = terms.begin(asked.points, seat.schema_digest), seat.outputs
-    body, rows, came = begin.SerializeToString(), len(asked.points), list[tuple[str, bytes]]()
-    circle.wiring.record(list(calls), POOL, rows, len(body), asked.origin)
+    rows, came = len(asked.points), list[tuple[str, bytes]]()
+    bodies = {name: circle.links[name].encode(begin) for name in calls}
+    circle.wiring.record(list(calls), POOL, rows, begin.ByteSize(), asked.origin)
     waiting = [
         asyncio.create_task(_start_member(call, begin, name, asked, outputs, patience, came))
         for name, call in calls.items()
@@ -176,7 +177,8 @@ async def _opinions(
     finally:
         for task in waiting:
             task.cancel()
-        circle.wiring.record_replies(POOL, rows, body, came, asked.origin)
+        for replied in came:
+            circle.wiring.record_replies(POOL, rows, bodies[replied[0]], [replied], asked.origin)
     opinions = {circle.configuration.name: own}
     losses, mismatched = {}, {}
     for name, reply in zip(calls, replies, strict=True):

@@ -19,7 +19,7 @@ from degroot.node.protocol.codec import (
     tensor,
 )
 from degroot.node.protocol.schemas import check_digest
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server.access import Access, Exceeded, Visit
 
 

@@ -35,7 +35,7 @@ from degroot.node.protocol.codec import (
     encode_origin,
     tensor,
 )
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import NO_ORIGIN, Origin
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread

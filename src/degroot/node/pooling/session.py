@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from degroot.exceptions import DeGrootError
 from degroot.node.protocol.codec import Malformed
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server.access import Exceeded
 
 MOST, EARLY = 256, 8  # sessions at the same time; of one sender, that have not begun here

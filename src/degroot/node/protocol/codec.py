@@ -20,11 +20,13 @@ from degroot.compute.tables import LARGEST, find_largest_magnitude, is_finite
 from degroot.consultation.consult import Opinion
 from degroot.exceptions import InvalidInput
 from degroot.guard.forecast import AnswerForecast, GuardStandards
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol import version2
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import Origin
 from degroot.rules.evidence import Evidence
 
-PROTOCOL = 2
+PROTOCOL = 3
+SPOKEN = (PROTOCOL, version2.NUMBER)
 LITTLE = np.dtype("<f8")
 LARGEST_EMPTY = 1 << 40
 MEASURED = ("errors", "moments", "spread", "effective")
@@ -85,8 +87,9 @@ def _fits(told: Sequence[int], shape: Sequence[int | None]) -> bool:
 
 def check_protocol(protocol: int) -> None:
     """Refuse what this node does not speak."""
-    if protocol != PROTOCOL:
-        raise UnknownVersion(f"The protocol must be version {PROTOCOL} of degroot; got version {protocol}.")
+    if protocol not in SPOKEN:
+        spoken = " or ".join(map(str, SPOKEN))
+        raise UnknownVersion(f"The protocol must be version {spoken} of degroot; got version {protocol}.")
 
 
 LONGEST_NAME, LONGEST_PURPOSE = 100, 200  # characters

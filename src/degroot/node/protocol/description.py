@@ -6,9 +6,9 @@ import numpy as np
 
 from degroot.agents.agent import Agent
 from degroot.node.config import Configuration, NodeSettings
-from degroot.node.protocol.codec import PROTOCOL
+from degroot.node.protocol.codec import PROTOCOL, SPOKEN
 from degroot.node.protocol.schemas import find_schema_difference
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.schema import Schema
 
 SETTINGS = ("rule", "neighbours", "metric", "kernel", "ridge", "guard")  # alike where evidence is pooled
@@ -35,8 +35,8 @@ def find_difference(
     mine: wire.Description, theirs: wire.Description, name: str, schema: Schema | None = None
 ) -> str | None:
     """What keeps two nodes from answering together, if anything does. `schema`: this node's."""
-    if theirs.protocol != mine.protocol:
-        return f"it must speak version {mine.protocol} of the protocol; it speaks {theirs.protocol}"
+    if theirs.protocol not in SPOKEN:
+        return f"it must speak version {' or '.join(map(str, SPOKEN))} of the protocol; it speaks {theirs.protocol}"
     if theirs.name != name:
         return f"its name must be {name!r}, as in the roster; it is {theirs.name[:100]!r}"
     differs = find_schema_difference(schema, theirs)

@@ -14,7 +14,7 @@ from degroot.agents.abstention import ColumnMask, Mask, find_gap_rows, find_need
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
 from degroot.node.protocol.codec import Malformed, array
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.schema import Schema, schema_from_text
 
 MAX_SCHEMA_BYTES = 1 << 18  # of its text

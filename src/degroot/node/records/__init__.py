@@ -1,2 +1,2 @@
 """What a node keeps about its work: ledger, receipts, logs, metrics and recent answers.
-Imports protocol, server and tls of the node, compute, files and exceptions only."""
+Imports config, peers, protocol, server and tls of the node, compute, files and exceptions only."""

@@ -11,11 +11,12 @@ from degroot.node.peers.link import COPIED, DESCRIBE, MAP, POOL, PREDICTION, PUS
 from degroot.node.records.chain import IN, OUT
 from degroot.node.records.ledger import LedgerEntry
 from degroot.node.records.receipts import RECEIPT
+from degroot.node.server.health_service import HEALTH
 from degroot.node.server.model_service import ABOUT, MODEL_QUERY
 
 CONSULT = "consult"
 REHEARSAL = "rehearsal"  # in ledgers of earlier versions
-QUIET = (DESCRIBE, ABOUT, RECEIPT)  # names, versions, settings and hashes: not worth a sentence
+QUIET = (DESCRIBE, ABOUT, HEALTH, RECEIPT)  # names, versions, settings and hashes: not worth a sentence
 
 EVIDENCE = "pooled evidence (exact averages) near {points} was given to"
 PREDICTIONS = ("predictions of our model for {rows} were given to", "")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TextIO
 from google.protobuf.message import DecodeError
 
 from degroot.exceptions import InvalidInput
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import IN, LARGEST_COUNT, Record
 from degroot.node.records.journal import read_journal
 from degroot.node.records.ledger import SELECT_RECORDS, SELECT_TOTALS, journal_path, opened

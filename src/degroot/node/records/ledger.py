@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.lock import wait_for_lock
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import (
     GENESIS,
     IN,
@@ -29,6 +29,7 @@ from degroot.node.records.chain import (
     OUT,
     Origin,
     Record,
+    is_linked,
     link,
     parse_line,
     write_line,
@@ -52,6 +53,8 @@ LOG_PAGES = 100  # of SQLite's write-ahead log, after which it is merged into th
 PATIENCE = 0.25  # seconds that another writer may hold us up
 NOT_A_DATABASE, CORRUPT = 26, 11  # of SQLite's error codes
 TAKEN_OVER, SET_ASIDE, DAMAGED_LINES = "taken over", "damaged ledger set aside", "damaged lines set aside"  # notes
+ASKED_AT_PAGE = "asked at the page"  # a note of a question: the person, whose name stays in this ledger
+LOST = "records lost"
 
 Signer = Callable[[bytes, bytes], tuple[bytes, bytes]]  # of context and message: signature and certificate
 
@@ -218,7 +221,10 @@ class Ledger:
         self._sign, self._clock = sign, clock
         self.totals: dict[tuple[str, str, str], tuple[int, int, int, int]] = {}
         self.damaged_lines = 0  # of the journal, when it was opened
-        self.set_aside: Path | None = None  # a damaged ledger, which this one takes the place of
+        self.damage = ""  # of the ledger that was there, which this one takes the place of
+        self.set_aside: Path | None = None  # where that is now
+        self.lost = range(0)  # the numbers of records that are neither in the database nor in its journal
+        self.trouble = ""  # why what is recorded stays in the journal; empty: it reaches the database
         self._counts: dict[tuple[str, str, str], list[int]] = {}  # of heartbeats that are not recorded yet
         self._counted = self._folded = clock()
         self._connection: sqlite3.Connection
@@ -229,6 +235,7 @@ class Ledger:
         self._lock, self._moving = Lock(), RLock()  # of what is written; of what is moved
         self._written, self._closing = Event(), Event()
         try:
+            self.damage = find_damage(path)
             self._open()
             self._fold()
         except (sqlite3.Error, OSError) as error:
@@ -293,10 +300,10 @@ class Ledger:
         """Write down that a receipt is kept, which has that digest."""
         return self._write([(peer, kind, direction, 0, 0, 0, 0, "", "", told, digest)])[0]
 
-    def note(self, kind: str, told: str, digest: str = "") -> str:
-        """Write down something about the ledger itself; what is written, in one line."""
+    def note(self, kind: str, told: str, digest: str = "", question: str = "") -> str:
+        """Write down something about the ledger itself, or about a question; what is written, in one line."""
         line = "".join(each if each.isprintable() else "?" for each in told)
-        self._write([("", kind, IN, 0, 0, 0, 0, "", "", line, digest)])
+        self._write([("", kind, IN, 0, 0, 0, 0, question, "", line, digest)])
         return line
 
     def count_rows_asked(self, day: int) -> dict[str, int]:
@@ -323,6 +330,17 @@ class Ledger:
                 return self._connection.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise LedgerError(self.path, _describe(error)) from error
+
+    def list_notices(self) -> Iterator[str]:
+        """What people should know of it, in sentences."""
+        if self.set_aside is not None:
+            yield f"The ledger was damaged when this node started ({self.damage}); a new one is begun beside it."
+        if self.lost:
+            yield f"Records {self.lost[0]} to {self.lost[-1]} of the ledger were lost before this node started."
+        if self.damaged_lines:
+            yield f"{self.damaged_lines} lines of the ledger's journal were damaged, and are kept beside it."
+        if self.trouble:
+            yield f"The ledger's database cannot be written ({self.trouble}); its journal keeps what is recorded."
 
     def close(self) -> None:
         """Write what was counted, and close the files."""
@@ -385,20 +403,22 @@ class Ledger:
         """Flush what was written soon after, all that came meanwhile at once; move it; fold what has expired."""
         moved = time.monotonic()
         while not self._closing.is_set():
-            waiting = bool(self._pending)
+            waiting = bool(self._pending or self._rotated)
             self._written.wait(MOVE_SECONDS if waiting else None)
             self._closing.wait(FLUSH_SECONDS)
             self._written.clear()
-            with suppress(sqlite3.Error, OSError, LedgerError):  # if it cannot be done now, it can wait
+            try:
                 with self._moving:
                     self._journal.flush()
                 if len(self._pending) >= STEP or time.monotonic() - moved >= MOVE_SECONDS:
                     with self._moving:
                         self._move()
-                    moved = time.monotonic()
+                    moved, self.trouble = time.monotonic(), ""
                 if self._clock() - self._folded >= FOLD_SECONDS or self._has_too_many():
                     with self._moving:
                         self._fold()
+            except (sqlite3.Error, OSError, LedgerError) as error:  # if it cannot be done now, it can wait
+                self.trouble = error.reason if isinstance(error, LedgerError) else _describe(error)
 
     def _has_too_many(self) -> bool:
         return self._head.number - self._expired.number > self.kept * (1.0 + SPARE)
@@ -406,13 +426,9 @@ class Ledger:
     def _open(self) -> None:
         """Open the files, and take in what is in the journal."""
         journal = journal_path(self.path)
-        try:
-            self._connection = _connect(self.path)
-        except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (NOT_A_DATABASE, CORRUPT):
-                raise
+        if self.damage:
             self.set_aside = _set_aside(self.path)
-            self._connection = _connect(self.path)
+        self._connection = _connect(self.path)
         try:
             taken = _take_over(self._connection)
             self._expired, self._head = self._find_head(SELECT_EXPIRED), self._find_head(SELECT_LAST)
@@ -420,7 +436,9 @@ class Ledger:
                 self._head = self._expired
             content = read_journal(journal)
             self._keep_damaged(content.damaged)
-            self._insert([record for record in content.records if record.number > self._head.number])
+            newer = [record for record in content.records if record.number > self._head.number]
+            self.lost = range(self._head.number + 1, newer[0].number if newer else 0)
+            self._insert(newer)
         except BaseException:
             self._connection.close()
             raise
@@ -438,6 +456,8 @@ class Ledger:
         if content.damaged:
             digest = sha256(b"\n".join(content.damaged)).hexdigest()
             self.note(DAMAGED_LINES, f"{len(content.damaged)} lines of the journal", digest)
+        if self.lost:
+            self.note(LOST, f"records {self.lost[0]} to {self.lost[-1]}")
         self._take_in_beside()
         self._move()
 
@@ -603,6 +623,7 @@ def record_beside(
     identified = origin._replace(question=origin.question or os.urandom(8).hex())
     exchange = (direction, 1, rows, sent_bytes, received_bytes)
     line = write_line(Record._make((0, time.time(), peer, kind, *exchange, *identified, "", "")))
+    line += f"\t{link(GENESIS, line).hex()}"
     try:
         if not path.exists():
             _connect(path).close()
@@ -716,8 +737,12 @@ def _read_beside(path: Path) -> list[Record]:
 
 
 def _parse_beside(line: str) -> Record | None:
-    """What `record_beside` has written, before it has a number and a hash; None: it is none."""
-    record = parse_line(f"{line}\t{GENESIS.hex()}".encode())
+    """What `record_beside` has written, before it has a number and a hash in the chain; None: it is none."""
+    record = parse_line(line.encode())
+    if record is not None and not is_linked(record, GENESIS.hex()):
+        return None
+    if record is None:  # the version before has written no checksum
+        record = parse_line(f"{line}\t{GENESIS.hex()}".encode())
     return None if record is None else record._replace(hash="")
 
 
@@ -740,29 +765,46 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         if _check_version(connection, path) == 0:
             connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
-        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok":
-            error = sqlite3.DatabaseError(str(found))
-            error.sqlite_errorcode = CORRUPT
-            raise error
     except BaseException:
         connection.close()
         raise
     return connection
 
 
+def find_damage(path: Path) -> str:
+    """Why a ledger has to be moved aside when its node starts; empty: it is whole, or there is none.
+
+    What cannot be opened for another reason, such as its rights, raises: that is no damage.
+    """
+    if not path.exists():
+        left = [each.name for each in _list_beside(path) if each.exists()]
+        return f"it is not there, and {left[0]} is" if left else ""
+    if not path.stat().st_size:
+        return "it is empty"
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (NOT_A_DATABASE, CORRUPT):
+            raise LedgerError(path, _describe(error)) from error
+        found = str(error)
+    return "" if found == "ok" else " ".join(found.split())
+
+
+def _list_beside(path: Path) -> list[Path]:
+    """The files without which a ledger is not whole: SQLite's and the journal's."""
+    journal = journal_path(path)
+    return [path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm"), journal, rotated_path(journal)]
+
+
 def _set_aside(path: Path) -> Path:
     """Move a damaged ledger out of the way, with what belongs to it; where it is now."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-    moved = path.with_name(f"{path.stem}-damaged-{stamp}{path.suffix}")
-    for suffix in ("-wal", "-shm"):
+    stem, moved = f"{path.stem}-damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}", list[Path]()
+    for each in (path, *_list_beside(path)):
+        aside = each.with_name(each.name.replace(path.stem, stem, 1))
         with suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).rename(moved.with_name(moved.name + suffix))
-    for journal in (journal_path(path), rotated_path(journal_path(path))):
-        with suppress(FileNotFoundError):
-            journal.rename(moved.with_name(journal.name.replace(path.stem, moved.stem, 1)))
-    path.rename(moved)
-    return moved
+            moved.append(each.rename(aside))
+    return moved[0]
 
 
 def _take_over(connection: sqlite3.Connection) -> int | None:

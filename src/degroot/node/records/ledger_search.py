@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from degroot.exceptions import InvalidInput
 from degroot.node.records.chain import OUT
-from degroot.node.records.ledger import DAY, opened
+from degroot.node.records.ledger import ASKED_AT_PAGE, DAY, opened
 from degroot.node.records.receipts import MOST, RECEIPT, decode_receipt, split_digests
 
 QUESTION = re.compile("[0-9a-f]{16}", re.ASCII)  # the number of one, which is found at once
@@ -36,6 +36,8 @@ SELECT day, kind, expired, count(*), {SUMS}, min(first), max(last), json_group_a
     SELECT day, kind, 1, exchanges, "rows", sent, received, first, last, peer FROM totals WHERE {{}}
 ) WHERE day < ? GROUP BY day, kind, expired ORDER BY day DESC, expired, kind
 """
+IS_PERSON = f"{IN_QUESTION} AND peer = '' AND kind = '{ASKED_AT_PAGE}'"  # who has asked: one note of a question
+ASKED_BY_PERSON = f"SELECT question FROM records WHERE {IS_PERSON} AND purpose {{}}"
 SPARE_RECEIPTS = 2  # that are looked at after the one that should have an exchange
 
 
@@ -78,6 +80,7 @@ class RecordGroup:
     question: str = ""
     asker: str = ""
     purpose: str = ""
+    person: str = ""  # who asked at this node's page
     replies: int = 0  # which peers can confirm
     confirmed: int = 0  # of these, by receipts
     day: int | None = None  # since 1970, in UTC; None: it is a question
@@ -101,7 +104,7 @@ class FilterTotals:
 class Wanted:
     """What is looked for; None: whatever it is."""
 
-    text: str | None = None  # a part of the peer's name, the kind, the asker, the purpose or the question's number
+    text: str | None = None  # a part of the peer's name, the kind, the asker, the purpose, the person or the number
     peer: str | None = None
     kind: str | None = None  # with a minus: all but this one
     direction: str | None = None
@@ -113,6 +116,10 @@ class Wanted:
         (last, first), texts = TIMES[table], " || ' ' || ".join(TEXTS[table])
         sign, kind = ("!=", self.kind[1:]) if self.kind and self.kind.startswith("-") else ("=", self.kind)
         text, number = (None, self.text) if self.text and QUESTION.fullmatch(self.text) else (self.text, None)
+        like = "LIKE ? ESCAPE '\\'"
+        matches = f"({texts}) {like}"
+        if table == RECORDS:
+            matches = f"({matches} OR question IN ({ASKED_BY_PERSON.format(like)}))"
         parts = {
             f"question = ? AND {IN_QUESTION}" if table == RECORDS else "? IS NULL": number,
             "peer = ?": self.peer,
@@ -120,16 +127,17 @@ class Wanted:
             "direction = ?": self.direction,
             f"{last} >= ?": self.since,
             f"{first} <= ?": self.until,
-            rf"({texts}) LIKE ? ESCAPE '\'": None if text is None else _like(text),
+            matches: None if text is None else _like(text),
         }
         known = {clause: value for clause, value in parts.items() if value is not None}
-        return " AND ".join(known) or "true", list(known.values())
+        values = [value for clause, value in known.items() for _ in range(clause.count("?"))]
+        return " AND ".join(known) or "true", values
 
 
 def find_questions(path: Path, wanted: Wanted, before: int | None, limit: int) -> tuple[list[RecordGroup], int | None]:
     """Questions by their newest records that are wanted, from before one on; and where the next ones begin, if any do.
 
-    What is told of a question is of those of its records that are wanted.
+    What is told of a question is of those of its records that are wanted, but for who has asked at the page.
     """
     with opened(path) as connection:
         placed = list(islice(_walk_questions(connection, wanted, before), limit + 1))
@@ -153,21 +161,25 @@ def _walk_questions(connection: Connection, wanted: Wanted, before: int | None) 
 
 def _describe_questions(connection: Connection, wanted: Wanted, questions: Sequence[str]) -> list[RecordGroup]:
     where, values = wanted.condition(RECORDS)
-    among = f"question IN ({', '.join('?' * len(questions))}) AND {IN_QUESTION} AND {where}"
+    among = f"question IN ({', '.join('?' * len(questions))}) AND {IN_QUESTION}"
     records: dict[str, list[FoundRecord]] = {question: [] for question in questions}
-    for row in connection.execute(f"{RECORD} WHERE {among}", [*questions, *values]):
+    for row in connection.execute(f"{RECORD} WHERE {among} AND {where}", [*questions, *values]):
         found = FoundRecord(*row)
         records[found.question].append(found)
     confirmed = _find_confirmed(connection, [each for of in records.values() for each in of if each.is_reply])
-    return [_describe_question(of, confirmed) for of in records.values()]
+    people = dict(
+        connection.execute(f"SELECT question, purpose FROM records WHERE {among} AND {IS_PERSON}", questions).fetchall()
+    )
+    return [_describe_question(of, people.get(question, ""), confirmed) for question, of in records.items()]
 
 
-def _describe_question(records: Sequence[FoundRecord], confirmed: Container[str]) -> RecordGroup:
+def _describe_question(records: Sequence[FoundRecord], person: str, confirmed: Container[str]) -> RecordGroup:
     times, replies = [each.at for each in records], [each.digest for each in records if each.is_reply]
+    first = next((each for each in records if each.peer), records[0])
     return RecordGroup(
         len(records), *_add_up(records), min(times), max(times), _distinct(each.peer for each in records),
-        _distinct(each.kind for each in records), records[0].question, records[0].asker, records[0].told,
-        len(replies), sum(digest in confirmed for digest in replies),
+        _distinct(each.kind for each in records if each.peer), first.question, first.asker,
+        first.told if first.peer else "", person, len(replies), sum(digest in confirmed for digest in replies),
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import warnings
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from math import isfinite
@@ -44,6 +45,29 @@ def logger(name: str) -> FilteringBoundLogger:
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
     )
     return bound.bind(logger=name)
+
+
+def capture_libraries(log: Any) -> None:
+    """Let warnings and messages of libraries be lines of the log, as all else is; each place warns once."""
+
+    def show(message: Any, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
+        log.warning("library warning", category=category.__name__, message=str(message), place=f"{filename}:{lineno}")
+
+    warnings.showwarning = show
+    logging.getLogger().handlers = [LibraryMessages(log)]
+
+
+class LibraryMessages(logging.Handler):
+    """Passes on what libraries, asyncio among them, tell Python's own logging: it would write other lines."""
+
+    def __init__(self, log: Any) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record as a line of the log."""
+        write = self._log.error if record.levelno >= logging.ERROR else self._log.warning
+        write("library message", library=record.name, message=record.getMessage(), exc_info=record.exc_info or None)
 
 
 def without_contents(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

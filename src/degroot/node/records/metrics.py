@@ -1,18 +1,14 @@
-"""Metrics: how a node does, in numbers that Prometheus reads on a local port."""
+"""Metrics: how a node does, in numbers that Prometheus reads."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import add
-from threading import Thread
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from degroot.exceptions import InvalidInput
-
-HOST = "127.0.0.1"
 UNKNOWN, OTHER = "unknown", "other"
 NAMES = 1024  # how many names have numbers of their own; the rest are counted together
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -50,7 +46,21 @@ class Metrics:
         self._own_rows = self._gauge(
             "own_rows_asked", "Own rows that a caller has asked about, exactly as they are, today.", ("peer",)
         )
+        self._certificates = self._gauge(
+            "certificate_expiry_timestamp_seconds", "When a certificate ends, in seconds since 1970.", ("name",)
+        )
+        self._duplicates = self._gauge("duplicate_identity", "1: two nodes run under this name.", ("peer",))
+        self._roster = self._gauge("roster_number", "Number of the signed roster; 0: none.", ())
+        self._data = self._gauge("data_changed", "1: files of the own rows have changed since they were read.", ())
+        self._ready = self._gauge("ready", "1: the node can answer a question now.", ())
+        self._trouble = self._gauge("trouble", "1: this keeps the node from answering.", ("kind",))
         ProcessCollector(registry=self.registry)
+
+    def show_health(self, kinds: Iterable[str], find_troubles: Callable[[], Mapping[str, str]]) -> None:
+        """Say, whenever metrics are read, whether the node can answer and which kinds of trouble keep it from that."""
+        self._ready.set_function(lambda: float(not find_troubles()))
+        for kind in kinds:
+            self._trouble.labels(kind).set_function(partial(_is_among, kind, find_troubles))
 
     def refused(self, peer: str | None, reason: str) -> None:
         """Count a refusal; `peer` is None unless it is in the roster."""
@@ -70,10 +80,27 @@ class Metrics:
         """Say how many of the own rows a caller has asked about."""
         self._own_rows.labels(self._label(peer)).set(rows)
 
+    def show_certificate_end(self, name: str, at: float) -> None:
+        """Say when a certificate ends: the node's own, a peer's, or the CA's, which is called ca."""
+        self._certificates.labels(self._label(name)).set(at)
+
+    def show_duplicate(self, peer: str, is_duplicate: bool) -> None:
+        """Say whether two nodes run under a peer's name."""
+        self._duplicates.labels(self._label(peer)).set(is_duplicate)
+
+    def show_roster(self, number: int) -> None:
+        """Say which signed roster the node goes by."""
+        self._roster.set(number)
+
+    def show_data_change(self, *, is_changed: bool) -> None:
+        """Say whether files of the own rows have changed since they were read."""
+        self._data.set(is_changed)
+
     def forget(self, peer: str) -> None:
         """A peer has left the roster."""
-        with suppress(KeyError):
-            self._calibrated.remove(self._label(peer))
+        for gauge in (self._calibrated, self._certificates, self._duplicates):
+            with suppress(KeyError):
+                gauge.remove(self._label(peer))
 
     def stale(self, peers: Iterable[str]) -> None:
         """Say whose models have changed since they were scored."""
@@ -93,6 +120,10 @@ class Metrics:
         return Gauge(f"degroot_{name}", meaning, tuple(labels), registry=self.registry)
 
 
+def _is_among(kind: str, find: Callable[[], Mapping[str, str]]) -> float:
+    return float(kind in find())
+
+
 class Exchanges(Collector):
     """What was exchanged, read when Prometheus asks: a question takes a millisecond or two, and counting is quick."""
 
@@ -110,29 +141,3 @@ class Exchanges(Collector):
             for key, total in totals.items():
                 family.add_metric(key, total[place])
             yield family
-
-
-class Endpoint:
-    """Where metrics are read."""
-
-    def __init__(self, server: WSGIServer, thread: Thread) -> None:
-        self._server, self._thread = server, thread
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return int(self._server.server_port)
-
-    def close(self) -> None:
-        """Listen no longer."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-def serve(registry: CollectorRegistry, port: int) -> Endpoint:
-    """Let the metrics be read on a port of this machine; 0: any that is free."""
-    try:
-        return Endpoint(*start_http_server(port, addr=HOST, registry=registry))
-    except OSError as error:
-        raise InvalidInput(f"`metrics.port` must be free; {HOST}:{port}: {error.strerror}.") from error

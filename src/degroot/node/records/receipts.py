@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 
 from degroot.exceptions import InvalidInput
 from degroot.node.protocol.codec import PROTOCOL, Malformed
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import DIGEST_BYTES, IN, LARGEST_COUNT, OUT, Record
 from degroot.node.records.ledger import DAY, SELECT_RECORDS, Head, Ledger, Signer
 from degroot.node.tls.signing import RECEIPT_CONTEXT, Checker

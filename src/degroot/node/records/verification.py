@@ -21,6 +21,7 @@ from degroot.node.records.export import (
 from degroot.node.records.ledger import (
     DAMAGED_LINES,
     DAY,
+    LOST,
     SET_ASIDE,
     Head,
     describe_checkpoint,
@@ -39,7 +40,7 @@ from degroot.node.records.receipts import (
 )
 from degroot.node.tls.signing import LEDGER_CONTEXT, RECEIPT_CONTEXT, Checker
 
-ALARMS = (SET_ASIDE, DAMAGED_LINES, GONE_BACK)  # notes that are findings by themselves
+ALARMS = (SET_ASIDE, DAMAGED_LINES, LOST, GONE_BACK)  # notes that are findings by themselves
 DISPUTES = (PEER_GONE_BACK, NOT_HERE, NOT_THERE)  # notes of what peers say, who may be wrong
 PROVED = ("at", "peer", "direction", "digest")  # of a receipt, by its record
 CLOCK_SECONDS = 60.0  # by which a clock may be set back

@@ -44,8 +44,6 @@ from degroot.node.report.words import (
     find_flow,
     find_mode,
 )
-from degroot.node.tls.files import read_certificates
-from degroot.node.tls.identity import CA
 from degroot.node.tls.signing import make_checker
 
 SHOWN_QUESTIONS = 100  # lines of the table; the others are added up in one
@@ -304,8 +302,7 @@ def _verify(configuration: Configuration) -> tuple[Verification, str]:
     if configuration.identity is not None:
         ca = configuration.identity.ca
         try:
-            read_certificates(ca, CA)
-            checker, unchecked = make_checker(ca), ""
+            checker, unchecked = make_checker(ca, configuration.state), ""
         except InvalidInput as error:
             unchecked = str(error).rstrip(".")
     with read_ledger(configuration.ledger, configuration.name) as content:

@@ -12,6 +12,7 @@ from degroot.node.records.chain import IN, OUT
 from degroot.node.records.departures import CONSULT, REHEARSAL
 from degroot.node.records.receipts import RECEIPT
 from degroot.node.server.access import UNANSWERED
+from degroot.node.server.health_service import HEALTH
 from degroot.node.server.model_service import ABOUT, MODEL_QUERY
 
 
@@ -166,6 +167,7 @@ FLOWS = {
     (DESCRIBE, OUT): FlowWords("a request", "so that nodes know each other", NAMES, SERVICE),
     (ABOUT, IN): FlowWords(NAMES, "to describe our model", "a request", SERVICE),
     (ABOUT, OUT): FlowWords("a request", "to have its model described", NAMES, SERVICE),
+    (HEALTH, IN): FlowWords("whether this node can answer", "the receiver watches this node", "a request", SERVICE),
     (RECEIPT, IN): FlowWords(HASHES, "so that both sides can prove what was exchanged", HASHES, SERVICE),
     (RECEIPT, OUT): FlowWords(HASHES, "so that both sides can prove what was exchanged", HASHES, SERVICE),
 }  # fmt: skip

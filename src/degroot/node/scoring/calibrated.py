@@ -38,7 +38,7 @@ class CalibratedScores:
     def __init__(self, first: ScoredAgent, residuals: Residuals, chunk_rows: int, metrics: Metrics, log: Any) -> None:
         self._first, self._own = first, own_residuals(first)
         self._residuals, self._chunk_rows, self._metrics, self._log = residuals, chunk_rows, metrics, log
-        self._complete = dict(residuals.complete())
+        self._complete = residuals.find_complete()
         self._copies: dict[str, ModelCopy] = {}  # of scored models, by name
         self._names: frozenset[str] = frozenset()
         self._building = asyncio.Lock()
@@ -76,7 +76,7 @@ class CalibratedScores:
         self, model: Model, link: Link, predict: Predict, inputs: ModelInputs, copy: "ModelCopy | None"
     ) -> None:
         if model not in self._complete:
-            work = await run_in_thread(self._residuals.begun, model, self._chunk_rows)
+            work = await run_in_thread(self._residuals.begin, model, self._chunk_rows)
             self._log.info(
                 "calibrating",
                 peer=link.name,
@@ -85,9 +85,10 @@ class CalibratedScores:
                 copy=bool(copy),
             )
             await self._calibrate(link, work, predict, inputs)
-            work.finish()
-            self._residuals.forget_earlier(model)
-            self._complete = dict(self._residuals.complete())
+            async with self._building:  # while nobody reads what is forgotten
+                await run_in_thread(work.finish)
+                self._residuals.forget_earlier(model)
+                self._complete = self._residuals.find_complete()
             self._log.info("calibrated", peer=link.name, version=_name_model(model).version, copy=bool(copy))
         link.progress = 1.0
         if not self.has_scored(model if copy is None else copy.model, copy):
@@ -114,13 +115,21 @@ class CalibratedScores:
     async def _reseat(self) -> None:
         """A new `ScoredAgent`, when something has changed; questions that are open keep the old one."""
         async with self._building:
-            kept: dict[Model, Array] = {}
-            for each, residuals in self._complete.items():
-                if each.name in self._names:
-                    kept[_name_model(each)] = residuals
+            kept = await run_in_thread(self._read_kept)
             kept[Model(self._first.agent.name, self._first.version)] = self._own
             copies = {name: each for name, each in self._copies.items() if _name_scored(each) in self._complete}
             self.seat = await run_in_thread(ScoredAgent.taken, self._first, kept, copies)
+
+    def _read_kept(self) -> dict[Model, Array]:
+        """The residuals of the models to answer with. Those that are damaged are removed, and scored anew."""
+        kept: dict[Model, Array] = {}
+        for each in sorted(model for model in self._complete if model.name in self._names):
+            residuals = self._residuals.read(each)
+            if residuals is None:
+                self._complete.discard(each)
+            else:
+                kept[_name_model(each)] = residuals
+        return kept
 
 
 def _name_scored(copy: "ModelCopy") -> Model:

@@ -1,9 +1,11 @@
 """Residuals on disk: what peers' models were off by on this node's rows, memory-mapped, one file for each model."""
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
-from degroot.exceptions import DeGrootError
-from degroot.files.atomic import save
+from degroot.exceptions import DeGrootError, describe_error
+from degroot.files.atomic import save_durably
+from degroot.files.checksums import DamagedFile, digest_file, read_record, save_record
 from degroot.node.protocol.codec import Model
 
+FOLDER = "residuals"  # in the state folder
+SUFFIXES = (".npy", ".part", ".done", ".json")  # the record last: without it the others would be damaged
 BLOCK = 1 << 17  # numbers written at once
 
 
@@ -23,19 +28,31 @@ class StorageError(DeGrootError):
     """The state folder cannot be written."""
 
 
+Tell = Callable[[str, Path, str], None]  # of a damaged file: whose model it is of, where it is, and what is wrong
+
+
+def _tell_nobody(_name: str, _path: Path, _reason: str) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """A folder with the residuals, (n, Q) each, of models on n rows that do not change."""
+    """A folder with the residuals, (n, Q) each, of models on n rows that do not change.
+
+    Of each model there is a record (.json) and the residuals (.npy); until all chunks are scored, what is there of them
+    (.part), and a checksum of each chunk (.done). What does not match its checksum is removed, and `tell` is called.
+    """
 
     folder: Path
     shape: tuple[int, int]
+    tell: Tell = _tell_nobody
 
     @classmethod
-    def at(cls, state: Path, X: Array, y: Array, schema: str = "") -> "Residuals":
+    def at(cls, state: Path, X: Array, y: Array, schema: str = "", tell: Tell = _tell_nobody) -> "Residuals":
         """Those of these rows, by the schema with this digest; what was kept of other rows is removed."""
         content = np.ascontiguousarray(X).tobytes() + np.ascontiguousarray(y).tobytes() + schema.encode()
         digest = hashlib.sha256(content).hexdigest()[:16]
-        everything, folder = state / "residuals", state / "residuals" / digest
+        everything, folder = state / FOLDER, state / FOLDER / digest
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for other in everything.iterdir():
@@ -43,41 +60,81 @@ class Residuals:
                     _remove(other)
         except OSError as error:
             raise _refusal(folder, error) from error
-        return cls(folder, (len(X), y.shape[1] if y.ndim == 2 else 1))
+        return cls(folder, (len(X), y.shape[1] if y.ndim == 2 else 1), tell)
 
-    def complete(self) -> Mapping[Model, Array]:
+    def find_complete(self) -> set[Model]:
         """The models that are wholly scored, of each peer the one that was scored last."""
-        newest: dict[str, tuple[Model, Path]] = {}
-        kept = [(about, about.with_suffix(".npy")) for about in self.folder.glob("*.json")]
-        for about, values in sorted((pair for pair in kept if pair[1].exists()), key=lambda pair: _written(pair[1])):
-            told = json.loads(about.read_text())
-            newest[told["name"]] = Model(told["name"], told["version"]), values
-        return {model: np.load(values, mmap_mode="r") for model, values in newest.values()}
+        newest: dict[str, tuple[Model, int]] = {}
+        for values in self.folder.glob("*.npy"):
+            try:
+                record = _read_about(values.with_suffix(".json"))
+            except DamagedFile as error:
+                self._drop(values, error)
+                continue
+            model, written = Model(record["name"], record["version"]), values.stat().st_mtime_ns
+            if model.name not in newest or written > newest[model.name][1]:
+                newest[model.name] = model, written
+        return {model for model, _ in newest.values()}
 
-    def begun(self, model: Model, chunk: int) -> "UnfinishedResiduals":
+    def read(self, model: Model) -> Array | None:
+        """The residuals of a model that is wholly scored; None: they are damaged, and were removed."""
+        values = self.folder / f"{_file_name(model)}.npy"
+        try:
+            record = _read_about(values.with_suffix(".json"))
+            with values.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size != record.get("bytes"):
+                    raise DamagedFile(values, f"it has {size} bytes instead of {record.get('bytes')}")
+                if hashlib.file_digest(file, "sha256").hexdigest() != record["digest"]:
+                    raise DamagedFile(values, "its checksum does not match")
+                file.seek(0)
+                residuals: Array = np.lib.format.read_array(file, allow_pickle=False)
+        except DamagedFile as error:
+            self._drop(values, error)
+            return None
+        except OSError as error:
+            self._drop(values, DamagedFile(values, str(error.strerror)))
+            return None
+        return residuals
+
+    def begin(self, model: Model, chunk: int) -> "UnfinishedResiduals":
         """Room for a model's residuals; if it was begun before, with all that is finished.
 
         What was begun of other versions is removed: a peer whose model changes all the time fills no disk.
         """
         about = self.folder / f"{_file_name(model)}.json"
-        files = part, done = about.with_suffix(".part"), about.with_suffix(".done")
         try:
             self._forget_unfinished(model)
-            if not all(path.exists() for path in (about, *files)):
-                about.unlink(missing_ok=True)  # it must not tell of other chunks than those that follow
-                _allocate(part, self.shape, np.float64)
-                _allocate(done, (-(-self.shape[0] // chunk),), np.uint8)
-                told = {"name": model.name, "version": model.version, "chunk": chunk, "seed": _seed()}
-                save(about, json.dumps(told).encode())
-            told = json.loads(about.read_text())
-            order = np.random.default_rng(told["seed"]).permutation(self.shape[0])
-            return UnfinishedResiduals(about, order, told["chunk"], *(np.load(path, mmap_mode="r+") for path in files))
+            try:
+                return self._go_on(about)
+            except DamagedFile as error:
+                if any(about.with_suffix(suffix).exists() for suffix in SUFFIXES):
+                    self._drop(about, error)
+            return self._begin_anew(about, model, chunk)
         except OSError as error:
             raise _refusal(about, error) from error
 
+    def _begin_anew(self, about: Path, model: Model, chunk: int) -> "UnfinishedResiduals":
+        _allocate(about.with_suffix(".part"), self.shape, np.float64)
+        _allocate(about.with_suffix(".done"), (-(-self.shape[0] // chunk),), np.uint64)
+        save_record(about, {"name": model.name, "version": model.version, "chunk": chunk, "seed": _seed()})
+        return self._go_on(about)
+
+    def _go_on(self, about: Path) -> "UnfinishedResiduals":
+        """What was begun before, with the chunks that are whole."""
+        record = _read_about(about)
+        order, chunk = np.random.default_rng(record["seed"]).permutation(self.shape[0]), record["chunk"]
+        part = _map_array(about.with_suffix(".part"), self.shape, np.float64)
+        done = _map_array(about.with_suffix(".done"), (-(-self.shape[0] // chunk),), np.uint64)
+        work = UnfinishedResiduals(about, order, chunk, part, done)
+        damaged = work.forget_damaged()
+        if damaged:
+            self.tell(record["name"], about.with_suffix(".part"), f"{damaged} chunks do not match their checksums")
+        return work
+
     def forget_earlier(self, model: Model) -> None:
         """Remove what is kept of other versions of a model."""
-        for path in self._others(model):
+        for path in sorted(self._others(model), key=lambda path: path.suffix == ".json"):
             path.unlink(missing_ok=True)
 
     def _forget_unfinished(self, model: Model) -> None:
@@ -88,8 +145,16 @@ class Residuals:
 
     def _others(self, model: Model) -> list[Path]:
         """The files of other versions of a model."""
-        of_name = [path for path in self.folder.iterdir() if path.stem.rpartition("-")[0] == model.name]
+        of_name = [path for path in self.folder.iterdir() if _find_owner(path) == model.name]
         return [path for path in of_name if path.stem != _file_name(model)]
+
+    def _drop(self, path: Path, error: DamagedFile) -> None:
+        """Remove all that is kept of a model of which something is damaged, and tell it."""
+        try:
+            _forget(path)
+        except OSError as failure:
+            raise _refusal(path, failure) from failure
+        self.tell(_find_owner(path), error.path, error.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +165,7 @@ class UnfinishedResiduals:
     order: NDArray[np.intp]
     chunk: int
     part: Any  # (n, Q) on disk
-    done: Any  # a byte for each chunk, on disk
+    done: Any  # a checksum for each chunk, on disk; 0: it is not scored
 
     @property
     def progress(self) -> float:
@@ -119,24 +184,107 @@ class UnfinishedResiduals:
         """Keep the residuals of a chunk: first they, then that they are there."""
         self.part[self.rows(chunk)] = residuals
         self.part.flush()
-        self.done[chunk] = 1
+        self.done[chunk] = self.digest_chunk(chunk)
         self.done.flush()
+
+    def forget_damaged(self) -> int:
+        """Count chunks as not done whose checksum does not match; how many these are."""
+        damaged = [int(k) for k in np.flatnonzero(self.done) if self.done[k] != self.digest_chunk(int(k))]
+        self.done[damaged] = 0
+        return len(damaged)
 
     def finish(self) -> None:
         """From now on it is complete."""
+        part, values = self.about.with_suffix(".part"), self.about.with_suffix(".npy")
         try:
-            os.replace(self.about.with_suffix(".part"), self.about.with_suffix(".npy"))
+            whole = {"bytes": part.stat().st_size, "digest": digest_file(part)}
+            save_record(self.about, _read_about(self.about) | whole)
+            os.replace(part, values)
             self.about.with_suffix(".done").unlink(missing_ok=True)
         except OSError as error:
             raise _refusal(self.about, error) from error
 
+    def digest_chunk(self, chunk: int) -> int:
+        """The checksum of a chunk as it is on disk; not 0."""
+        content = np.ascontiguousarray(self.part[self.rows(chunk)]).tobytes()
+        digest = hashlib.sha256(f"{chunk} ".encode() + content).digest()
+        return int.from_bytes(digest[:8], "little") or 1
+
+
+def _read_about(about: Path) -> dict[str, Any]:
+    """The record of a model, which has to be in the file of its name."""
+    record = read_record(about)
+    if about.stem != _file_name(Model(record["name"], record["version"])):
+        raise DamagedFile(about, "it is of another model")
+    return record
+
+
+def _map_array(path: Path, shape: tuple[int, ...], dtype: type) -> Any:
+    """The array in a file, which is written to."""
+    try:
+        array = np.load(path, mmap_mode="r")  # to write to a file that is too short would make it longer
+    except FileNotFoundError as error:
+        raise DamagedFile(path, str(error.strerror)) from error
+    except OSError:
+        raise
+    except Exception as error:  # which a damaged file can raise
+        raise DamagedFile(path, f"it is no array ({describe_error(error)})") from error
+    if array.shape != shape or array.dtype != dtype:
+        raise DamagedFile(path, f"it holds {array.shape} of {array.dtype} instead of {shape} of {np.dtype(dtype)}")
+    return np.load(path, mmap_mode="r+")
+
+
+def _find_owner(path: Path) -> str:
+    """Whose model a file is of."""
+    return path.stem.rpartition("-")[0]
+
+
+def _forget(path: Path) -> None:
+    """Remove all files of a model."""
+    for suffix in SUFFIXES:
+        path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def adopt(state: Path) -> list[str]:
+    """Give a checksum to what a version before has kept without one, as it is now; whose models these are.
+
+    What makes no sense is left as it is: it is noticed when it is read.
+    """
+    adopted = list[str]()
+    for about in sorted((state / FOLDER).glob("*/*.json")):
+        with suppress(DamagedFile):
+            read_record(about)
+            continue
+        with suppress(DamagedFile, AttributeError, KeyError, TypeError, ValueError):
+            told = json.loads(about.read_bytes())
+            record = {key: told[key] for key in ("name", "version", "chunk", "seed")}
+            values, part = about.with_suffix(".npy"), about.with_suffix(".part")
+            if values.exists():
+                record |= {"bytes": values.stat().st_size, "digest": digest_file(values)}
+            else:
+                _adopt_chunks(about, np.load(part, mmap_mode="r"), record)
+            save_record(about, record)
+            adopted.append(_find_owner(about))
+    return adopted
+
+
+def _adopt_chunks(about: Path, part: Any, record: Mapping[str, Any]) -> None:
+    """Write down a checksum for each chunk that a version before has marked by 1."""
+    path = about.with_suffix(".done")
+    marks = np.load(path)
+    if marks.dtype != np.uint8:
+        return  # it was interrupted after this was done
+    order = np.random.default_rng(record["seed"]).permutation(len(part))
+    work = UnfinishedResiduals(about, order, record["chunk"], part, np.zeros(len(marks), np.uint64))
+    for chunk in np.flatnonzero(marks == 1):
+        work.done[chunk] = work.digest_chunk(int(chunk))
+    content = io.BytesIO()
+    np.save(content, work.done)
+    save_durably(path, content.getvalue())
+
 
 def _file_name(model: Model) -> str:
     return f"{model.name}-{hashlib.sha256(model.version.encode()).hexdigest()[:12]}"
-
-
-def _written(path: Path) -> int:
-    return path.stat().st_mtime_ns
 
 
 def _seed() -> int:

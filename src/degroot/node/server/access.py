@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -23,10 +24,12 @@ from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.records.receipts import Receipts
 from degroot.node.time_limit import TimeLimit
+from degroot.node.tls.credentials import NodeCredentials
 
 NAME = "degroot-name"  # in the metadata, where there are no certificates
 UNANSWERED = "unanswered"  # in ledgers: rows that came with a request that was refused, or could not be answered
-LINES = 2.0  # refusals that are logged, a second, beside each caller's first
+LINES = 2.0  # refusals that are logged, a second, beside each caller's first for a reason
+UNNAMED = "no name"  # in logs: a caller whose certificate has no name
 LINGER = 0.5  # seconds in which the next message has to come when the node is closing
 NAMES = 1024  # how many peers and clients have an allowance at the same time
 
@@ -160,21 +163,25 @@ class DailyBudgets:
 
 
 class RefusalLines:
-    """Which refusals are logged: each caller's first and, of all others, `LINES` a second; the rest is counted."""
+    """Which refusals are logged: each caller's first for a reason and, of all others, `LINES` a second.
+
+    The rest is counted. Firsts take nothing from what others may have.
+    """
 
     def __init__(self, clock: Clock = time.monotonic, names: int = NAMES) -> None:
         self._bucket, self._names = Bucket(LINES, clock), names
-        self._refused: OrderedDict[str, None] = OrderedDict()  # who was refused, the latest last
+        self._refused: OrderedDict[tuple[str, str], None] = OrderedDict()  # who was refused and why, the latest last
         self._suppressed = 0
 
-    def take(self, name: str) -> int | None:
+    def take(self, name: str, reason: str = "") -> int | None:
         """How many were not logged since the last that was, if this one is to be; None: it is not."""
-        is_first, has_room = name not in self._refused, self._bucket.take(1)
-        self._refused[name] = None
-        self._refused.move_to_end(name)
+        key = name, reason
+        is_first = key not in self._refused
+        self._refused[key] = None
+        self._refused.move_to_end(key)
         if len(self._refused) > self._names:
             self._refused.popitem(last=False)
-        if not has_room and not is_first:
+        if not is_first and not self._bucket.take(1):
             self._suppressed += 1
             return None
         suppressed, self._suppressed = self._suppressed, 0
@@ -187,11 +194,24 @@ def _exceeded(limit: str, allowed: str, came: str) -> Exceeded:
 
 def caller(context: Any, insecure: bool = False) -> str | None:
     """Who is calling: the name in the certificate or, without certificates, the one that is claimed."""
+    return identify(context, insecure)[0]
+
+
+def identify(context: Any, insecure: bool = False) -> tuple[str | None, bytes]:
+    """Who is calling, and the certificate that says so, in PEM; empty where there are none."""
     if insecure:
-        names = [value for key, value in context.invocation_metadata() or () if key == NAME]
+        names, certificates = [value for key, value in context.invocation_metadata() or () if key == NAME], ()
     else:
-        names = [_text(name) for name in context.auth_context().get("x509_common_name", ())]
-    return names[0] if len(names) == 1 and isinstance(names[0], str) and names[0] else None
+        shown = context.auth_context()
+        names = [_text(name) for name in shown.get("x509_common_name", ())]
+        certificates = shown.get("x509_pem_cert", ())
+    name = names[0] if len(names) == 1 and isinstance(names[0], str) and names[0] else None
+    return name, certificates[0] if certificates else b""
+
+
+def find_host(context: Any) -> str:
+    """Where a call comes from: ``ipv4:10.0.0.7:41822`` is 10.0.0.7."""
+    return str(context.peer()).partition(":")[2].rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,17 +236,18 @@ class Access:
     ledger: Ledger
     metrics: Metrics
     insecure: bool = False
-    time_limits: set[TimeLimit] = field(default_factory=set)  # of the open visits
+    open_visits: "set[Visit]" = field(default_factory=set)
     visits: Counter[str | None] = field(default_factory=Counter)  # how many are open, by right
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     receipts: Receipts | None = None  # None: without certificates nothing is signed
+    credentials: NodeCredentials | None = None  # None: without certificates
     log: Any = None
     lines: RefusalLines = field(default_factory=RefusalLines)  # a flood is not logged line by line
 
     @asynccontextmanager
     async def admitted(self, context: Any, right: str | None) -> AsyncIterator["Visit"]:
         """A visit of whoever calls, who must have the `right` (None: any); otherwise the call is aborted."""
-        name = await self._identified(context, right)
+        name, certificate = await self._identified(context, right)
         if right == ASK and self.closing.is_set():
             await self.refuse_closing(context, name)
         try:
@@ -234,7 +255,7 @@ class Access:
             allowance.enter()
         except Exceeded as exceeded:
             await self.refuse(context, name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
-        visit = Visit(self, context, name, right, allowance)
+        visit = Visit(self, context, name, right, allowance, certificate)
         self.visits[right] += 1
         try:
             yield visit
@@ -249,8 +270,18 @@ class Access:
     def close(self) -> None:
         """Take no new questions, and end all streams on which no message follows soon."""
         self.closing.set()
-        for limit in self.time_limits:
-            limit.shorten(LINGER)
+        for visit in self.open_visits:
+            visit.shorten_wait(LINGER)
+
+    def end_lapsed(self) -> None:
+        """End the visits of callers whose certificates have expired or were revoked."""
+        for visit in self.open_visits:
+            if self.find_lapse(visit.certificate) is not None:
+                visit.shorten_wait(0.0)
+
+    def find_lapse(self, certificate: bytes) -> str | None:
+        """Why a caller's certificate is no longer valid; None: it is, or there are none."""
+        return None if self.credentials is None else self.credentials.find_caller_lapse(certificate)
 
     async def wait_for_answers(self, seconds: float) -> None:
         """Wait until all questions are answered, but not longer than so many seconds."""
@@ -259,13 +290,23 @@ class Access:
                 while self.visits[ASK]:
                     await asyncio.sleep(0.02)
 
-    async def refuse(self, context: Any, name: str | None, reason: str, code: StatusCode, told: str) -> NoReturn:
+    def log_exchange(self, name: str, kind: str, rows: int, origin: Origin) -> None:
+        """Log that a member is answered for a question, whose number is in the logs and ledgers of all members."""
+        if self.log is not None:
+            about = {"question": origin.question, "caller": name, "asker": origin.asker, "kind": kind, "rows": rows}
+            asyncio.get_running_loop().call_soon(partial(self.log.info, "exchange", **about))  # nobody waits for it
+
+    async def refuse(
+        self, context: Any, name: str | None, reason: str, code: StatusCode, told: str, question: str = ""
+    ) -> NoReturn:
         """Abort the call, count that and, unless there are too many, log it; `name`: None unless in the roster."""
         self.metrics.refused(name, reason)
-        suppressed = self.lines.take(name or caller(context, self.insecure) or "")
+        who = caller(context, self.insecure) or UNNAMED
+        suppressed = self.lines.take(who, reason)
         if self.log is not None and suppressed is not None:
-            more = {"suppressed": suppressed} if suppressed else {}
-            self.log.warning("refused", caller=name or "unknown", why=told, **more)
+            more: dict[str, Any] = {"suppressed": suppressed} if suppressed else {}
+            more |= {"question": question} if question else {}
+            self.log.warning("refused", caller=who[:100], host=find_host(context), reason=reason, why=told, **more)
         await context.abort(code, told)
         raise RuntimeError("A call that is aborted must end.")  # `abort` raises
 
@@ -273,14 +314,22 @@ class Access:
         """Abort a call because the node is closing."""
         await self.refuse(context, name, "closing", StatusCode.UNAVAILABLE, f"{self.name!r} is shutting down.")
 
-    async def _identified(self, context: Any, right: str | None) -> str:
-        name = caller(context, self.insecure)
+    async def _identified(self, context: Any, right: str | None) -> tuple[str, bytes]:
+        name, certificate = identify(context, self.insecure)
         if name is None:
             where = f"the metadata {NAME!r}" if self.insecure else "a certificate"
             told = f"A caller must have a name, in {where}; none came."
             await self.refuse(context, None, "no name", StatusCode.UNAUTHENTICATED, told)
+        await self.check_lapse(context, name, certificate)
         await self.check_right(context, name, right)
-        return name
+        return name, certificate
+
+    async def check_lapse(self, context: Any, name: str, certificate: bytes) -> None:
+        """Abort the call of somebody whose certificate is no longer valid."""
+        lapse = self.find_lapse(certificate)
+        if lapse is not None:
+            known, told = name if name in self.roster() else None, f"{name[:100]!r} is not let in: {lapse}."
+            await self.refuse(context, known, "certificate", StatusCode.UNAUTHENTICATED, told)
 
     def has_right(self, name: str, right: str | None) -> bool:
         """Whether somebody is in the roster, and has the right."""
@@ -303,17 +352,29 @@ class Visit:
     """One call of a caller who was let in."""
 
     __slots__ = (
-        "_access", "_allowance", "_came_bytes", "_came_kind", "_came_rows", "_context", "_heard", "_limit", "name",
-        "right",
+        "_access", "_allowance", "_came_bytes", "_came_kind", "_came_rows", "_context", "_heard", "_limit",
+        "certificate", "name", "question", "right",
     )  # fmt: skip
 
-    def __init__(self, access: Access, context: Any, name: str, right: str | None, allowance: Allowance) -> None:
-        self.name, self.right = name, right
+    def __init__(
+        self, access: Access, context: Any, name: str, right: str | None, allowance: Allowance, certificate: bytes
+    ) -> None:
+        self.name, self.right, self.certificate = name, right, certificate
+        self.question = ""  # the number of the one that is being answered
         self._access, self._context, self._allowance = access, context, allowance
         self._came_kind, self._came_rows, self._came_bytes = "", 0, 0  # what came and was not answered yet
         self._heard = False  # whether a message has come
         self._limit = TimeLimit()
-        access.time_limits.add(self._limit)
+        access.open_visits.add(self)
+
+    @property
+    def host(self) -> str:
+        """Where it comes from."""
+        return find_host(self._context)
+
+    def shorten_wait(self, seconds: float) -> None:
+        """Let the next message, if it is waited for, take at most so much longer."""
+        self._limit.shorten(seconds)
 
     async def next_message(self) -> Any:
         """The next message of the caller's stream, or None after the last; the call ends if it is long in coming."""
@@ -323,6 +384,7 @@ class Visit:
             with self._limit.within(LINGER if access.closing.is_set() else patience):
                 message = await self._context.read()
         except TimeoutError:
+            await access.check_lapse(self._context, self.name, self.certificate)
             if access.closing.is_set():
                 await access.refuse_closing(self._context, self.name)
             told = f"A message must come within {patience:g} seconds (idle_seconds); none came."
@@ -336,9 +398,16 @@ class Visit:
         if message is grpc.aio.EOF:
             return None
         self._heard = True
-        if not access.has_right(self.name, self.right):  # the roster has changed meanwhile
-            await access.check_right(self._context, self.name, self.right)
+        await self.check_admission()
         return message
+
+    async def check_admission(self) -> None:
+        """End the call if the caller would not be let in any more: the roster and certificates change."""
+        access = self._access
+        if access.find_lapse(self.certificate) is not None:
+            await access.check_lapse(self._context, self.name, self.certificate)
+        if not access.has_right(self.name, self.right):
+            await access.check_right(self._context, self.name, self.right)
 
     async def message(self, kind: str, rows: int, received_bytes: int) -> None:
         """Let a message with so many rows in, or end the call if that is over a limit."""
@@ -380,6 +449,7 @@ class Visit:
         digest = ""
         if origin.question:
             digest = digest_exchange(self.name, self._access.name, kind, rows, origin.question, request, body)
+            self._access.log_exchange(self.name, kind, rows, origin)
         self.record_answer(kind, rows, len(body), origin, digest)
 
     def count(self, kind: str, sent_bytes: int) -> None:
@@ -400,14 +470,14 @@ class Visit:
     def end(self) -> None:
         """End the visit, and record what came and was not answered, if it can be: nothing has left for it."""
         self._limit.close()
-        self._access.time_limits.discard(self._limit)
+        self._access.open_visits.discard(self)
         if self._came_kind:
             with suppress(LedgerError):
                 self.record_answer(UNANSWERED if self._came_rows else self._came_kind, self._came_rows, 0)
 
     async def refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
         """Abort the call, and count that."""
-        await self._access.refuse(self._context, self.name, reason, code, told)
+        await self._access.refuse(self._context, self.name, reason, code, told, self.question)
 
     async def refusing(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """What `work` gives; if it refuses what came, the call is aborted."""

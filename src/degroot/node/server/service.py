@@ -1,4 +1,4 @@
-"""The service: what a node answers to peers and to those who ask, `degroot.v2`."""
+"""The service: what a node answers to peers and to those who ask, in the present version of the protocol."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -34,7 +34,9 @@ from degroot.node.peers.peers import Peers
 from degroot.node.pooling.coordinator import Until
 from degroot.node.pooling.member import PoolingMember
 from degroot.node.pooling.rounds import MOST
+from degroot.node.protocol import version2
 from degroot.node.protocol.codec import (
+    PROTOCOL,
     Malformed,
     NodeAnswer,
     array,
@@ -48,14 +50,14 @@ from degroot.node.protocol.codec import (
     encode_prediction,
 )
 from degroot.node.protocol.schemas import check_digest, decode_absent, decode_points
-from degroot.node.protocol.v2 import collective_pb2 as wire
-from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.protocol.v3 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.records.chain import NO_ORIGIN, Origin
 from degroot.node.records.receipts import RECEIPT
 from degroot.node.server.access import Access, Exceeded, Visit
 from degroot.node.server.threads import run_in_thread
 
-OURS = "degroot.v2"
+SPOKEN_PACKAGES = (f"degroot.v{PROTOCOL}", version2.SERVICE.rpartition(".")[0])
 
 
 class OtherMethods(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -67,8 +69,8 @@ class OtherMethods(grpc.GenericRpcHandler):  # type: ignore[misc]
     def service(self, details: Any) -> Any:
         """A handler that refuses whatever is called; it is to be asked after all others."""
         service, _, method = details.method[1:].rpartition("/")
-        if service.startswith("degroot.") and not service.startswith(f"{OURS}."):
-            told = f"This node speaks {OURS}; {service[:100]!r} was asked for."
+        if service.startswith("degroot.") and service.rpartition(".")[0] not in SPOKEN_PACKAGES:
+            told = f"This node speaks {' and '.join(SPOKEN_PACKAGES)}; {service[:100]!r} was asked for."
         else:
             told = f"A call must name a method of this node; it has no {method[:100]!r} in {service[:100]!r}."
 
@@ -98,7 +100,10 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         async with self._access.admitted(context, None) as visit:
             await visit.refusing(check_protocol, request.protocol)
             await visit.message(DESCRIBE, 0, request.ByteSize())
-            description = self._circle.description(visit.name, with_schema=request.schema)
+            self._circle.note_instance(visit.name, request.instance, visit.host)
+            description = self._circle.description(
+                visit.name, with_schema=request.schema, known_roster=request.roster, instance=request.instance
+            )
             visit.count(DESCRIBE, description.ByteSize())
             return description
 
@@ -127,8 +132,9 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 points = await visit.refusing(self._asked_points, request)
                 origin = await visit.refusing(decode_origin, request.origin, visit.name)
                 body = request.SerializeToString()
+                visit.question = origin.question
                 await visit.points(PREDICTION, points, len(body))
-                reply = await self._prediction(request.id, points)
+                reply = await self._prediction(request.id, points, origin.question)
                 await visit.reply(PREDICTION, len(points), reply, body, origin)
 
     async def FetchCopy(self, _requests: Any, context: Any) -> None:  # noqa: N802
@@ -203,6 +209,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 points = await visit.refusing(self._asked_points, question)
                 origin = await visit.refusing(decode_origin, question.origin, visit.name)
                 body = question.SerializeToString()
+                visit.question = origin.question
                 await visit.points(OPINION, points, len(body))
                 await visit.reply(OPINION, len(points), await self._opinion(question, points), body, origin)
 
@@ -272,6 +279,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
 
     async def _answer(self, request: wire.ConsultRequest, visit: Visit) -> wire.Answer:
         question = await visit.refusing(self._asked, request, visit.name)
+        visit.question = question.origin.question
         await self._check_fields(request, visit)
         await visit.points("consult", question.points, request.ByteSize())
         try:
@@ -362,11 +370,11 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         check_digest(message.schema_digest, agent.schema)
         return decode_points(message.points, agent.schema, agent.n_features)
 
-    async def _prediction(self, number: int, points: Array) -> wire.Prediction:
+    async def _prediction(self, number: int, points: Array, question: str) -> wire.Prediction:
         try:
             return encode_prediction(await self._circle.prediction(points), number)
         except DeGrootError as error:
-            self._log.warning("no prediction", reason=str(error))
+            self._log.warning("no prediction", question=question, reason=str(error))
             return wire.Prediction(id=number, fault=told_to_peers(error))
 
     async def _opinion(self, question: wire.Question, points: Array) -> wire.OpinionReply:
@@ -374,7 +382,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             opinion = await self._circle.opinion(points, spread=question.spread, guard=question.guard)
             return encode_opinion(opinion, question.id)
         except DeGrootError as error:
-            self._log.warning("no opinion", reason=str(error))
+            self._log.warning("no opinion", question=question.origin.question, reason=str(error))
             return wire.OpinionReply(id=question.id, fault=told_to_peers(error))
 
 

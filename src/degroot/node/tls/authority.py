@@ -1,74 +1,285 @@
-"""The authority of a consortium: its CA, and the certificates that it issues."""
+"""The authority of a consortium: its CA, and the certificates that it issues, for requests and for trials."""
 
 import ipaddress
+import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import make_folder
 from degroot.node.config.names import CA, check_name
-from degroot.node.tls.files import read_certificates, read_key, validity
+from degroot.node.tls.files import find_names, read_bytes, read_certificates, read_key, validity
 
 CA_DAYS, DAYS = 3650, 365
-MOST_DAYS = 36_500
-LONGEST = 64  # of a common name
-SLACK = timedelta(days=1)  # certificates are valid a little earlier, for clocks that are late
+MAX_DAYS = 36_500
+MAX_NAME_LENGTH = 64  # of a common name
+CLOCK_SLACK = timedelta(days=1)  # certificates are valid a little earlier, for clocks that are late
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*", re.ASCII)
-USES = (
+KEY_USES = (
     "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
     "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
 )  # fmt: skip
+ISSUED = "issued.jsonl"  # in the CA's folder: what it has issued, a line each
+REQUEST_SUFFIX = ".csr"
+RETIRED = "retired"  # a folder in the CA's: the CA before, while certificates of both are in use
+MIN_KEY_BITS = {"RSA": 2048, "elliptic curve": 256}  # of a key that the CA certifies
+PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A CA with its key, which can sign."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRequest:
+    """A certificate that was issued for a request, its file, the fingerprint of its key, and its further hosts."""
+
+    path: Path
+    certificate: x509.Certificate
+    fingerprint: str
+    hosts: tuple[str, ...]
+
+
+def open_authority(folder: Path, now: datetime | None = None) -> Authority:
+    """The CA in a folder, whose certificate has to be valid and to belong to its key."""
+    path = folder / f"{CA}.key"
+    certificate = read_certificates(folder / f"{CA}.pem", "The CA")[0]
+    key = read_key(path, "The CA's key")
+    validity(certificate, "The CA's certificate", folder / f"{CA}.pem", now)
+    if key.public_key() != certificate.public_key():
+        raise InvalidInput(f"The CA's key must belong to its certificate; {path} does not.")
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InvalidInput(f"The CA's key must be one of an elliptic curve; {path} is not.")
+    return Authority(certificate, key)
+
+
+def open_authorities(folder: Path, now: datetime | None = None) -> list[Authority]:
+    """The CA, and the one before it while that is being replaced and valid: what both sign, everybody can check."""
+    authorities = [open_authority(folder, now)]
+    if (folder / RETIRED).exists():
+        with suppress(InvalidInput):  # it has ended: nobody would take its signature
+            authorities.append(open_authority(folder / RETIRED, now))
+    return authorities
 
 
 def init_ca(
     folder: Path, name: str = "degroot", days: int = CA_DAYS, force: bool = False, now: datetime | None = None
 ) -> tuple[Path, Path]:
     """Make a consortium's CA: ``ca.pem``, for everybody, and ``ca.key``, for whoever issues certificates."""
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST or not name.isprintable():
-        raise InvalidInput(f"A consortium's name must be 1 to {LONGEST} characters; got {name!r}.")
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = _subject(name)
-    builder = (
-        _builder(subject, subject, key, _span(days, now))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
-    )
-    return _write(folder, CA, builder.sign(key, hashes.SHA256()), key, force)
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+        raise InvalidInput(f"A consortium's name must be 1 to {MAX_NAME_LENGTH} characters; got {name!r}.")
+    certificate, key = make_ca(_subject(name), days, now)
+    return _write(folder, CA, certificate, key, force)
 
 
 def issue(
     folder: Path, name: str, days: int = DAYS, hosts: Sequence[str] = (), force: bool = False,
     now: datetime | None = None,
 ) -> tuple[Path, Path]:  # fmt: skip
-    """Make a certificate for the node or client `name`, and its key, signed by the CA in the folder."""
+    """Make a certificate for the node or client `name`, and its key, signed by the CA in the folder: for trials."""
     check_name(name)
-    ca = read_certificates(folder / f"{CA}.pem", "The CA")[0]
-    ca_key = read_key(folder / f"{CA}.key", "The CA's key")
-    validity(ca, "The CA's certificate", folder / f"{CA}.pem", now)
-    if ca_key.public_key() != ca.public_key():
-        raise InvalidInput(f"The CA's key must belong to its certificate; {folder / f'{CA}.key'} does not.")
-    if not isinstance(ca_key, ec.EllipticCurvePrivateKey):
-        raise InvalidInput(f"The CA's key must be one of an elliptic curve; {folder / f'{CA}.key'} is not.")
-    key, (begins, ends) = ec.generate_private_key(ec.SECP256R1()), _span(days, now)
-    names = [x509.DNSName(name), *(_host(host) for host in dict.fromkeys(hosts) if host != name)]
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _certify(open_authority(folder, now), folder, name, key.public_key(), hosts, _span(days, now))
+    paths = _write(folder, name, certificate, key, force)
+    _note_issued(folder, name, certificate, hosts)
+    return paths
+
+
+def request_certificate(
+    folder: Path, name: str, hosts: Sequence[str] = (), *, new_key: bool = False
+) -> tuple[Path, Path, str]:
+    """Make a request for a certificate, for the CA to sign: its file, that of the key, and the key's fingerprint.
+
+    The key stays here. One that is there is used again; with `new_key` another is made, beside it until the
+    certificate has come.
+    """
+    alternatives = _alternatives(check_name(name), hosts)
+    make_folder(folder)
+    renews = (folder / f"{name}.key").exists()
+    stem = f"{name}.new" if new_key and renews else name
+    path = folder / f"{stem}.key"
+    if path.exists():
+        key = read_key(path, "The key")
+        if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
+            raise InvalidInput(f"The key must be of an elliptic curve, RSA or Ed25519; {path} is not.")
+    else:
+        key = ec.generate_private_key(ec.SECP256R1())
+        write_file(path, encode_key(key), 0o600)
+    builder = x509.CertificateSigningRequestBuilder(_subject(name)).add_extension(alternatives, False)
+    signed = builder.sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
+    request = folder / f"{stem}{REQUEST_SUFFIX}"
+    write_file(request, signed.public_bytes(serialization.Encoding.PEM), 0o644)
+    return request, path, fingerprint(key.public_key())
+
+
+def sign_request(folder: Path, request: Path, days: int = DAYS, now: datetime | None = None) -> SignedRequest:
+    """Issue the certificate that somebody has requested."""
+    read = _read_request(request)
+    names = find_names(read.subject)
+    name = check_name(names[0] if len(names) == 1 else None, f"{request}: the name of a node or client")
+    key = _check_key(read.public_key(), request)
+    hosts = [host for host in _find_hosts(read, request) if host != name]
+    certificate = _certify(open_authority(folder, now), folder, name, key, hosts, _span(days, now))
+    path = folder / f"{name}.pem"
+    _note_issued(folder, name, certificate, hosts)
+    write_file(path, encode(certificate), 0o644)
+    return SignedRequest(path, certificate, fingerprint(key), tuple(hosts))
+
+
+def _check_key(key: object, request: Path) -> PublicKey:
+    """The key of a request, if it is strong enough to stand for a member."""
+    if not isinstance(key, PublicKey):
+        raise InvalidInput(f"A request must be for a key of an elliptic curve, RSA or Ed25519; {request} is not.")
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        kind = "RSA" if isinstance(key, rsa.RSAPublicKey) else "elliptic curve"
+        bits, least = key.key_size, MIN_KEY_BITS[kind]
+        if bits < least:
+            raise InvalidInput(f"A key ({kind}) must have at least {least} bits; that of {request} has {bits}.")
+    return key
+
+
+def fingerprint(key: PublicKey) -> str:
+    """Of a public key, by which two people can compare it on the telephone."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(key.public_bytes(serialization.Encoding.DER, form))
+    text = digest.finalize().hex()[:32]
+    return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
+
+
+def list_issued(folder: Path) -> dict[str, list[int]]:
+    """The serial numbers of all certificates that the CA has issued, by name, the newest last."""
+    issued: dict[str, list[int]] = {}
+    for name, serial, _ in _read_issued(folder):
+        issued.setdefault(name, []).append(serial)
+    for path in list_certificates(folder):  # those of versions that kept no list
+        with suppress(InvalidInput):
+            certificate = read_certificates(path, "The certificate")[0]
+            known = issued.setdefault(path.stem, [])
+            known.extend([certificate.serial_number] if certificate.serial_number not in known else [])
+    return issued
+
+
+def list_certificates(folder: Path) -> list[Path]:
+    """The files of certificates in the CA's folder, but for its own."""
+    return [path for path in sorted(folder.glob("*.pem")) if path.stem != CA]
+
+
+def _read_issued(folder: Path) -> list[tuple[str, int, list[str]]]:
+    """Name, serial number and further hosts of each certificate on the CA's list."""
+    path, issued = folder / ISSUED, list[tuple[str, int, list[str]]]()
+    if path.exists():
+        for number, line in enumerate(read_bytes(path, "The list of certificates").splitlines(), 1):
+            try:
+                entry = json.loads(line)
+                hosts = [str(host) for host in entry.get("hosts", ())]
+                issued.append((str(entry["name"]), int(entry["serial"], 16), hosts))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise InvalidInput(f"{path} must have a certificate in every line; line {number} is none.") from error
+    return issued
+
+
+def _note_issued(folder: Path, name: str, certificate: x509.Certificate, hosts: Sequence[str]) -> None:
+    entry = {
+        "name": name,
+        "serial": f"{certificate.serial_number:x}",
+        "until": f"{certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}",
+        "hosts": list(hosts),
+    }
+    try:
+        with (folder / ISSUED).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+    except OSError as error:
+        raise InvalidInput(
+            f"The CA must be able to note what it issues; {folder / ISSUED}: {error.strerror}."
+        ) from error
+
+
+def _read_request(path: Path) -> x509.CertificateSigningRequest:
+    try:
+        request = x509.load_pem_x509_csr(read_bytes(path, "The request"))
+        is_valid = request.is_signature_valid
+    except InvalidInput:
+        raise
+    except Exception as error:  # whatever is wrong with it: its library has many kinds of errors
+        raise InvalidInput(f"The request must be what `degroot keys request` writes; {path} is not.") from error
+    if not is_valid:
+        raise InvalidInput(f"The request must be signed by its own key; {path} is not.")
+    return request
+
+
+def _find_hosts(request: x509.CertificateSigningRequest, path: Path) -> list[str]:
+    """The host names and addresses in a request."""
+    try:
+        names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    except ValueError as error:  # an extension that cannot be read, or comes twice
+        raise InvalidInput(f"The request must be what `degroot keys request` writes; {path} is not.") from error
+    addresses = [str(each) for each in names.get_values_for_type(x509.IPAddress)]
+    return [*names.get_values_for_type(x509.DNSName), *addresses]
+
+
+def _certify(
+    ca: Authority, folder: Path, name: str, key: PublicKey, hosts: Sequence[str], span: tuple[datetime, datetime]
+) -> x509.Certificate:
+    """A certificate for `name`, whose key that is; it may not be taken for that of another member."""
+    _check_hosts(folder, name, hosts)
+    begins, ends = span
     uses = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
     builder = (
-        _builder(_subject(name), ca.subject, key, (begins, min(ends, ca.not_valid_after_utc)))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        _builder(_subject(name), ca.certificate.subject, key, (begins, min(ends, ca.certificate.not_valid_after_utc)))
+        .add_extension(_alternatives(name, hosts), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage("digital_signature"), critical=True)
         .add_extension(uses, critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key()), critical=False)
     )
-    return _write(folder, name, builder.sign(ca_key, hashes.SHA256()), key, force)
+    return builder.sign(ca.key, hashes.SHA256())
+
+
+def _check_hosts(folder: Path, name: str, hosts: Sequence[str]) -> None:
+    """Refuse a certificate by which one member's node could be taken for another's: nodes are known by these names."""
+    members = list_issued(folder)
+    strangers = [host for host in hosts if host.lower() != name and host.lower() in members]
+    if strangers:
+        raise InvalidInput(
+            f"A certificate of {name!r} must not have the name of another member among its hosts; it has "
+            f"{strangers[0]!r}."
+        )
+    for other, _, theirs in _read_issued(folder):
+        if other != name and name in map(str.lower, theirs):
+            raise InvalidInput(f"A name must not be a host of another member; {name!r} is one of {other!r}.")
+
+
+def make_ca(subject: x509.Name, days: int, now: datetime | None) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """A CA's certificate, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        _builder(subject, subject, key.public_key(), _span(days, now))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
+    )
+    return builder.sign(key, hashes.SHA256()), key
+
+
+def _alternatives(name: str, hosts: Iterable[str]) -> x509.SubjectAlternativeName:
+    named = [_host(host) for host in dict.fromkeys(hosts) if host != name]
+    return x509.SubjectAlternativeName([x509.DNSName(name), *named])
 
 
 def _subject(name: str) -> x509.Name:
@@ -76,26 +287,25 @@ def _subject(name: str) -> x509.Name:
 
 
 def _span(days: int, now: datetime | None) -> tuple[datetime, datetime]:
-    if not 1 <= days <= MOST_DAYS:
-        raise InvalidInput(f"A certificate must be valid for 1 to {MOST_DAYS} days; got {days}.")
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidInput(f"A certificate must be valid for 1 to {MAX_DAYS} days; got {days}.")
     now = datetime.now(UTC) if now is None else now
-    return now - SLACK, now + timedelta(days=days)
+    return now - CLOCK_SLACK, now + timedelta(days=days)
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, span: tuple[datetime, datetime]
+    subject: x509.Name, issuer: x509.Name, key: PublicKey, span: tuple[datetime, datetime]
 ) -> x509.CertificateBuilder:
-    public = key.public_key()
     return (
-        x509.CertificateBuilder(issuer, subject, public, x509.random_serial_number())
+        x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number())
         .not_valid_before(span[0])
         .not_valid_after(span[1])
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 
 def _usage(*uses: str) -> x509.KeyUsage:
-    return x509.KeyUsage(**{use: use in uses for use in USES})
+    return x509.KeyUsage(**{use: use in uses for use in KEY_USES})
 
 
 def _host(host: str) -> x509.GeneralName:
@@ -115,17 +325,32 @@ def _write(
     for path in paths:
         if path.exists() and not force:
             raise InvalidInput(f"Certificates and keys are not overwritten; {path} is there already.")
-    plain = serialization.NoEncryption()
-    encoded = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    _save(paths[1], encoded, 0o600)
-    _save(paths[0], certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    write_file(paths[1], encode_key(key), 0o600)
+    write_file(paths[0], encode(certificate), 0o644)
     return paths
 
 
-def _save(path: Path, content: bytes, mode: int) -> None:
+def encode(certificate: x509.Certificate) -> bytes:
+    """A certificate in PEM."""
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A key in PEM, without a password."""
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+
+
+def write_file(path: Path, content: bytes, mode: int) -> None:
     """Write a file that nobody but those of `mode` can read at any time."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     unfinished.unlink(missing_ok=True)
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-    unfinished.replace(path)
+    try:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InvalidInput(
+            f"Certificates and keys must go to a folder that can be written; {path}: {error.strerror}."
+        ) from error

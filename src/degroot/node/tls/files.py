@@ -6,6 +6,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509.oid import NameOID
 
 from degroot.exceptions import InvalidInput
 
@@ -47,3 +48,8 @@ def validity(certificate: x509.Certificate, what: str, path: Path, now: datetime
         raise InvalidInput(f"{what} must be valid now; {path} is valid from {begins:%Y-%m-%d %H:%M} UTC.")
     if now > ends:
         raise InvalidInput(f"{what} must be valid now; {path} expired on {ends:%Y-%m-%d %H:%M} UTC.")
+
+
+def find_names(subject: x509.Name) -> list[str]:
+    """The common names of a subject, by which callers and signers are known: one, as a rule."""
+    return [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]

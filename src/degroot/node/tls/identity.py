@@ -1,4 +1,4 @@
-"""Identity: how a node shows who it is and sees who others are, by mutual TLS."""
+"""Identity: how a node shows who it is, by its certificate, key and CA in files, which are checked together."""
 
 from datetime import datetime
 from itertools import pairwise
@@ -7,14 +7,11 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from degroot.exceptions import InvalidInput
 from degroot.node.config import IdentityFiles
-from degroot.node.tls.authority import init_ca, issue
-from degroot.node.tls.files import read_bytes, read_certificates, read_key, validity
-
-__all__ = ["channel_credentials", "check", "check_caller", "init_ca", "issue", "server_credentials"]
+from degroot.node.tls.files import find_names, read_bytes, read_certificates, read_key, validity
 
 CERTIFICATE, KEY, CA = "The certificate", "The key", "The CA"
 
@@ -41,18 +38,10 @@ def check_caller(files: IdentityFiles, now: datetime | None = None) -> None:
 def check_authorities(
     chain: list[x509.Certificate], authorities: list[x509.Certificate], ca: Path, now: datetime | None = None
 ) -> None:
-    """Raise unless the certificates of the CA that a chain ends with are valid now."""
+    """Raise unless the certificate of the CA that has signed the last of a chain is valid now."""
     for authority in authorities:
-        if authority.subject == chain[-1].issuer:
+        if is_issued_by(chain[-1], authority):
             validity(authority, "The CA's certificate", ca, now)
-
-
-def server_credentials(files: IdentityFiles) -> Any:
-    """For a server that lets in only who has a certificate of the CA."""
-    import grpc
-
-    ca, chain, key = _contents(files)
-    return grpc.ssl_server_credentials([(key, chain)], root_certificates=ca, require_client_auth=True)
 
 
 def channel_credentials(files: IdentityFiles) -> Any:
@@ -62,28 +51,24 @@ def channel_credentials(files: IdentityFiles) -> Any:
     """
     import grpc
 
-    ca, chain, key = _contents(files)
+    ca, chain, key = read_contents(files)
     return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=chain)
 
 
-def _contents(files: IdentityFiles) -> tuple[bytes, bytes, bytes]:
+def read_contents(files: IdentityFiles) -> tuple[bytes, bytes, bytes]:
+    """The certificate of the CA, the own one and the key, in PEM."""
     return read_bytes(files.ca, CA), read_bytes(files.certificate, CERTIFICATE), read_bytes(files.key, KEY)
-
-
-def names_of(certificate: x509.Certificate) -> list[str]:
-    """The common names in a certificate, by which callers and signers are known: one, as a rule."""
-    return [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
 
 
 def is_signed_by(chain: list[x509.Certificate], authorities: list[x509.Certificate]) -> bool:
     """Whether each certificate is signed by the next, which may sign others, and the last by an authority."""
-    links = all(_signed(low, high) and _may_sign(high) for low, high in pairwise(chain))
-    return links and any(_signed(chain[-1], authority) for authority in authorities)
+    links = all(is_issued_by(low, high) and _may_sign(high) for low, high in pairwise(chain))
+    return links and any(is_issued_by(chain[-1], authority) for authority in authorities)
 
 
 def _check_name(certificate: x509.Certificate, name: str, path: Path) -> None:
     """The name stands as common name, by which callers are known, and among the DNS names, by which servers are."""
-    common = names_of(certificate)
+    common = find_names(certificate.subject)
     if common != [name]:
         raise InvalidInput(
             f"{CERTIFICATE} must be for {name!r}; {path} is for {', '.join(map(repr, common)) or 'nobody'}."
@@ -109,7 +94,8 @@ def _may_sign(certificate: x509.Certificate) -> bool:
         return False
 
 
-def _signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+def is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    """Whether the issuer's key has signed a certificate."""
     try:
         certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):

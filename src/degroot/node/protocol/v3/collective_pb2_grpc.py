@@ -2,7 +2,7 @@
 """Client and server classes corresponding to protobuf-defined services."""
 import grpc
 
-from degroot.node.protocol.v2 import collective_pb2 as degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2
+from degroot.node.protocol.v3 import collective_pb2 as degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2
 
 
 class CollectiveStub(object):
@@ -15,54 +15,54 @@ class CollectiveStub(object):
             channel: A grpc.Channel.
         """
         self.Describe = channel.unary_unary(
-                '/degroot.v2.Collective/Describe',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.DescribeRequest.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Description.FromString,
+                '/degroot.v3.Collective/Describe',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.DescribeRequest.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Description.FromString,
                 )
         self.Predict = channel.stream_stream(
-                '/degroot.v2.Collective/Predict',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.PredictRequest.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Prediction.FromString,
+                '/degroot.v3.Collective/Predict',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.PredictRequest.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Prediction.FromString,
                 )
         self.FetchCopy = channel.stream_stream(
-                '/degroot.v2.Collective/FetchCopy',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.FetchCopyRequest.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.FromString,
+                '/degroot.v3.Collective/FetchCopy',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.FetchCopyRequest.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyChunk.FromString,
                 )
         self.PushCopy = channel.stream_unary(
-                '/degroot.v2.Collective/PushCopy',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyReceipt.FromString,
+                '/degroot.v3.Collective/PushCopy',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyChunk.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyReceipt.FromString,
                 )
         self.FetchMap = channel.stream_stream(
-                '/degroot.v2.Collective/FetchMap',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.FetchCopyRequest.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.FromString,
+                '/degroot.v3.Collective/FetchMap',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.FetchCopyRequest.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyChunk.FromString,
                 )
         self.Confirm = channel.unary_unary(
-                '/degroot.v2.Collective/Confirm',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.FromString,
+                '/degroot.v3.Collective/Confirm',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Signed.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Signed.FromString,
                 )
         self.Opinion = channel.stream_stream(
-                '/degroot.v2.Collective/Opinion',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Question.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.OpinionReply.FromString,
+                '/degroot.v3.Collective/Opinion',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Question.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.OpinionReply.FromString,
                 )
         self.Pool = channel.stream_stream(
-                '/degroot.v2.Collective/Pool',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.PoolMessage.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.PoolReply.FromString,
+                '/degroot.v3.Collective/Pool',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.PoolMessage.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.PoolReply.FromString,
                 )
         self.Ask = channel.unary_unary(
-                '/degroot.v2.Collective/Ask',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.ConsultRequest.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Answer.FromString,
+                '/degroot.v3.Collective/Ask',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.ConsultRequest.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Answer.FromString,
                 )
         self.Consult = channel.stream_stream(
-                '/degroot.v2.Collective/Consult',
-                request_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.ConsultRequest.SerializeToString,
-                response_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Answer.FromString,
+                '/degroot.v3.Collective/Consult',
+                request_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.ConsultRequest.SerializeToString,
+                response_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Answer.FromString,
                 )
 
 
@@ -143,57 +143,57 @@ def add_CollectiveServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Describe': grpc.unary_unary_rpc_method_handler(
                     servicer.Describe,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.DescribeRequest.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Description.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.DescribeRequest.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Description.SerializeToString,
             ),
             'Predict': grpc.stream_stream_rpc_method_handler(
                     servicer.Predict,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.PredictRequest.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Prediction.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.PredictRequest.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Prediction.SerializeToString,
             ),
             'FetchCopy': grpc.stream_stream_rpc_method_handler(
                     servicer.FetchCopy,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.FetchCopyRequest.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.FetchCopyRequest.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyChunk.SerializeToString,
             ),
             'PushCopy': grpc.stream_unary_rpc_method_handler(
                     servicer.PushCopy,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyReceipt.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyChunk.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyReceipt.SerializeToString,
             ),
             'FetchMap': grpc.stream_stream_rpc_method_handler(
                     servicer.FetchMap,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.FetchCopyRequest.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.FetchCopyRequest.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyChunk.SerializeToString,
             ),
             'Confirm': grpc.unary_unary_rpc_method_handler(
                     servicer.Confirm,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Signed.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Signed.SerializeToString,
             ),
             'Opinion': grpc.stream_stream_rpc_method_handler(
                     servicer.Opinion,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Question.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.OpinionReply.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Question.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.OpinionReply.SerializeToString,
             ),
             'Pool': grpc.stream_stream_rpc_method_handler(
                     servicer.Pool,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.PoolMessage.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.PoolReply.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.PoolMessage.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.PoolReply.SerializeToString,
             ),
             'Ask': grpc.unary_unary_rpc_method_handler(
                     servicer.Ask,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.ConsultRequest.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Answer.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.ConsultRequest.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Answer.SerializeToString,
             ),
             'Consult': grpc.stream_stream_rpc_method_handler(
                     servicer.Consult,
-                    request_deserializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.ConsultRequest.FromString,
-                    response_serializer=degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Answer.SerializeToString,
+                    request_deserializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.ConsultRequest.FromString,
+                    response_serializer=degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Answer.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'degroot.v2.Collective', rpc_method_handlers)
+            'degroot.v3.Collective', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
 
 
@@ -212,9 +212,9 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(request, target, '/degroot.v2.Collective/Describe',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.DescribeRequest.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Description.FromString,
+        return grpc.experimental.unary_unary(request, target, '/degroot.v3.Collective/Describe',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.DescribeRequest.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Description.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -229,9 +229,9 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v2.Collective/Predict',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.PredictRequest.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Prediction.FromString,
+        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v3.Collective/Predict',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.PredictRequest.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Prediction.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -246,9 +246,9 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v2.Collective/FetchCopy',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.FetchCopyRequest.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.FromString,
+        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v3.Collective/FetchCopy',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.FetchCopyRequest.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyChunk.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -263,9 +263,9 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_unary(request_iterator, target, '/degroot.v2.Collective/PushCopy',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyReceipt.FromString,
+        return grpc.experimental.stream_unary(request_iterator, target, '/degroot.v3.Collective/PushCopy',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyChunk.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyReceipt.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -280,9 +280,9 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v2.Collective/FetchMap',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.FetchCopyRequest.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.CopyChunk.FromString,
+        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v3.Collective/FetchMap',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.FetchCopyRequest.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.CopyChunk.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -297,9 +297,9 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(request, target, '/degroot.v2.Collective/Confirm',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Signed.FromString,
+        return grpc.experimental.unary_unary(request, target, '/degroot.v3.Collective/Confirm',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Signed.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Signed.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -314,9 +314,9 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v2.Collective/Opinion',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Question.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.OpinionReply.FromString,
+        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v3.Collective/Opinion',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Question.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.OpinionReply.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -331,9 +331,9 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v2.Collective/Pool',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.PoolMessage.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.PoolReply.FromString,
+        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v3.Collective/Pool',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.PoolMessage.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.PoolReply.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -348,9 +348,9 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(request, target, '/degroot.v2.Collective/Ask',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.ConsultRequest.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Answer.FromString,
+        return grpc.experimental.unary_unary(request, target, '/degroot.v3.Collective/Ask',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.ConsultRequest.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Answer.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 
@@ -365,8 +365,8 @@ class Collective(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v2.Collective/Consult',
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.ConsultRequest.SerializeToString,
-            degroot_dot_node_dot_protocol_dot_v2_dot_collective__pb2.Answer.FromString,
+        return grpc.experimental.stream_stream(request_iterator, target, '/degroot.v3.Collective/Consult',
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.ConsultRequest.SerializeToString,
+            degroot_dot_node_dot_protocol_dot_v3_dot_collective__pb2.Answer.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -14,12 +14,16 @@ class Tensor(_message.Message):
     def __init__(self, shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class DescribeRequest(_message.Message):
-    __slots__ = ("protocol", "schema")
+    __slots__ = ("protocol", "schema", "roster", "instance")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    ROSTER_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     schema: bool
-    def __init__(self, protocol: _Optional[int] = ..., schema: bool = ...) -> None: ...
+    roster: int
+    instance: str
+    def __init__(self, protocol: _Optional[int] = ..., schema: bool = ..., roster: _Optional[int] = ..., instance: _Optional[str] = ...) -> None: ...
 
 class Settings(_message.Message):
     __slots__ = ("rule", "neighbours", "metric", "kernel", "ridge", "guard")
@@ -46,7 +50,7 @@ class Model(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "no_view", "pooled", "fields", "offers_copy", "takes_copy", "held_copy", "reaches_caller", "map", "map_grid", "schema_digest", "schema", "optional_columns", "takes_gaps")
+    __slots__ = ("protocol", "name", "model_version", "settings", "n_features", "feature_names", "outputs", "classes", "scored_by_peers", "scored", "members", "no_view", "pooled", "fields", "offers_copy", "takes_copy", "held_copy", "reaches_caller", "map", "map_grid", "schema_digest", "schema", "optional_columns", "takes_gaps", "roster", "signed_roster", "instance", "duplicate", "software")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +75,11 @@ class Description(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     OPTIONAL_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     TAKES_GAPS_FIELD_NUMBER: _ClassVar[int]
+    ROSTER_FIELD_NUMBER: _ClassVar[int]
+    SIGNED_ROSTER_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     name: str
     model_version: str
@@ -95,7 +104,12 @@ class Description(_message.Message):
     schema: str
     optional_columns: _containers.RepeatedScalarFieldContainer[str]
     takes_gaps: bool
-    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., no_view: _Optional[str] = ..., pooled: bool = ..., fields: _Optional[_Iterable[str]] = ..., offers_copy: bool = ..., takes_copy: bool = ..., held_copy: _Optional[str] = ..., reaches_caller: bool = ..., map: _Optional[str] = ..., map_grid: _Optional[str] = ..., schema_digest: _Optional[str] = ..., schema: _Optional[str] = ..., optional_columns: _Optional[_Iterable[str]] = ..., takes_gaps: bool = ...) -> None: ...
+    roster: int
+    signed_roster: bytes
+    instance: str
+    duplicate: str
+    software: str
+    def __init__(self, protocol: _Optional[int] = ..., name: _Optional[str] = ..., model_version: _Optional[str] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., n_features: _Optional[int] = ..., feature_names: _Optional[_Iterable[str]] = ..., outputs: _Optional[int] = ..., classes: _Optional[_Iterable[str]] = ..., scored_by_peers: bool = ..., scored: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., no_view: _Optional[str] = ..., pooled: bool = ..., fields: _Optional[_Iterable[str]] = ..., offers_copy: bool = ..., takes_copy: bool = ..., held_copy: _Optional[str] = ..., reaches_caller: bool = ..., map: _Optional[str] = ..., map_grid: _Optional[str] = ..., schema_digest: _Optional[str] = ..., schema: _Optional[str] = ..., optional_columns: _Optional[_Iterable[str]] = ..., takes_gaps: bool = ..., roster: _Optional[int] = ..., signed_roster: _Optional[bytes] = ..., instance: _Optional[str] = ..., duplicate: _Optional[str] = ..., software: _Optional[str] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("name", "state", "reason", "progress")

@@ -1,0 +1,242 @@
+"""Restoring: a state folder from a backup, in which the roster and what maps have cost are not older than before.
+
+Of both the newer is kept, that of the state folder or that of the backup. Records that the ledger loses are noticed:
+peers hold signatures of them, and the ledger has a note that it was restored.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import Any
+from zipfile import ZipFile
+
+from degroot.exceptions import DeGrootError, InvalidInput, describe_error
+from degroot.files.atomic import PRIVATE, make_folder, save_durably, settle, sync
+from degroot.files.checksums import DamagedFile, decode_record, digest_file
+from degroot.maps import LifetimeBudget
+from degroot.node.config import Configuration, read
+from degroot.node.peers.roster import read_newest
+from degroot.node.records.chain import IN, Origin
+from degroot.node.records.ledger import record_beside
+from degroot.node.server.lock import lock_state
+from degroot.node.state.backup import (
+    BLOCK_BYTES,
+    CONFIGURATION,
+    FORMAT,
+    IDENTITY,
+    LEFT_OUT,
+    MANIFEST,
+    SET_BY,
+    STATE,
+    list_identity,
+)
+from degroot.node.state.version import RESTORING, check_version
+from degroot.node.tls.roster import FILE as ROSTER
+from degroot.node.tls.roster import SignedRoster
+
+RESTORED = "restored from a backup"  # a note of the ledger
+UNFINISHED = ".restoring"  # in the state folder
+MAPS = "maps"
+MAX_MANIFEST_BYTES = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was restored, and what was kept of what was there."""
+
+    made: str  # when the backup was
+    files: int
+    kept: tuple[str, ...]  # sentences
+    moved: Path | None  # where the state before is
+
+
+def restore_backup(path: Path, archive: Path, *, force: bool = False) -> Restored:
+    """Restore the state of the node whose configuration is at `path`, which is restored as well where it is missing.
+
+    `force`: also where there is state already, which is moved aside.
+    """
+    try:
+        with ZipFile(archive) as opened:
+            manifest = _read_manifest(opened, archive)
+            if not path.exists():
+                save_durably(path, _read_entry(opened, archive, CONFIGURATION, manifest["files"]))
+            configuration = read(path)
+            if manifest["node"] != configuration.name:
+                raise InvalidInput(
+                    f"An archive must be of the node that is restored, {configuration.name!r}; {archive} is of "
+                    f"{manifest['node']!r}."
+                )
+            with lock_state(make_folder(configuration.state, mode=PRIVATE)):
+                return _restore(configuration, opened, archive, manifest, force=force)
+    except DeGrootError:
+        raise
+    except OSError as error:
+        raise InvalidInput(
+            f"A backup must be readable, and the state folder writable; {error.filename or archive}: {error.strerror}."
+        ) from error
+    except Exception as error:  # which a damaged archive can raise
+        raise _make_damage_error(archive, describe_error(error)) from error
+
+
+def _restore(
+    configuration: Configuration, opened: ZipFile, archive: Path, manifest: Mapping[str, Any], *, force: bool
+) -> Restored:
+    state = configuration.state
+    present = [each for each in state.iterdir() if each.name not in ("lock", UNFINISHED, RESTORING)]
+    if present and not force:
+        raise InvalidInput(f"A state folder must be empty, or --force be given, which moves aside what is in {state}.")
+    unfinished, complete = state / UNFINISHED, state / RESTORING
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        unfinished.mkdir(mode=PRIVATE)
+        files = manifest["files"]
+        for name in files:
+            _extract(opened, archive, name, files, unfinished)
+        restored = unfinished / STATE
+        check_version(restored)
+        kept = [*_keep_roster(configuration, restored), *_keep_spending(configuration, restored)]
+        kept += _restore_identity(configuration, unfinished)
+        told = f"made at {manifest['made']} by degroot {manifest['degroot']}, sha256 {digest_file(archive)}"
+        record_beside(restored / configuration.ledger.name, "", RESTORED, IN, 0, 0, 0, Origin(purpose=told))
+        settle(unfinished)
+        shutil.rmtree(complete, ignore_errors=True)  # of one that was interrupted
+        restored.rename(complete)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    moved = _move_aside(state, present)
+    for each in list(complete.iterdir()):
+        each.rename(state / each.name)
+    complete.rmdir()
+    sync(state)
+    return Restored(manifest["made"], len(files), tuple(kept), moved)
+
+
+def _read_manifest(opened: ZipFile, archive: Path) -> dict[str, Any]:
+    """The manifest of an archive of a kind that is known, whose entries are where they may be."""
+    try:
+        info = opened.getinfo(MANIFEST)
+        if info.file_size > MAX_MANIFEST_BYTES:
+            raise _make_damage_error(archive, "its manifest is too large")
+        manifest = decode_record(opened.read(info), archive)
+    except KeyError:
+        raise _make_damage_error(archive, "it has no manifest") from None
+    except DamagedFile as error:
+        raise _make_damage_error(archive, f"of its manifest, {error.reason}") from error
+    if manifest["format"] != FORMAT:
+        raise InvalidInput(f"An archive must be of format {FORMAT}; {archive} is of format {manifest['format']}.")
+    for name in (each.filename for each in opened.infolist()):
+        place = PurePosixPath(name)
+        inside = ".." not in place.parts and "\\" not in name and name == str(place)
+        if not inside or not (name in (MANIFEST, CONFIGURATION) or name.startswith((STATE, IDENTITY))):
+            raise InvalidInput(f"Paths in an archive must stay in the state folder; {archive} has {name[:100]!r}.")
+    names = {each.filename for each in opened.infolist()} - {MANIFEST}
+    if names != manifest["files"].keys():
+        raise _make_damage_error(archive, "its entries are not those of its manifest")
+    return manifest
+
+
+def _read_entry(opened: ZipFile, archive: Path, name: str, files: Mapping[str, Any]) -> bytes:
+    return b"".join(_read_blocks(opened, archive, name, files))
+
+
+def _extract(opened: ZipFile, archive: Path, name: str, files: Mapping[str, Any], folder: Path) -> None:
+    target = folder / name
+    target.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    with target.open("xb") as file:
+        target.chmod(0o600)
+        for block in _read_blocks(opened, archive, name, files):
+            file.write(block)
+
+
+def _read_blocks(opened: ZipFile, archive: Path, name: str, files: Mapping[str, Any]) -> Iterator[bytes]:
+    """The content of an entry, which is no longer than its manifest says; it is checked at the end."""
+    digest, left = sha256(), int(files[name]["bytes"])
+    with opened.open(name) as source:
+        while block := source.read(min(BLOCK_BYTES, left + 1)):
+            digest.update(block)
+            left -= len(block)
+            if left < 0:
+                break
+            yield block
+    if left or digest.hexdigest() != files[name]["sha256"]:
+        raise _make_damage_error(archive, f"{name} does not match its checksum")
+
+
+def _keep_roster(configuration: Configuration, restored: Path) -> Iterator[str]:
+    """Keep the roster that is there where it has a higher number: nobody who was revoked is let in again."""
+    now, then = (_find_roster(replace(configuration, state=each)) for each in (configuration.state, restored))
+    if now is not None and (then is None or now.number > then.number):
+        save_durably(restored / ROSTER, now.content)
+        yield f"the roster stays at number {now.number}"
+    elif now is None and (configuration.state / ROSTER).exists():
+        yield "the roster that was there cannot be read: whether it had a higher number is not known"
+
+
+def _find_roster(configuration: Configuration) -> SignedRoster | None:
+    with suppress(InvalidInput):  # it is damaged, or there is no CA to check it by
+        return read_newest(configuration)
+    return None
+
+
+def _keep_spending(configuration: Configuration, restored: Path) -> Iterator[str]:
+    """Keep the maps that are there where more was spent: what has left has left."""
+    then = _read_spending(restored / MAPS)
+    folders = [configuration.maps_folder, *configuration.state.glob(f"{SET_BY}*/{MAPS}")]
+    folder = max(folders, key=lambda each: len(_read_spending(each)))
+    now = _read_spending(folder)
+    if then[: len(now)] == now:
+        if len(now) < len(then):
+            yield "what maps have cost is as of the backup: what was published after it is not counted"
+        return
+    if now[: len(then)] != then:
+        raise InvalidInput(
+            "What maps have cost must be of one history in the archive and in the state folder; it is not: "
+            "restored elsewhere, this node has published other maps."
+        )
+    shutil.rmtree(restored / MAPS, ignore_errors=True)
+    shutil.copytree(folder, restored / MAPS)
+    terms = configuration.maps
+    spent = ""
+    if terms is not None:
+        with suppress(InvalidInput):  # a damaged record stays: no map is published then
+            budget = LifetimeBudget(folder, terms.lifetime_epsilon, terms.lifetime_delta)
+            spent = f", epsilon {budget.spent()[0]:g}"
+    yield f"what maps have cost stays as it is{spent}"
+
+
+def _read_spending(folder: Path) -> list[bytes]:
+    try:
+        return (folder / "spent.jsonl").read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _restore_identity(configuration: Configuration, unfinished: Path) -> Iterator[str]:
+    """Put certificate and key in their places, if the archive has them and nothing is there."""
+    if configuration.identity is None:
+        return
+    for name, place in list_identity(configuration.identity).items():
+        source = unfinished / IDENTITY / name
+        if source.exists() and not place.exists():
+            save_durably(place, source.read_bytes(), mode=0o600)
+            yield f"{place} is restored"
+
+
+def _move_aside(state: Path, present: list[Path]) -> Path | None:
+    """Move what is there into a folder of its own; the tokens of the page stay where they are."""
+    present = [each for each in present if not each.name.startswith(SET_BY) and each.name not in LEFT_OUT]
+    if not present:
+        return None
+    moved = state / f"{SET_BY}{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+    moved.mkdir(mode=PRIVATE)
+    for each in present:
+        each.rename(moved / each.name)
+    return moved
+
+
+def _make_damage_error(archive: Path, reason: str) -> InvalidInput:
+    return InvalidInput(f"An archive must be as `degroot node backup` wrote it; {archive}: {reason}.")

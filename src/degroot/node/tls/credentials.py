@@ -1,0 +1,238 @@
+"""Credentials: what a running node shows and checks by, taken in anew when the files change.
+
+Certificates are checked when a connection is made. Connections last for weeks, so a node also looks at the
+certificates behind those that are open, and ends them when one has expired or was revoked.
+"""
+
+import asyncio
+import ssl
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
+from typing import Any
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from degroot.exceptions import DeGrootError, InvalidInput
+from degroot.files.addresses import split
+from degroot.files.atomic import find_stamp
+from degroot.node.config import IdentityFiles
+from degroot.node.tls import identity
+from degroot.node.tls.files import find_names
+from degroot.node.tls.roster import SignedRoster
+from degroot.node.tls.signing import sign_with
+
+WARNING_DAYS = 30  # before a certificate expires
+MAX_CALLERS = 1024  # whose certificates are remembered
+PAUSE_SECONDS = 0.5  # before a server shows a renewed certificate
+EXPIRED_CODE = 10  # of OpenSSL's reasons to refuse a certificate
+
+
+class Lapsed(DeGrootError):
+    """A certificate that was valid is not valid any more."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A node's certificate, key and CA, which were read and checked together."""
+
+    ca: bytes
+    chain: bytes
+    key: bytes
+    certificate: x509.Certificate
+    authorities: tuple[x509.Certificate, ...]
+    private_key: PrivateKeyTypes
+
+    @cached_property
+    def ca_expires(self) -> datetime:
+        """When the certificate of the CA that has issued the node's ends."""
+        issuers = [each for each in self.authorities if identity.is_issued_by(self.certificate, each)]
+        return max(each.not_valid_after_utc for each in issuers or self.authorities)
+
+
+class NodeCredentials:
+    """A node's identity as it is now, and whose certificates are good.
+
+    Parameters
+    ----------
+    name : str
+        Of the node, for which its certificate has to be.
+    """
+
+    def __init__(self, files: IdentityFiles, name: str) -> None:
+        self._files, self._name = files, name
+        self._stamps = self._find_stamps()
+        self._identity = self._shown = self._read()  # the latter: what a server shows
+        self._dropped = set[x509.Certificate]()  # of the CA, which were trusted while the node ran
+        self.roster: SignedRoster | None = None
+        self.generation = 0  # rises when connections have to be made anew: the own certificate, the CA or the roster
+        self._callers: dict[bytes, tuple[int, float, str | None]] = {}  # generation, end and lapse, by certificate
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        """The node's own certificate."""
+        return self._identity.certificate
+
+    @property
+    def expires(self) -> datetime:
+        """When the node's own certificate ends."""
+        return self._identity.certificate.not_valid_after_utc
+
+    @property
+    def ca_expires(self) -> datetime:
+        """When the certificate of the CA that has issued it ends."""
+        return self._identity.ca_expires
+
+    @property
+    def authorities(self) -> tuple[x509.Certificate, ...]:
+        """The certificates of the CA."""
+        return self._identity.authorities
+
+    @property
+    def serial(self) -> str:
+        """The serial number of the node's own certificate, as rosters have it."""
+        return f"{self._identity.certificate.serial_number:x}"
+
+    @property
+    def is_revoked(self) -> bool:
+        """Whether the roster revokes the node's own certificate."""
+        return self.roster is not None and self._identity.certificate.serial_number in self.roster.revoked_serials
+
+    def refresh(self, *, force: bool = False) -> bool:
+        """Take in the files if they have changed; whether another identity was taken in.
+
+        Raises InvalidInput, and goes on with what was taken in before, where they cannot be used: as long as one of
+        two files has been replaced, and after a mistake.
+        """
+        stamps = self._find_stamps()
+        if stamps == self._stamps and not force:
+            return False
+        fresh, known = self._read(), self._identity
+        self._stamps = stamps
+        if (fresh.ca, fresh.chain, fresh.key) == (known.ca, known.chain, known.key):
+            return False
+        self._dropped = (self._dropped | set(known.authorities)) - set(fresh.authorities)
+        self._identity = fresh
+        self.generation += 1
+        return True
+
+    def use_roster(self, roster: SignedRoster) -> None:
+        """Go by the revocations of another roster."""
+        self.roster = roster
+        self.generation += 1
+
+    def sign(self, context: bytes, message: bytes) -> tuple[bytes, bytes]:
+        """The signature of a message, and the certificate that it can be checked with, in PEM."""
+        known = self._identity
+        return sign_with(known.private_key, context + message), known.chain
+
+    def server_credentials(self) -> Any:
+        """For a server that lets in only who has a certificate of the CA; new connections see what is taken in."""
+        self._shown = self._identity
+        return grpc.dynamic_ssl_server_credentials(
+            _configure(self._shown), self._show_renewed, require_client_authentication=True
+        )
+
+    def channel_credentials(self) -> Any:
+        """For channels to servers that have a certificate of the CA, as `identity.channel_credentials`."""
+        known = self._identity
+        return grpc.ssl_channel_credentials(known.ca, known.key, known.chain)
+
+    def find_lapse(self, certificate: x509.Certificate, now: datetime | None = None) -> str | None:
+        """Why a certificate, of a caller or of a peer, is no longer valid; None: it is."""
+        now = datetime.now(UTC) if now is None else now
+        if now > certificate.not_valid_after_utc:
+            return f"its certificate expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+        if self.roster is not None and certificate.serial_number in self.roster.revoked_serials:
+            return f"its certificate was revoked (roster {self.roster.number})"
+        return None
+
+    def find_caller_lapse(self, pem: bytes) -> str | None:
+        """The same of a caller's certificate, as gRPC gives it, which is asked for with every message.
+
+        The CA that it is of may have been dropped since the connection was made.
+        """
+        known = self._callers.get(pem)
+        if known is None or known[0] != self.generation or (known[2] is None and time.time() > known[1]):
+            try:
+                certificate = x509.load_pem_x509_certificate(pem)
+            except ValueError:
+                return "its certificate cannot be read"
+            if len(self._callers) >= MAX_CALLERS:
+                self._callers.clear()
+            lapse = self.find_lapse(certificate)
+            if lapse is None and any(identity.is_issued_by(certificate, each) for each in self._dropped):
+                lapse = "its certificate is of a CA that is trusted no longer"
+            ends = certificate.not_valid_after_utc.timestamp()
+            known = self._callers[pem] = self.generation, ends, lapse
+        return known[2]
+
+    async def look_at(self, address: str, name: str, seconds: float) -> x509.Certificate:
+        """The certificate that the node at an address shows, which has to be that of `name`.
+
+        Raises Lapsed where it is not good, and OSError or TimeoutError where nobody can be reached.
+        """
+        host, port = split(address)
+        try:
+            async with asyncio.timeout(seconds):
+                _, writer = await asyncio.open_connection(
+                    host, port, ssl=_make_context(self._identity.ca), server_hostname=name
+                )
+        except ssl.SSLCertVerificationError as error:
+            reason = "has expired" if error.verify_code == EXPIRED_CODE else f"is not good: {error.verify_message}"
+            raise Lapsed(f"its certificate {reason}") from error
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.transport.abort()
+        certificate = x509.load_der_x509_certificate(shown)
+        lapse = self.find_lapse(certificate)
+        if lapse is None and find_names(certificate.subject) != [name]:
+            lapse = f"its certificate is for {', '.join(map(repr, find_names(certificate.subject))) or 'nobody'}"
+        if lapse is not None:
+            raise Lapsed(lapse)
+        return certificate
+
+    def _show_renewed(self) -> Any:
+        """What a server shows from now on, if it is new: gRPC asks, on threads of its own, for every connection.
+
+        gRPC frees what it had although handshakes may be about to use it, and the process ends (its issue 36693). So it
+        is given something new only when there is, and after a pause, in which those have gone on.
+        """
+        known = self._identity
+        if known is self._shown:
+            return None
+        time.sleep(PAUSE_SECONDS)
+        self._shown = known
+        return _configure(known)
+
+    def _find_stamps(self) -> tuple[Any, ...]:
+        return tuple(find_stamp(path) for path in (self._files.ca, self._files.certificate, self._files.key))
+
+    def _read(self) -> Identity:
+        """What is in the files, which are checked before and after they are read: they may be replaced meanwhile."""
+        stamps = self._find_stamps()
+        identity.check(self._files, self._name)
+        ca, chain, key = identity.read_contents(self._files)
+        if self._find_stamps() != stamps:
+            raise InvalidInput("The certificate, the key and the CA must not change while they are read; they did.")
+        first, *_ = x509.load_pem_x509_certificates(chain)
+        authorities = tuple(x509.load_pem_x509_certificates(ca))
+        return Identity(ca, chain, key, first, authorities, load_pem_private_key(key, None))
+
+
+def _configure(shown: Identity) -> Any:
+    return grpc.ssl_server_certificate_configuration([(shown.key, shown.chain)], root_certificates=shown.ca)
+
+
+@lru_cache(maxsize=2)
+def _make_context(ca: bytes) -> ssl.SSLContext:
+    """For a connection that only looks at the certificate of the other side, and shows none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # names of nodes are no host names: the caller compares them
+    context.minimum_version = ssl.TLSVersion.TLSv1_3  # in which the server's certificate is known first
+    context.load_verify_locations(cadata=ca.decode("ascii"))
+    context.set_alpn_protocols(["h2"])
+    return context
