@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from degroot.node.protocol.codec import tensor
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 
 LARGE = 1 << 26  # bytes of float32 rows beyond which they are searched where they are
 NAME, VERSION = "organisation-0001", "0123456789abcdef"  # of members and their models, as long as they usually are

@@ -57,7 +57,7 @@ from degroot.models.formats import VERSION_DIGITS
 from degroot.node.config import GRANTS, IdentityFiles
 from degroot.node.copies.bundle import make_bundle
 from degroot.node.protocol.codec import PROTOCOL, array, tensor
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server import model_service
 from degroot.node.tls import authority
 
@@ -149,7 +149,7 @@ ROWS, STEP, FAR_AWAY = 91, 3e-5, 5.0
 OF_VICTIM, ASIDE = "the victim's", "kept aside"
 MAP_MEMBERS, MAP_ROWS, CLOSE = 4, {8.0: 1200, 1.0: 3200}, 0.1
 ALERT_SECONDS = 30.0  # to wait for an alert at most
-INFER, PREDICT = "/inference.GRPCInferenceService/ModelInfer", "/degroot.v2.Collective/Predict"
+INFER, PREDICT = "/inference.GRPCInferenceService/ModelInfer", "/degroot.v3.Collective/Predict"
 PLANS = ((150, 1), (300, 4), (400, 10), (450, 20))  # points for the sizes of errors, and directions for their signs
 PATIENCE = 30.0  # seconds in which a victim takes a new model in
 Ask = Callable[[Array, float], tuple[Array, Array]]

@@ -53,9 +53,10 @@ def nothing() -> Iterator[None]:
 
 
 @contextmanager
-def read(address: str) -> Iterator[None]:
+def read(pages: Pages) -> Iterator[None]:
     """Somebody who reads the states, and draws nothing."""
-    stream = urllib.request.urlopen(f"{address}/events")
+    headers = {"Authorization": f"Bearer {pages.token}"}
+    stream = urllib.request.urlopen(urllib.request.Request(f"{pages.address}/events", headers=headers))
     thread = threading.Thread(target=_drained, args=(stream,), daemon=True)
     thread.start()
     try:
@@ -72,11 +73,11 @@ def _drained(stream: Any) -> None:
 
 
 @contextmanager
-def opened(browser: Any, address: str) -> Iterator[None]:
+def opened(browser: Any, pages: Pages) -> Iterator[None]:
     """The overview, open in a browser."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     try:
-        page.goto(address)
+        page.goto(f"{pages.address}/#token={pages.token}")
         page.wait_for_function(DRAWN)
         yield
     finally:
@@ -88,8 +89,8 @@ def cases(plain: Pages, pages: Pages, browser: Any) -> dict[str, Case]:
         NONE: Case(plain.consortium, nothing),
         AGAIN: Case(plain.consortium, nothing),
         OFF: Case(pages.consortium, nothing),
-        READ: Case(pages.consortium, lambda: read(pages.address)),
-        OPEN: Case(pages.consortium, lambda: opened(browser, pages.address)),
+        READ: Case(pages.consortium, lambda: read(pages)),
+        OPEN: Case(pages.consortium, lambda: opened(browser, pages)),
     }
 
 

@@ -6,6 +6,7 @@
 import argparse
 import asyncio
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -38,7 +39,7 @@ from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.load import load_scored_agent
 from degroot.node.scoring.residual_store import Residuals
 from degroot.node.server.run import make_receipts, open_ledger
-from degroot.node.tls import identity
+from degroot.node.tls.credentials import NodeCredentials
 
 HEAD = """\
 Written by `make bench`. Five node processes on loopback with mutual TLS, {rows} rows of {features} features each,
@@ -62,10 +63,18 @@ process with all agents (2 threads). All fields. Asked for: at least 0.5."""
 TRAFFIC = """\
 What one question costs: rounds until everybody is settled (tolerance {tolerance:g}), and bytes that nodes send each
 other, by their ledgers, for 1 and for 1000 points."""
+TWELVE = """\
+A consortium of twelve nodes beside one of four, each node answering from its own view with queries, asked for one point
+through `degroot.connect`; and a service that only asks 11 or 3 others over open streams. Asked for: the first ratio at
+most 1.3 times the second."""
+IDLE = """\
+Twelve nodes whose peers are ready, asked nothing for {seconds:g} seconds: the processor time of each in % of a core,
+and its memory, of what processes share a part each (PSS). Asked for: under 1 %, under 250 MB."""
 SOAK = "Mixed questions for {seconds:g} seconds, and a peer killed and started again every {every:g} seconds."
 RESULTS = Path(__file__).with_name("NODES.md")
 K, ROWS, FEATURES = 5, 1000, 8
 PATIENCE = 30.0  # seconds for a peer
+REST = 10.0  # seconds between looks at peers that are ready
 TOLERANCE = 1e-9
 ECHO = """
 import asyncio, sys, grpc
@@ -116,7 +125,7 @@ def as_configured(consortium: Consortium) -> None:
         agent.model.intercept_ = np.float64(agent.model.intercept_)
         (home / "model.onnx").write_bytes(to_onnx(agent.model, agent.X[:1]).SerializeToString())
         text = (home / "node.toml").read_text()
-        text = text.replace("model.skops", "model.onnx").replace("probe_seconds = 0.2\n", "")
+        text = text.replace("model.skops", "model.onnx").replace("probe_seconds = 0.2\nheartbeat_seconds = 0.2\n", "")
         text = text.replace("[[clients]]\n", "[[clients]]\nrows_per_day = 10000000\n")
         (home / "node.toml").write_text(text)
 
@@ -135,9 +144,9 @@ def in_turns(work: dict[str, Callable[[], object]], turns: int, each: int) -> di
 
 
 @contextmanager
-def bare(consortium: Consortium) -> Iterator[dict[str, Callable[[], object]]]:
-    """Processes that only echo, and calls of them."""
-    keys, ports = consortium.folder / "keys", [str(port) for port in free_ports(K)]
+def bare(consortium: Consortium, count: int = K) -> Iterator[dict[str, Callable[[], object]]]:
+    """So many processes that only echo, and calls of the first, which asks the others."""
+    keys, ports = consortium.folder / "keys", [str(port) for port in free_ports(count)]
     files = [str(keys / name) for name in ("ca.pem", "node0.pem", "node0.key")]
     commands = [[port, *files] for port in ports[1:]] + [[ports[0], *files, *ports[1:]]]
     processes = [subprocess.Popen([sys.executable, "-c", ECHO, *command]) for command in commands]
@@ -162,9 +171,9 @@ async def asked_node(configuration: Configuration) -> AsyncIterator[Answering]:
     """A node in this process that asks and does not serve, once it has scored all models."""
     first, log = load_scored_agent(configuration), Silent()
     configuration.state.mkdir(exist_ok=True)
-    record = open_ledger(configuration)
-    metrics, receipts = Metrics(record.totals), make_receipts(configuration, record, lambda: peers.links)
-    credentials, limits = identity.channel_credentials(configuration.identity), configuration.limits
+    credentials, limits = NodeCredentials(configuration.identity, configuration.name), configuration.limits
+    record = open_ledger(configuration, credentials)
+    metrics, receipts = Metrics(record.totals), make_receipts(configuration, credentials, record, lambda: peers.links)
     wiring = LinkContext(configuration.name, credentials, limits, PATIENCE, record, metrics, receipts)
     residuals = Residuals.at(configuration.state, first.agent.X, first.agent.y)
     peers = Peers(configuration, wiring, CalibratedScores(first, residuals, ROWS, metrics, log), log)
@@ -291,6 +300,60 @@ def latency(consortium: Consortium, turns: int) -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
+@contextmanager
+def start_nodes(count: int) -> Iterator[Consortium]:
+    """So many nodes that keep their evidence and query each other's models, all ready."""
+    rows = list(made_rows(0, count, n=ROWS, d=FEATURES))
+    with tempfile.TemporaryDirectory() as folder, Consortium(folder, count, rows=rows, evidence="own") as consortium:
+        as_configured(consortium)
+        yield consortium.start().ready()
+
+
+def measure_idle(consortium: Consortium, seconds: float) -> list[dict[str, str]]:
+    """Processor time and memory of nodes that nobody asks anything."""
+    pids = [process.pid for process in consortium.processes.values()]
+    time.sleep(2 * REST)  # what came with starting is done
+    before, begun = [processor_seconds(pid) for pid in pids], time.perf_counter()
+    time.sleep(seconds)
+    taken = time.perf_counter() - begun
+    shares = [100 * (processor_seconds(pid) - at) / taken for pid, at in zip(pids, before, strict=True)]
+    memory = [proportional_megabytes(pid) for pid in pids]
+    return [
+        {"": name, "median": f"{np.median(values):.{digits}f}", "largest": f"{max(values):.{digits}f}"}
+        for name, values, digits in (("processor, %", shares, 2), ("memory, MB", memory, 0))
+    ]
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used so far, in user and system mode."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def proportional_megabytes(pid: int) -> float:
+    """The memory of a process, of what it shares with others its part."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def compare_sizes(twelve: Consortium, turns: int) -> list[dict[str, str]]:
+    """One question to one of twelve nodes against one of four, beside bare fan-outs to as many."""
+    point = np.random.default_rng(1).normal(size=(1, FEATURES))
+    with start_nodes(4) as four, bare(twelve, 12) as all_eleven, bare(four, 4) as all_three:
+        asked = {len(each.names): each.connect(caller="node0") for each in (twelve, four)}
+        work = {f"question, {count} nodes": partial(node.predict, point) for count, node in asked.items()}
+        fan_outs = {11: all_eleven["bare fan-out"], 3: all_three["bare fan-out"]}
+        work |= {f"bare fan-out to {count}": call for count, call in fan_outs.items()}
+        times = {name: float(np.median(taken)) for name, taken in in_turns(work, turns, 20).items()}
+    question = times["question, 12 nodes"] / times["question, 4 nodes"]
+    unit = times["bare fan-out to 11"] / times["bare fan-out to 3"]
+    ratios = {"question, 12 nodes": question, "bare fan-out to 11": unit}
+    return [
+        {"": name, "median, ms": f"{taken:.2f}", "over the smaller": f"{ratios[name]:.2f}" if name in ratios else ""}
+        for name, taken in times.items()
+    ] + [{"": "first ratio over the second", "median, ms": "", "over the smaller": f"{question / unit:.2f}"}]
+
+
 def throughput(consortium: Consortium, turns: int) -> list[dict[str, str]]:
     points = np.random.default_rng(2).normal(size=(20_000, FEATURES))
     batches = np.split(points, 20)
@@ -343,7 +406,7 @@ def soaked(result: Soaked) -> dict[str, str]:
     }  # fmt: skip
 
 
-def main(turns: int, seconds: float) -> None:
+def main(turns: int, seconds: float, idle: float) -> None:
     report: list[str] = []
 
     def say(text: str) -> None:
@@ -370,6 +433,12 @@ def main(turns: int, seconds: float) -> None:
             say("## Rounds and bytes")
             say(TRAFFIC.format(tolerance=TOLERANCE))
             say(as_markdown(traffic(consortium)))
+    with start_nodes(12) as twelve:
+        say("## Twelve nodes")
+        say(IDLE.format(seconds=idle))
+        say(as_markdown(measure_idle(twelve, idle)))
+        say(TWELVE)
+        say(as_markdown(compare_sizes(twelve, turns)))
     if seconds:
         say("## Soak")
         every = min(30.0, seconds / 4)
@@ -383,5 +452,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--soak", type=float, default=600.0, metavar="SECONDS")
+    parser.add_argument("--idle", type=float, default=60.0, metavar="SECONDS")
     arguments = parser.parse_args()
-    main(arguments.turns, arguments.soak)
+    main(arguments.turns, arguments.soak, arguments.idle)

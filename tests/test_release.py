@@ -63,7 +63,7 @@ def test_the_sdist_holds_the_source_the_tests_and_the_documents_and_no_junk(buil
         names = {name.partition("/")[2] for name in sdist.getnames()}
     for name in ("LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "Makefile", "pyproject.toml"):
         assert name in names
-    for folder in ("src/degroot/", "tests/", "docs/", "benchmarks/"):
+    for folder in ("src/degroot/", "tests/", "docs/", "benchmarks/", "deploy/"):
         assert any(name.startswith(folder) for name in names)
     assert [name for name in names if JUNK.search(name)] == []
     assert [name for name in names if name.split("/")[0] in ("build", "dist", "degroot-paper")] == []

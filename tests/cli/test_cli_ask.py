@@ -134,7 +134,7 @@ def test_rounds_are_pooled_with_everybody_as_soon_as_all_are_ready(ask, points, 
     with Consortium(tmp_path_factory.mktemp("seldom"), 4) as seldom:
         for name in seldom.names:  # what the nodes know of each other is old
             path = seldom.folder / name / "node.toml"
-            path.write_text(path.read_text().replace("probe_seconds = 0.2", "probe_seconds = 3.0"))
+            path.write_text(path.read_text().replace("_seconds = 0.2", "_seconds = 3.0"))
         seldom.fork().ready()
         who = {"node": address(seldom), "input": points, **seldom.credentials()}
         assert "missing" not in ask(**who, way="rounds", output="answers.csv").out

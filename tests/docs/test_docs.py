@@ -150,7 +150,7 @@ def test_every_key_of_the_configuration_is_explained_with_its_default():
 
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_its_links_lead_somewhere(tmp_path):
-    for name in ("docs", "benchmarks", "src"):
+    for name in ("docs", "benchmarks", "deploy", "src"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("examples", "__pycache__"))
     for file in ROOT.glob("*.md"):
         shutil.copy(file, tmp_path)

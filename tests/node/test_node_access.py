@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from grpc import StatusCode
+from hypothesis import given
+from hypothesis import strategies as st
 
 from degroot.exceptions import InvalidInput
 from degroot.node.config import Limits
@@ -202,13 +204,13 @@ async def eventually(holds) -> None:
 async def fall_silent(node) -> None:
     """Let the time pass in which the node waits for a caller's next message."""
     await eventually(lambda: count_waiting(node))
-    for limit in node.access.time_limits:
-        limit.shorten(0.0)
+    for visit in node.access.open_visits:
+        visit.shorten_wait(0.0)
 
 
 def count_waiting(node) -> int:
     """How many streams wait for their caller's next message."""
-    return sum(limit.is_waiting for limit in node.access.time_limits)
+    return sum(visit._limit.is_waiting for visit in node.access.open_visits)
 
 
 def test_a_caller_in_the_roster_is_answered_and_recorded(tmp_path):
@@ -244,7 +246,8 @@ def test_others_are_refused_and_counted_but_not_recorded(tmp_path, names, code, 
         async with node.running() as port, calling(port, AUTHORITY.issue(*names)) as stranger:
             assert await refused(stranger.echo(b"hello")) == (code, told)
             assert node.refusals() == {(peer, reason): 1}
-            assert node.logged == [{"caller": peer, "why": told}]
+            caller = names[0] if names else "no name"
+            assert node.logged == [{"caller": caller, "host": "127.0.0.1", "reason": reason, "why": told}]
             assert summary(node.path) == []
             assert len(node.allowances) == 0
 
@@ -396,8 +399,45 @@ def test_a_flood_is_refused_and_leaves_nothing_behind(tmp_path):
     asyncio.run(scene())
 
 
+@given(
+    refusals=st.lists(
+        st.tuples(st.sampled_from("abcdefg"), st.sampled_from(["right", "rate"]), st.floats(0, 3)), max_size=99
+    )
+)
+def test_every_callers_first_refusal_is_logged_whoever_else_floods_and_none_is_lost(refusals):
+    now = [0.0]
+    lines, known, suppressed, logged = RefusalLines(lambda: now[0]), set(), 0, 0
+    for name, reason, seconds in refusals:
+        now[0] += seconds if seconds > 1 else 0.0
+        taken = lines.take(name, reason)
+        assert taken is not None or (name, reason) in known
+        known.add((name, reason))
+        if taken is None:
+            suppressed += 1
+        else:
+            assert taken == suppressed  # told with the next line
+            logged, suppressed = logged + 1, 0
+    assert logged <= len(known) + 2 * (now[0] + 1)
+
+
+def test_two_refusals_of_one_caller_hide_none_of_others(tmp_path):
+    async def scene():
+        node = Node(tmp_path)
+        async with node.running() as port:
+            for _ in range(5):
+                async with calling(port, AUTHORITY.issue("eve")) as eve:
+                    await refused(eve.echo(b"hello"))
+            for k in range(5):
+                async with calling(port, AUTHORITY.issue(f"stranger{k}")) as stranger:
+                    await refused(stranger.echo(b"hello"))
+        assert [line["caller"] for line in node.logged[-5:]] == [f"stranger{k}" for k in range(5)]
+        assert sum(line["caller"] == "eve" for line in node.logged) == 3  # the first, and two of a second
+
+    asyncio.run(scene())
+
+
 UNKNOWN = [
-    "/degroot.v1.Collective/Describe", "/degroot.v2.Collective/Destroy", "/x/y", "/x", f"/{SERVICE}/destroy",
+    "/degroot.v1.Collective/Describe", "/degroot.v3.Collective/Destroy", "/x/y", "/x", f"/{SERVICE}/destroy",
     *(f"/inference.GRPCInferenceService/{name}" for name in ("ModelStreamInfer", "RepositoryIndex", "ModelConfig")),
 ]  # fmt: skip
 
@@ -418,10 +458,11 @@ def test_calls_of_what_is_not_there_are_refused_as_all_others_are_and_logged(tmp
                         made = call(b"") if kind == "unary_unary" else call().read()
                         found, told = await refused(made)
                         assert found is code, (path, told)
-                        assert node.logged[-1] == {"caller": "unknown" if code is DENIED else name, "why": told}
+                        about = {"caller": name, "host": "127.0.0.1", "why": told}
+                        assert {key: node.logged[-1][key] for key in about} == about
             assert len(node.logged) == 2 * len(UNKNOWN)
             told = {line["why"] for line in node.logged}
-            assert "This node speaks degroot.v2; 'degroot.v1.Collective' was asked for." in told
+            assert "This node speaks degroot.v3 and degroot.v2; 'degroot.v1.Collective' was asked for." in told
             assert "A call must name a method of this node; it has no 'y' in 'x'." in told
 
     asyncio.run(scene())
@@ -482,7 +523,7 @@ def test_a_node_that_closes_ends_its_streams(tmp_path):
                 assert await chat.code() is StatusCode.UNAVAILABLE
                 assert await chat.details() == "'north' is shutting down."
             await eventually(lambda: node.in_flight("south") == 0)  # a refusal arrives before the call ends
-            assert not node.access.time_limits
+            assert not node.access.open_visits
 
     asyncio.run(scene())
 

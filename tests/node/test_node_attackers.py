@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from grpc import StatusCode
 from numpy.testing import assert_allclose, assert_array_equal
+from support.authority import server_credentials
 from support.consortium import CLIENT, Consortium
 from support.refusals import refused
 from tritonclient.grpc import service_pb2 as v2
@@ -41,8 +42,8 @@ from degroot.node.protocol.codec import (
     encode_prediction,
     tensor,
 )
-from degroot.node.protocol.v2 import collective_pb2 as wire
-from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.protocol.v3 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.scoring.load import load_scored_agent
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import model_service
@@ -402,9 +403,9 @@ def test_a_caller_cannot_take_another_name(nodes):
 
 
 @IN_EVERY_MODE
-@pytest.mark.parametrize("version", [0, 1, 3, 2**32 - 1])
+@pytest.mark.parametrize("version", [0, 1, 4, 2**32 - 1])
 def test_other_versions_of_the_protocol(nodes, version):
-    said = StatusCode.FAILED_PRECONDITION, f"version 2 of degroot; got version {version}."
+    said = StatusCode.FAILED_PRECONDITION, f"version 3 or 2 of degroot; got version {version}."
     with channel(nodes, PEER) as made:
         for attempt in (
             lambda: collective(made).Describe(wire.DescribeRequest(protocol=version), timeout=PATIENCE),
@@ -431,30 +432,30 @@ def raw(made, path):
 
 def test_other_versions_of_the_service(nodes):
     with channel(nodes, PEER) as made:
-        for version in ("v1", "v3"):
-            said = f"This node speaks degroot.v2; 'degroot.{version}.Collective' was asked for."
+        for version in ("v1", "v4"):
+            said = f"This node speaks degroot.v3 and degroot.v2; 'degroot.{version}.Collective' was asked for."
             for method in ("Describe", "Ask", "Opinion"):
                 with refused(StatusCode.UNIMPLEMENTED, said):
                     raw(made, f"/degroot.{version}.Collective/{method}")(b"", timeout=PATIENCE)
-        for path in ("/degroot.v2.Collective/Destroy", "/inference.GRPCInferenceService/RepositoryIndex", "/x/y"):
+        for path in ("/degroot.v3.Collective/Destroy", "/inference.GRPCInferenceService/RepositoryIndex", "/x/y"):
             with refused(StatusCode.UNIMPLEMENTED):
                 raw(made, path)(b"", timeout=PATIENCE)
 
 
 CALLED = {  # with one message and one answer
-    "/degroot.v2.Collective/Ask": wire.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"]),
-    "/degroot.v2.Collective/Describe": wire.DescribeRequest(protocol=200),
+    "/degroot.v3.Collective/Ask": wire.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"]),
+    "/degroot.v3.Collective/Describe": wire.DescribeRequest(protocol=200),
     "/inference.GRPCInferenceService/ModelInfer": model_service.request(TARGET, "", np.zeros((2, 3))),
 }
 STREAMED = {
-    "/degroot.v2.Collective/Consult": wire.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"]),
-    "/degroot.v2.Collective/Predict": wire.PredictRequest(protocol=PROTOCOL, id=1, points=POINTS),
-    "/degroot.v2.Collective/FetchCopy": wire.FetchCopyRequest(protocol=200),
-    "/degroot.v2.Collective/PushCopy": wire.CopyChunk(protocol=PROTOCOL, content=b"model"),
+    "/degroot.v3.Collective/Consult": wire.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["value"]),
+    "/degroot.v3.Collective/Predict": wire.PredictRequest(protocol=PROTOCOL, id=1, points=POINTS),
+    "/degroot.v3.Collective/FetchCopy": wire.FetchCopyRequest(protocol=200),
+    "/degroot.v3.Collective/PushCopy": wire.CopyChunk(protocol=PROTOCOL, content=b"model"),
 }
 OF_EVIDENCE = {
-    "/degroot.v2.Collective/Opinion": wire.Question(protocol=PROTOCOL, id=1, points=POINTS),
-    "/degroot.v2.Collective/Pool": BEGIN,
+    "/degroot.v3.Collective/Opinion": wire.Question(protocol=PROTOCOL, id=1, points=POINTS),
+    "/degroot.v3.Collective/Pool": BEGIN,
 }
 
 
@@ -485,7 +486,7 @@ def test_bytes_on_a_stream_that_are_no_message(nodes, path):
 
 @pytest.mark.parametrize("method", ["Consult", "Predict", "PushCopy"])
 def test_bytes_after_a_message_that_are_none(nodes, method):
-    path = f"/degroot.v2.Collective/{method}"
+    path = f"/degroot.v3.Collective/{method}"
     with channel(nodes, PEER) as made, refused(*NO_MESSAGE):
         send(made, path, STREAMED[path].SerializeToString(), b"\x0a\xff\xff")
 
@@ -756,12 +757,12 @@ def flood_stream(nodes, path, message):
     ],
 )
 def test_a_flood_on_a_stream(nodes, method, message):
-    flood_stream(nodes, f"/degroot.v2.Collective/{method}", message)
+    flood_stream(nodes, f"/degroot.v3.Collective/{method}", message)
 
 
 @WITH_POOLED_EVIDENCE
 def test_a_flood_on_a_stream_for_opinions(nodes):
-    flood_stream(nodes, "/degroot.v2.Collective/Opinion", wire.Question(protocol=PROTOCOL, id=1, points=POINTS))
+    flood_stream(nodes, "/degroot.v3.Collective/Opinion", wire.Question(protocol=PROTOCOL, id=1, points=POINTS))
 
 
 def ended(call):
@@ -806,7 +807,7 @@ def test_calls_whose_message_does_not_come(nodes):
 
 
 def test_streams_that_fall_silent(nodes):
-    path = "/degroot.v2.Collective"
+    path = "/degroot.v3.Collective"
     fall_silent(
         nodes,
         [f"{path}/Predict"],
@@ -819,7 +820,7 @@ def test_streams_that_fall_silent(nodes):
 
 @WITH_POOLED_EVIDENCE
 def test_streams_for_evidence_that_fall_silent(nodes):
-    path = "/degroot.v2.Collective"
+    path = "/degroot.v3.Collective"
     fall_silent(
         nodes,
         [f"{path}/Opinion"],
@@ -982,7 +983,7 @@ def test_calls_whose_only_message_never_comes_keep_nobody_out(nodes, caller):
             for _ in range(2 * CALLS):
                 silences.append(Silence())
                 stack.callback(silences[-1].end)
-                method = made.stream_unary("/degroot.v2.Collective/Ask", request_serializer=bytes)
+                method = made.stream_unary("/degroot.v3.Collective/Ask", request_serializer=bytes)
                 stack.callback(method.future(iter(silences[-1]), timeout=300).cancel)
         with nodes.connect(TARGET, patience=PATIENCE, timeout=PATIENCE) as asked:
             assert np.isfinite(asked.predict(nodes.agents[0].X[:2])).all()
@@ -1016,7 +1017,7 @@ class Liar(collective_pb2_grpc.CollectiveServicer, service_pb2_grpc.GRPCInferenc
         collective_pb2_grpc.add_CollectiveServicer_to_server(self, server)
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, server)
         files = self.nodes.configuration(self.name).identity
-        server.add_secure_port(f"127.0.0.1:{self.nodes.ports[self.name]}", identity.server_credentials(files))
+        server.add_secure_port(f"127.0.0.1:{self.nodes.ports[self.name]}", server_credentials(files))
         server.start()
         try:
             yield self

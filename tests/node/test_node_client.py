@@ -12,7 +12,7 @@ from degroot.answers.flags import Flag
 from degroot.node.answering.answer import merge_batches
 from degroot.node.client import RemoteCollective
 from degroot.node.protocol.codec import PROTOCOL, Malformed, NodeAnswer, decode_answer, encode_answer
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 
 NAMES, FEATURES = ("north", "south"), ["a", "b"]
 
@@ -186,8 +186,10 @@ def test_batches_become_one_answer_whoever_was_in_the_roster():
     assert_array_equal(whole.beliefs[4:, [0, 2]], second.fields["beliefs"][..., 0])
     assert np.isnan(whole.beliefs[4:, 1]).all()
     assert_array_equal(whole.trust[4:][:, [0, 2]][:, :, [0, 2]], second.fields["trust"])
-    (flag,) = whole.flags
-    assert (flag.agent, flag.points.tolist()) == ("north", [0, 3, 4, 6])
+    flags = {flag.agent: (flag.reason, flag.points.tolist()) for flag in whole.flags}
+    assert flags.pop("north")[1] == [0, 3, 4, 6]
+    unlisted = "missing: not in the roster"  # of the node when it answered
+    assert flags == {"west": (unlisted, [0, 1, 2, 3]), "south": (unlisted, [4, 5, 6])}
 
 
 def test_a_batch_alone_is_the_whole_answer():

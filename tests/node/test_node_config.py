@@ -12,6 +12,7 @@ from degroot.node.config import (
     GRANTS,
     Client,
     Limits,
+    MetricsAddress,
     ModelSource,
     NodeSettings,
     Peer,
@@ -86,8 +87,8 @@ def test_what_is_not_said_has_the_documented_defaults(tmp_path):
     assert (node.data.file, node.data.target) == (tmp_path / "rows.csv", ("y",))
     assert node.collective == NodeSettings("degroot", None, "euclidean", None, None, True)
     assert node.limits == Limits(2000, 1_000_000, 20_000, 32, 67_108_864, 60, 67_108_864, 1_073_741_824, 10)
-    assert node.timing == Timing(5.0, 1.0, 1000, 10.0)
-    assert node.metrics_port is None
+    assert node.timing == Timing(5.0, 1.0, 10.0, 1000, 10.0, 10.0)
+    assert node.metrics is None
 
 
 @pytest.mark.parametrize(("evidence", "rights"), [("own", {"query"}), ("pooled", {"query", "opinion"})])
@@ -177,7 +178,7 @@ def test_everything_that_is_said_is_read(tmp_path):
     assert node.clients == (Client("dashboard", frozenset({"query", "ask"}), frozenset({"value", "trust"}), 5),)
     assert (node.limits.rows_per_second, node.limits.concurrent_calls, node.timing.chunk_rows) == (900.5, 3, 7)
     assert (node.limits.copy_bytes, node.limits.copy_memory_bytes, node.limits.copy_seconds) == (4, 5, 0.5)
-    assert node.metrics_port == 9443
+    assert node.metrics == MetricsAddress(9443, "127.0.0.1")
 
 
 def test_rows_at_once_that_nobody_has_said_are_no_more_than_the_limits_let_through(tmp_path):
@@ -223,7 +224,7 @@ def test_the_template_is_still_a_configuration_with_every_remark_that_holds_a_se
         assert text.count(said) == 1
         text = text.replace(said, other)
     node = read(written(tmp_path, text))
-    assert (node.quorum, len(node.peers), len(node.clients), node.metrics_port) == (2, 1, 1, 9443)
+    assert (node.quorum, len(node.peers), len(node.clients), node.metrics) == (2, 1, 1, MetricsAddress(9443))
     assert node.disclosure == Disclosure()
     assert node.peers[0] == Peer("peer", "peer.example.org:7443", frozenset({"query", "ask"}))
     assert node.clients[0] == Client("dashboard")
@@ -293,6 +294,8 @@ def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
         ({"rest": '[timing]\nprobe_seconds = "1"'}, ["`timing.probe_seconds`", "got '1'"]),
         ({"rest": "[metrics]\nport = 70000"}, ["`metrics.port`", "from 0 to 65535", "got 70000"]),
         ({"rest": "[metrics]"}, ["`metrics.port`", "it is missing"]),
+        ({"rest": '[metrics]\nport = 1\nhost = "a b"'}, ["`metrics.host`", "a name, of this machine", "got 'a b'"]),
+        ({"rest": "[metrics]\nport = 1\nhost = 7"}, ["`metrics.host`", "got 7"]),
         ({"rest": "metrics = 3"}, ["`data.metrics`"]),
         ({"top": "limits = 3"}, ["`limits`", "be a table, [limits]", "got 3"]),
         ({"top": "peers = 3"}, ["`peers`", "[[peers]]", "got 3"]),

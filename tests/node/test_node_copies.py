@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -35,8 +36,8 @@ from degroot.node.copies.bundle import make_bundle, open_bundle
 from degroot.node.copies.store import HeldCopies
 from degroot.node.peers.link import cut_bundle
 from degroot.node.protocol.codec import PROTOCOL
-from degroot.node.protocol.v2 import collective_pb2 as wire
-from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.protocol.v3 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.records.ledger import OUT, summary
 from degroot.node.tls import authority
 
@@ -413,7 +414,7 @@ def test_a_peer_that_loses_the_right_gets_no_further_version(tmp_path):
         text = (tmp_path / "node1" / "node.toml").read_text()
         (tmp_path / "node1" / "node.toml").write_text(text.replace("'query', 'copy'", "'query'"))
         held = (consortium.configuration("node0").copies / "node1.degroot").read_bytes()
-        until(lambda: "roster taken in" in consortium.log("node1"), lambda: consortium.log("node1"))
+        until(lambda: "configuration taken in" in consortium.log("node1"), lambda: consortium.log("node1"))
         (tmp_path / "node1" / "model.onnx").write_bytes(linear_onnx([5.0, 5.0, 5.0], 5.0))
         with consortium.connect("node0", caller="node0") as node:
             until(lambda: node.members["node1"] == "stale", lambda: node.members)
@@ -531,12 +532,22 @@ def test_check_warns_of_copies_that_are_not_used_and_opens_none(ten, monkeypatch
     }  # fmt: skip
 
 
+def test_a_damaged_copy_is_as_good_as_none_and_that_is_told_once(ten):
+    told, configuration = [], ten.configuration("node0")
+    held = HeldCopies(configuration, SimpleNamespace(warning=lambda event, **about: told.append((event, about))))
+    hold(configuration, node1=b"damaged")
+    assert [held.refresh("node1"), held.refresh("node1"), held.find_version("node1")] == [None] * 3
+    ((event, about),) = told
+    assert (event, about["peer"]) == ("a copy that is held cannot be used", "node1")
+    assert about["file"] == str(configuration.copies / "node1.degroot")
+
+
 def test_a_held_copy_is_not_opened_once_the_rows_have_other_features(ten, monkeypatch):
     monkeypatch.setattr(copy, "open_in_sandbox", None)
     configuration, keys = ten.configuration("node0"), ten.folder / "keys"
     bundle = open_bundle(offered(keys, linear_onnx([1.0, 2.0, 3.0], 0.5)), keys / "ca.pem", "node0")
     with pytest.raises(copy.CopyError, match=r"A copy must fit this node's rows; 'node1': "):
-        asyncio.run(HeldCopies(configuration).open(bundle, ten.agents[0], ("x1", "x0", "x2")))
+        asyncio.run(HeldCopies(configuration, None).open(bundle, ten.agents[0], ("x1", "x0", "x2")))
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def test_a_model_is_swapped_while_it_serves(tmp_path):
         whole(three.fork())
         old, home = three.collective().consult(X), three.folder / "node2"
         three.write("node2", may=["opinion", "ask"], **settings)  # so that nobody can score the new model yet
-        until(lambda: "roster taken in" in three.log("node2"), "the roster is not taken in")
+        until(lambda: "configuration taken in" in three.log("node2"), "the configuration is not taken in")
         *_, (_, _, slopes) = made_rows(9, 5)
         model = save_linear(home / "model.skops", slopes)
         until(lambda: "model taken in" in three.log("node2"), "the model is not taken in")

@@ -1,10 +1,13 @@
 """Drills of the ledger with real nodes: what somebody does to a member's record is found and named by the command."""
 
+import os
 import shutil
 import signal
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from hashlib import sha256
 
 import numpy as np
@@ -13,7 +16,7 @@ from support.consortium import Consortium
 from support.drills import until
 
 from degroot import cli
-from degroot.node.config import IdentityFiles
+from degroot.node.config import IdentityFiles, read
 from degroot.node.records import ledger as ledgers
 from degroot.node.records.chain import Record, link, write_line
 from degroot.node.records.ledger import summary
@@ -181,16 +184,99 @@ def test_a_forged_receipt_is_named(copy, audit):
     assert "the receipt of " in out
 
 
-def test_a_ledger_that_is_no_database_is_moved_aside_and_its_hash_recorded(stopped, tmp_path):
-    folder = shutil.copytree(stopped.folder, tmp_path / "copy")
-    path = folder / "node1" / "state" / "ledger.sqlite"
-    path.write_bytes(b"not a database" * 1000)
-    ledger = ledgers.Ledger(path, "node1")
+DAMAGED = {
+    "cut": (lambda path: os.truncate(path, path.stat().st_size // 2), "malformed"),
+    "no database": (lambda path: path.write_bytes(b"not a database" * 1000), "file is not a database"),
+    "empty": (lambda path: path.write_bytes(b""), "it is empty"),
+    "gone": (lambda path: path.unlink(), "it is not there, and ledger.journal is"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_ledger_is_moved_aside_and_that_is_told_by_check_and_ledger_alike(copy, audit, degroot, damage):
+    """What the check says will happen is what happens; then the new ledger is whole, and says what it follows on."""
+    home = copy / "node1"
+    path = home / "state" / "ledger.sqlite"
+    harm, reason = DAMAGED[damage]
+    harm(path)
+    content = path.read_bytes() if path.exists() else b""  # of the journal that is left
+    code, out, _ = degroot("node", "check", home / "node.toml")
+    assert code == 0
+    (line,) = [each for each in out.splitlines() if each.startswith("warning ledger: ")]
+    assert reason in line
+    assert line.endswith("): the next start moves it aside and begins a new one")
+    ledger = ledgers.Ledger(path, "node1", partial(signing.sign, read(home / "node.toml").identity))
     ledger.close()
-    assert [each.name for each in path.parent.glob("ledger-damaged-*.sqlite")] == [ledger.set_aside.name]
+    assert reason in ledger.damage
+    (notice,) = ledger.list_notices()
+    assert notice == f"The ledger was damaged when this node started ({ledger.damage}); a new one is begun beside it."
+    assert ledger.set_aside.read_bytes() == content
     with ledgers.opened(path) as connection:
-        kind, digest = connection.execute("SELECT kind, digest FROM records WHERE number = 1").fetchone()
-    assert (kind, digest) == (ledgers.SET_ASIDE, sha256(b"not a database" * 1000).digest())
+        found = connection.execute("SELECT kind, purpose, digest FROM records WHERE number = 1").fetchone()
+    assert found == (ledgers.SET_ASIDE, ledger.set_aside.name, sha256(content).digest())
+    code, out, _ = audit(home / "node.toml", "--verify")
+    assert code == 1
+    assert f"{ledgers.SET_ASIDE}: {ledger.set_aside.name}" in out
+    assert "ok      ledger: " in degroot("node", "check", home / "node.toml").out
+
+
+def test_records_that_went_with_a_deleted_log_of_the_database_are_told(tmp_path):
+    """A node was killed; then somebody deletes `ledger.sqlite-wal`, which has the newest records but those waiting."""
+    path = tmp_path / "ledger.sqlite"
+    code = """
+import os, sys; from pathlib import Path
+from degroot.node.records.ledger import Ledger
+ledger = Ledger(Path(sys.argv[1]))
+for number in range(30):
+    ledger.record("south", "query", "in", number, 0, 0)
+ledger.make_durable()
+ledger._closing.set()
+for number in range(3):
+    ledger.record("south", "query", "in", number, 0, 0)
+os.kill(os.getpid(), 9)
+"""
+    before = ledgers.Ledger(path)
+    before.record("south", "query", "in", 1, 0, 0)
+    before.close()
+    assert subprocess.run([sys.executable, "-c", code, path]).returncode == -9
+    path.with_name("ledger.sqlite-wal").unlink()
+    ledger = ledgers.Ledger(path)
+    ledger.close()
+    assert (ledger.set_aside, ledger.lost) == (None, range(2, 32))
+    assert list(ledger.list_notices()) == ["Records 2 to 31 of the ledger were lost before this node started."]
+    with ledgers.opened(path) as connection:
+        numbers = [number for (number,) in connection.execute("SELECT number FROM records ORDER BY number")]
+        assert numbers == [1, 32, 33, 34, 35]
+        note = connection.execute("SELECT kind, purpose FROM records WHERE number = 35").fetchone()
+    assert note == (ledgers.LOST, "records 2 to 31")
+
+
+def test_a_ledger_that_cannot_be_opened_is_no_damage_and_left_alone(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    path.mkdir()
+    with pytest.raises(ledgers.LedgerError, match=r"ledger\.sqlite: "):
+        ledgers.Ledger(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["ledger.sqlite"]
+
+
+def test_a_database_that_cannot_be_written_is_told_while_it_is_so_and_its_journal_keeps_the_records(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "ledger.sqlite"
+    ledger = ledgers.Ledger(path)
+
+    def fail(*_):
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger, "_insert", fail)
+        ledger.record("south", "query", "in", 2, 0, 0)
+        (notice,) = until(lambda: list(ledger.list_notices()), "a notice")
+        assert "cannot be written (database disk image is malformed); its journal keeps" in notice
+        assert [line.rows for line in summary(path)] == [2]
+    until(lambda: not list(ledger.list_notices()), "the notice goes")
+    ledger.close()
+    assert [line.rows for line in summary(path)] == [2]
 
 
 def lose_writes(folder):

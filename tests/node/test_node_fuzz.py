@@ -30,7 +30,7 @@ from degroot.node.protocol.codec import (
     encode_opinion,
     tensor,
 )
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server import model_service
 from degroot.rules.evidence import Evidence
 
@@ -276,11 +276,12 @@ def test_a_session_keeps_little_whatever_rounds_are_told(messages):
     assert taken <= 2 * 3  # two rounds of three members
 
 
-@given(st.integers(0, 2**32 - 1).filter(lambda version: version != PROTOCOL))
+@given(st.integers(0, 2**32 - 1).filter(lambda version: version not in (PROTOCOL, PROTOCOL - 1)))
 def test_other_protocols_are_refused(version):
     from degroot.node.protocol.codec import UnknownVersion
 
-    with pytest.raises(UnknownVersion, match=f"version {PROTOCOL} of degroot; got version {version}"):
+    spoken = f"version {PROTOCOL} or {PROTOCOL - 1} of degroot"
+    with pytest.raises(UnknownVersion, match=f"{spoken}; got version {version}"):
         check_protocol(version)
 
 

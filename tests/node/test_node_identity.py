@@ -11,11 +11,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from support.authority import server_credentials
 from support.refusals import complaint
 
 from degroot.node.config import IdentityFiles
 from degroot.node.tls.authority import init_ca, issue
-from degroot.node.tls.identity import channel_credentials, check, server_credentials
+from degroot.node.tls.identity import channel_credentials, check
 
 NOW = datetime.now(UTC)
 
@@ -46,7 +47,7 @@ def test_keys_are_for_their_owners_eyes_only(consortium):
     for name in ("ca", "north"):
         assert stat.S_IMODE((consortium / f"{name}.key").stat().st_mode) == 0o600
     assert {path.name for path in consortium.iterdir()} == {
-        "ca.key", "ca.pem", "north.key", "north.pem", "south_2.key", "south_2.pem",
+        "ca.key", "ca.pem", "issued.jsonl", "north.key", "north.pem", "south_2.key", "south_2.pem",
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from degroot.answers.answer import Consensus
 from degroot.cli.output import columns
 from degroot.consultation.leave_one_out import ROWS
 from degroot.node.protocol.codec import PROTOCOL, tensor
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records import ledger
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}

@@ -20,10 +20,10 @@ from support.recorder import (
 )
 
 from degroot.node.protocol.codec import PROTOCOL, array, tensor
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 
 COPIES, QUERIES = "node0", "node1"  # a node that uses copies only, and one that queries
-INFER, PREDICT = "/inference.GRPCInferenceService/ModelInfer", "/degroot.v2.Collective/Predict"
+INFER, PREDICT = "/inference.GRPCInferenceService/ModelInfer", "/degroot.v3.Collective/Predict"
 ROWS = 60
 
 

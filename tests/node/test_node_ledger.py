@@ -1,7 +1,6 @@
 """The ledger: nothing recorded is lost, totals stay what they are, and the file stays small and whole."""
 
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.processes import on_small_disk
 
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.page.ledger_totals import LedgerTotals
@@ -28,6 +28,8 @@ from degroot.node.records.ledger import (
     Ledger,
     LedgerEntry,
     LedgerError,
+    beside_path,
+    damaged_path,
     opened,
     record_beside,
     summary,
@@ -128,16 +130,6 @@ def wait_for(condition) -> None:
         time.sleep(0.01)
 
 
-def on_small_disk(script: str, folder: Path, *, size: str) -> subprocess.CompletedProcess[str]:
-    """Run a script that is given a disk of its own, which goes when it ends."""
-    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
-    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True).returncode:
-        pytest.skip("a small disk needs user namespaces, which this machine does not allow")
-    mounted = f'mount -t tmpfs -o size={size} none "$1" && exec "$2" -c "$3" "$1"'
-    command = [*unshare, "sh", "-c", mounted, "sh", str(folder), sys.executable, script]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 @settings(max_examples=30)
 @given(EXCHANGES, EXCHANGES, st.integers(0, 20), st.integers(0, 40))
 def test_totals_are_those_of_what_was_recorded_folded_or_not(tmp_path_factory, early, late, days, kept):
@@ -153,6 +145,24 @@ def test_totals_are_those_of_what_was_recorded_folded_or_not(tmp_path_factory, e
         Ledger(path, days=days, kept=kept, clock=lambda: 20.0 * DAY).close()
         assert summary(path) == totals(all_so_far)
         assert single(path) <= kept * (1.0 + SPARE)
+
+
+def test_nothing_is_recorded_in_a_folder_that_is_gone_or_replaced(tmp_path):
+    home, aside = tmp_path / "state", tmp_path / "aside"
+    home.mkdir()
+    ledger = Ledger(home / "ledger.sqlite")
+    ledger.record("south", "opinion", OUT, 1, 2, 0)
+    home.rename(aside)
+    for _ in range(2):
+        with pytest.raises(LedgerError):
+            ledger.record("south", "opinion", OUT, 1, 2, 0)
+        home.mkdir(exist_ok=True)  # somebody has made another
+    home.rmdir()
+    aside.rename(home)
+    ledger.record("south", "opinion", OUT, 1, 2, 0)
+    ledger.close()
+    (line,) = summary(home / "ledger.sqlite")
+    assert line.exchanges == 2
 
 
 def test_old_exchanges_are_folded_at_the_start(tmp_path):
@@ -504,6 +514,19 @@ def test_another_process_records_beside_the_node_and_nothing_is_lost(tmp_path):
     assert totals.read() == summary(path)
     assert [(line.peer, line.exchanges) for line in summary(path)] == [("south", count), ("west", 3)]
     assert single(path) == count + 3
+
+
+def test_what_was_recorded_beside_and_changed_is_set_aside_and_a_line_of_the_version_before_is_not(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    for rows in (5, 7):
+        record_beside(path, "west", "copy", "out", rows, 5, 0)
+    whole, changed = beside_path(path).read_text().splitlines()
+    changed = changed.replace("\t7\t", "\t8\t")
+    beside_path(path).write_text(f"{whole.rpartition(chr(9))[0]}\n{changed}\n")
+    assert [line.rows for line in summary(path)] == [5]
+    Ledger(path).close()
+    assert [line.rows for line in summary(path)] == [5]
+    assert damaged_path(path).read_text() == f"{changed}\n"
 
 
 def test_a_ledger_that_is_closed_records_nothing_more(tmp_path):

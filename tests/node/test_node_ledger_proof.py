@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from degroot.exceptions import InvalidInput
 from degroot.node.config import IdentityFiles
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records import ledger as ledgers
 from degroot.node.records.chain import GENESIS, IN, OUT, Origin, Record, digest_exchange, link, parse_line, write_line
 from degroot.node.records.export import read_export, read_ledger, write_csv, write_json

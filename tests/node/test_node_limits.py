@@ -76,8 +76,8 @@ def test_of_those_who_were_refused_only_the_latest_are_remembered():
     lines = RefusalLines(Clock(), names=3)
     for name in "abcdefgh":
         assert lines.take(name) == 0
-    assert [lines.take(name) for name in "hgf"] == [None] * 3
-    assert lines.take("a") == 3  # as good as new
+    assert [lines.take(name) for name in "hgf"] == [0, 0, None]  # two a second, of callers who were logged before
+    assert lines.take("a") == 1  # as good as new
     assert [lines.take(name) for name in "agfh"] == [None, None, None, 3]  # for which h was forgotten
 
 

@@ -13,8 +13,8 @@ from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.errors import BadReply, PeerRefused, PeerUnreachable
 from degroot.node.peers.link import Link, LinkContext, cut_bundle, write_first
 from degroot.node.protocol.codec import tensor
-from degroot.node.protocol.v2 import collective_pb2 as wire
-from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.protocol.v3 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.records.ledger import Ledger, summary
 from degroot.node.records.metrics import Metrics
 

@@ -1,12 +1,19 @@
 """What a node logs: one JSON line for each event, and never contents."""
 
+import asyncio
 import io
 import json
+import logging
 import sys
+import warnings
 
 import numpy as np
+import pytest
+from support.consortium import Consortium
+from support.drills import points
+from support.under_load import read_log
 
-from degroot.node.records.log import logger
+from degroot.node.records.log import capture_libraries, logger
 
 SECRET = 123.456
 
@@ -77,3 +84,71 @@ def test_a_node_outlives_its_reader(monkeypatch):
     monkeypatch.setattr(sys, "stderr", readable)
     log.info("asked again")
     assert "asked again" in readable.getvalue()
+
+
+@pytest.fixture
+def captured():
+    """Warnings and messages of libraries as lines of the log, in this test only."""
+    handlers = logging.getLogger().handlers
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        yield lambda: capture_libraries(logger("north"))
+    logging.getLogger().handlers = handlers
+
+
+def test_warnings_of_libraries_are_lines_of_the_log_each_place_once(captured, capsys):
+    captured()
+    for _ in range(3):
+        np.log(np.full(2, -1.0))
+    warnings.warn("two\nlines", UserWarning, stacklevel=1)
+    first, second = written(capsys)
+    assert (first["event"], first["level"], first["category"]) == ("library warning", "warning", "RuntimeWarning")
+    assert "invalid value encountered in log" in first["message"]
+    assert second["message"] == repr("two\nlines")
+
+
+def test_what_libraries_log_is_json_too(captured, capsys):
+    captured()
+
+    async def scene():
+        async def fail():
+            raise ValueError("forgotten")
+
+        task = asyncio.ensure_future(fail())
+        await asyncio.sleep(0)
+        del task
+
+    asyncio.run(scene())
+    logging.getLogger("library").warning("a message of %s", "a library")
+    logging.getLogger("library").info("said to nobody")
+    failed, message = written(capsys)
+    assert (failed["library"], failed["level"]) == ("asyncio", "error")
+    assert "ValueError: forgotten" in failed["exception"]
+    assert (message["library"], message["message"]) == ("library", "a message of a library")
+
+
+def warn_often(_folder):
+    """In a node's process: the model makes numpy warn whenever it is asked, and so does all that comes after it."""
+    from sklearn.linear_model import LinearRegression
+
+    predict = LinearRegression.predict
+
+    def predict_with_warnings(self, X):
+        np.log(np.full(2, -1.0))
+        np.float64(1.0) / np.zeros(1)
+        warnings.warn("as\nlibraries do", FutureWarning, stacklevel=2)
+        logging.getLogger("library").error("an error\nof two lines")
+        return predict(self, X)
+
+    LinearRegression.predict = predict_with_warnings
+
+
+def test_a_nodes_log_stays_json_whatever_its_model_warns_of(tmp_path):
+    with Consortium(tmp_path, 2) as consortium:
+        consortium.fork(before=warn_often).ready()
+        with consortium.connect() as node:
+            node.consult(points(3))
+        for name in consortium.names:
+            categories = {line["category"] for line in read_log(consortium, name, "library warning")}
+            assert {"RuntimeWarning", "FutureWarning"} <= categories
+            assert read_log(consortium, name, "library message")[0]["message"] == repr("an error\nof two lines")

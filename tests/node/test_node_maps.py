@@ -13,6 +13,7 @@ from support.consortium import Consortium, made_rows, save_linear
 from support.drills import until
 
 from degroot.exceptions import InvalidInput
+from degroot.files.checksums import read_sealed
 from degroot.maps import CollectedMaps, EvidenceMap, LifetimeBudget
 from degroot.node.config import read
 from degroot.node.config.entries import MapTerms
@@ -20,7 +21,7 @@ from degroot.node.copies.exchange import RETRY_SECONDS, FailedAttempts
 from degroot.node.errors import BadReply
 from degroot.node.maps.exchange import MapExchange, make_settings
 from degroot.node.protocol.codec import PROTOCOL, Model, decode_origin
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import Origin
 from degroot.node.records.ledger import summary
 from degroot.node.server.service import CollectiveService
@@ -40,7 +41,7 @@ def held(consortium, name):
     """The maps that a node has: its own and those of its peers."""
     folder = consortium.configuration(name).maps_folder
     paths = [folder / "published.map", *(folder / "peers").glob("*.map")]
-    return [EvidenceMap.from_bytes(path.read_bytes()) for path in paths if path.is_file()]
+    return [EvidenceMap.from_bytes(read_sealed(path)) for path in paths if path.is_file()]
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +224,22 @@ def test_too_few_rows_are_refused_for_good_and_cost_once(exchange):
     publish(again, few)
     assert again.epsilon_spent == 8.0
     assert again.published is None
+
+
+def test_a_changed_map_is_noticed_and_taken_from_the_tables_that_were_paid_for(exchange):
+    publish(exchange)
+    path = exchange.configuration.maps_folder / "published.map"
+    content = path.read_bytes()
+    path.write_bytes(content[:-40] + bytes([content[-40] ^ 1]) + content[-39:])
+    again = MapExchange(exchange.configuration, Log())
+    again.prepare(seat_of())
+    assert again.published is None
+    assert again._log.lines == [(
+        "an evidence map that is kept cannot be used", f"{path} must be as it was written; its checksum does not match."
+    )]  # fmt: skip
+    publish(again)
+    assert (again.published_bytes, again.epsilon_spent) == (exchange.published_bytes, 8.0)
+    assert path.read_bytes() == content
 
 
 def test_a_damaged_record_of_spending_is_said_when_a_node_starts(exchange):

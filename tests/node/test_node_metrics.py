@@ -1,21 +1,17 @@
-"""Metrics: each node has its own, names stay few, and they are read on this machine only."""
+"""Metrics: each node has its own, and names stay few. Where they are read is in `test_node_health`."""
 
 import asyncio
-import socket
-import urllib.error
-import urllib.request
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from degroot.exceptions import InvalidInput
 from degroot.node.answering import answering as answering_module
 from degroot.node.answering.answer import NodeQuestion
 from degroot.node.answering.answering import Answering
 from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.records.ledger import Ledger, LedgerError
-from degroot.node.records.metrics import NAMES, OTHER, UNKNOWN, Metrics, serve
+from degroot.node.records.metrics import NAMES, OTHER, UNKNOWN, Metrics
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -25,10 +21,6 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 def peers(metrics: Metrics) -> set[str]:
     samples = (sample for family in metrics.registry.collect() for sample in family.samples)
     return {sample.labels["peer"] for sample in samples if "peer" in sample.labels}
-
-
-def read(port: int, host: str = "127.0.0.1") -> str:
-    return urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60).read().decode()
 
 
 def test_what_the_ledger_records_is_counted(tmp_path):
@@ -99,27 +91,3 @@ def test_names_are_bounded_and_nothing_goes_uncounted():
     metrics = Metrics({(f"peer{k}", "ask", "in"): [1, 1, 1, 1] for k in range(NAMES + 100)})
     assert len(peers(metrics)) == NAMES + 1
     assert value(metrics, "degroot_exchanges_total", peer=OTHER, kind="ask", direction="in") == 100
-
-
-def test_they_are_read_over_http_on_this_machine_only():
-    metrics = Metrics({("south", "ask", "in"): [1, 1, 1, 1]})
-    endpoint = serve(metrics.registry, 0)
-    try:
-        page = read(endpoint.port)
-        assert 'degroot_exchanges_total{direction="in",kind="ask",peer="south"} 1.0' in page
-        assert "process_resident_memory_bytes" in page
-        with pytest.raises(urllib.error.URLError):
-            read(endpoint.port, "127.0.0.2")  # this machine too, but not where it listens
-    finally:
-        endpoint.close()
-    with pytest.raises(urllib.error.URLError):
-        read(endpoint.port)
-
-
-def test_a_port_in_use_is_one_clear_line():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(
-            InvalidInput, match=rf"`metrics.port` must be free; 127\.0\.0\.1:{port}: Address already in use\."
-        ):
-            serve(Metrics().registry, port)

@@ -7,12 +7,12 @@ import pytest
 from google.protobuf import descriptor_pb2
 from tritonclient.grpc import service_pb2  # noqa: F401  # both must fit into one process
 
-from degroot.node.protocol import v2
-from degroot.node.protocol.v2 import collective_pb2, collective_pb2_grpc
+from degroot.node.protocol import v3
+from degroot.node.protocol.v3 import collective_pb2, collective_pb2_grpc
 
 protoc = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools makes the code; it is not installed")
 
-FOLDER = Path(next(iter(v2.__path__)))
+FOLDER = Path(next(iter(v3.__path__)))
 PROTO = FOLDER / "collective.proto"
 
 
@@ -63,7 +63,7 @@ def test_the_committed_service_has_all_methods(tmp_path):
     (service,) = described(PROTO, tmp_path).service
     for method in service.method:
         kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
-        assert _stubbed(f"/degroot.v2.{service.name}/{method.name}") == kind
+        assert _stubbed(f"/degroot.v3.{service.name}/{method.name}") == kind
         assert hasattr(collective_pb2_grpc.CollectiveServicer, method.name)
 
 

@@ -17,7 +17,7 @@ from degroot.node.config import GRANTS
 from degroot.node.errors import PeerRefused
 from degroot.node.pooling.rounds import PoolingTerms
 from degroot.node.protocol.codec import PROTOCOL, tensor
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.ledger import OUT, summary
 from degroot.node.server import model_service
 from degroot.node.tls import authority
@@ -253,7 +253,7 @@ def test_the_version_before_is_told_which_one_is_spoken(nodes):
     with stub_of(nodes, CLIENT) as node:
         for method in ("Describe", "Ask", "Consult", "Opinion", "Pool"):
             call = node._channel.stream_stream(f"/degroot.v1.Collective/{method}")
-            said = "This node speaks degroot.v2; 'degroot.v1.Collective' was asked for."
+            said = "This node speaks degroot.v3 and degroot.v2; 'degroot.v1.Collective' was asked for."
             with refused(StatusCode.UNIMPLEMENTED, said):
                 first(call(iter([b""]), timeout=120))
 

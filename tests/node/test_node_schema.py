@@ -30,7 +30,7 @@ from degroot.node.protocol.schemas import (
     read_schema_text,
     write_schema,
 )
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.schema import Column, Schema, Site, SiteColumn
 
 POINTS, _ = make_table(77, 40, gaps=0.15)

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.consortium import save_linear, save_model
+from support.processes import on_small_disk
 
 from degroot import Agent, InvalidInput
 from degroot.node.config import read
@@ -20,12 +22,13 @@ from degroot.node.errors import BadReply, PeerRefused
 from degroot.node.pooling.session import EARLY, MOST, MembersLost, Session, Sessions
 from degroot.node.protocol.codec import Malformed, Model
 from degroot.node.protocol.schemas import ModelInputs
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
+from degroot.node.records.storage import find_storage_trouble
 from degroot.node.scoring.calibrated import CalibratedScores, query_model
 from degroot.node.scoring.load import is_near_by, load_scored_agent
-from degroot.node.scoring.residual_store import Residuals, StorageError
+from degroot.node.scoring.residual_store import Residuals, StorageError, adopt
 from degroot.node.scoring.scored_agent import answers_at_once
 from degroot.node.server import model_service
 from degroot.node.server.access import Exceeded
@@ -37,10 +40,14 @@ SOUTH, OLDER, EAST = Model("south", "2"), Model("south", "1"), Model("east", "1"
 
 
 def scored(residuals, model, chunk=5):
-    work = residuals.begun(model, chunk)
+    work = residuals.begin(model, chunk)
     for number in work.remaining():
         work.write(number, work.rows(number)[:, None] + 0.5)
     work.finish()
+
+
+def read_complete(residuals):
+    return {model: residuals.read(model) for model in residuals.find_complete()}
 
 
 def digest(model):
@@ -53,13 +60,13 @@ def files(residuals, model):
 
 def test_residuals_are_where_their_rows_are_and_every_row_is_asked_once(tmp_path):
     residuals = Residuals.at(tmp_path, X, y)
-    work = residuals.begun(SOUTH, 5)
+    work = residuals.begin(SOUTH, 5)
     asked = np.concatenate([work.rows(chunk) for chunk in work.remaining()])
     assert sorted(asked) == list(range(23))
     assert list(asked) != list(range(23)), "rows must be shuffled"
-    assert residuals.complete() == {}
+    assert read_complete(residuals) == {}
     scored(residuals, SOUTH)
-    kept = residuals.complete()
+    kept = read_complete(residuals)
     assert list(kept) == [SOUTH]
     np.testing.assert_array_equal(kept[SOUTH][:, 0], np.arange(23) + 0.5)
 
@@ -68,31 +75,31 @@ def test_what_is_finished_is_not_asked_again_whatever_ends_the_process(tmp_path)
     code = """
 import os, sys; from pathlib import Path; import numpy as np
 from degroot.node.protocol.codec import Model; from degroot.node.scoring.residual_store import Residuals
-work = Residuals.at(Path(sys.argv[1]), np.arange(46.0).reshape(23, 2), np.arange(23.0)).begun(Model("south", "2"), 5)
+work = Residuals.at(Path(sys.argv[1]), np.arange(46.0).reshape(23, 2), np.arange(23.0)).begin(Model("south", "2"), 5)
 for chunk in work.remaining()[:3]:
     work.write(chunk, work.rows(chunk)[:, None] + 0.5)
 os.kill(os.getpid(), 9)
 """
     assert subprocess.run([sys.executable, "-c", code, tmp_path]).returncode == -9
     residuals = Residuals.at(tmp_path, X, y)
-    work = residuals.begun(SOUTH, 1000)  # the size of chunks stays what it was
+    work = residuals.begin(SOUTH, 1000)  # the size of chunks stays what it was
     assert work.progress == pytest.approx(3 / 5)
     assert len(work.remaining()) == 2
     scored(residuals, SOUTH)
-    np.testing.assert_array_equal(residuals.complete()[SOUTH][:, 0], np.arange(23) + 0.5)
+    np.testing.assert_array_equal(read_complete(residuals)[SOUTH][:, 0], np.arange(23) + 0.5)
 
 
 def test_an_earlier_version_serves_until_the_new_one_is_complete_and_goes_then(tmp_path):
     residuals = Residuals.at(tmp_path, X, y)
     scored(residuals, OLDER)
-    unfinished = residuals.begun(EAST, 5)
-    residuals.begun(SOUTH, 5)
-    assert list(residuals.complete()) == [OLDER]
+    unfinished = residuals.begin(EAST, 5)
+    residuals.begin(SOUTH, 5)
+    assert list(read_complete(residuals)) == [OLDER]
     scored(residuals, SOUTH)
     residuals.forget_earlier(SOUTH)
-    assert list(residuals.complete()) == [SOUTH]
-    assert unfinished.remaining() == residuals.begun(EAST, 5).remaining()
-    np.testing.assert_array_equal(unfinished.order, residuals.begun(EAST, 5).order)
+    assert list(read_complete(residuals)) == [SOUTH]
+    assert unfinished.remaining() == residuals.begin(EAST, 5).remaining()
+    np.testing.assert_array_equal(unfinished.order, residuals.begin(EAST, 5).order)
 
 
 def test_of_two_complete_versions_of_a_model_the_last_one_scored_is_used(tmp_path):
@@ -103,16 +110,16 @@ def test_of_two_complete_versions_of_a_model_the_last_one_scored_is_used(tmp_pat
         scored(residuals, EAST)
         for seconds, model in enumerate((earlier, later)):
             os.utime(residuals.folder / f"south-{digest(model)}.npy", (seconds, seconds))
-        assert set(residuals.complete()) == {later, EAST}
+        assert set(read_complete(residuals)) == {later, EAST}
 
 
 def test_a_peer_whose_model_changes_all_the_time_fills_no_disk(tmp_path):
     residuals, neighbour = Residuals.at(tmp_path, X, y), Model("south-1", "1")
     scored(residuals, OLDER)
-    residuals.begun(neighbour, 5)
+    residuals.begin(neighbour, 5)
     for version in range(2, 12):
-        residuals.begun(Model("south", str(version)), 5)
-    assert list(residuals.complete()) == [OLDER], "it serves until another is complete"
+        residuals.begin(Model("south", str(version)), 5)
+    assert list(read_complete(residuals)) == [OLDER], "it serves until another is complete"
     kept = {model: {path.suffix for path in files(residuals, model)} for model in (OLDER, neighbour)}
     assert kept == {OLDER: {".json", ".npy"}, neighbour: {".json", ".part", ".done"}}
     assert len(list(residuals.folder.iterdir())) == 2 + 3 + 3
@@ -123,26 +130,26 @@ def test_a_peer_whose_model_changes_all_the_time_fills_no_disk(tmp_path):
 @pytest.mark.parametrize("end", [".json", ".part", ".done"])
 def test_what_was_begun_and_lacks_a_file_begins_anew(tmp_path, end):
     residuals = Residuals.at(tmp_path, X, y)
-    work = residuals.begun(SOUTH, 5)
+    work = residuals.begin(SOUTH, 5)
     work.write(0, work.rows(0)[:, None] + 7.0)
     work.about.with_suffix(end).unlink()
-    assert residuals.begun(SOUTH, 4).remaining() == list(range(6))
+    assert residuals.begin(SOUTH, 4).remaining() == list(range(6))
     scored(residuals, SOUTH)
-    np.testing.assert_array_equal(residuals.complete()[SOUTH][:, 0], np.arange(23) + 0.5)
+    np.testing.assert_array_equal(read_complete(residuals)[SOUTH][:, 0], np.arange(23) + 0.5)
 
 
 def test_residuals_of_other_rows_are_not_used(tmp_path):
     scored(Residuals.at(tmp_path, X, y), SOUTH)
-    assert Residuals.at(tmp_path, X, y + 1.0).complete() == {}
-    assert Residuals.at(tmp_path, X, y).complete() == {}, "they were removed"
+    assert read_complete(Residuals.at(tmp_path, X, y + 1.0)) == {}
+    assert read_complete(Residuals.at(tmp_path, X, y)) == {}, "they were removed"
 
 
 def test_several_outputs_have_a_column_each(tmp_path):
     residuals = Residuals.at(tmp_path, X, np.c_[y, y])
-    work = residuals.begun(SOUTH, 23)
+    work = residuals.begin(SOUTH, 23)
     work.write(0, np.c_[work.rows(0), -work.rows(0)])
     work.finish()
-    np.testing.assert_array_equal(residuals.complete()[SOUTH], np.c_[np.arange(23), -np.arange(23)])
+    np.testing.assert_array_equal(read_complete(residuals)[SOUTH], np.c_[np.arange(23), -np.arange(23)])
 
 
 def test_a_full_disk_is_told_and_leaves_nothing_half_made(tmp_path, monkeypatch):
@@ -153,10 +160,163 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_made(tmp_path, monkeypatch)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(StorageError, match="No space left on device"):
-            residuals.begun(SOUTH, 5)
-    assert residuals.complete() == {}
+            residuals.begin(SOUTH, 5)
+    assert read_complete(residuals) == {}
     scored(residuals, SOUTH)
-    assert list(residuals.complete()) == [SOUTH]
+    assert list(read_complete(residuals)) == [SOUTH]
+
+
+def flip(path, place=-1):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+DAMAGE = {
+    "changed": (".npy", flip, "its checksum does not match"),
+    "cut": (".npy", cut, "it has 303 bytes instead of 312"),
+    "empty": (".npy", lambda path: path.write_bytes(b""), "it has 0 bytes instead of 312"),
+    "record changed": (".json", lambda path: flip(path, 10), "its checksum does not match"),
+    "record cut": (".json", cut, "it is no record with a checksum"),
+    "record of nothing": (".json", lambda path: path.write_bytes(b"[]"), "it is no record with a checksum"),
+    "record gone": (".json", lambda path: path.unlink(), "No such file or directory"),
+    "record of another": (
+        ".json", lambda path: path.write_bytes(path.with_stem(f"east-{digest(EAST)}").read_bytes()),
+        "it is of another model",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_residuals_are_told_once_and_removed_and_nothing_else_is(tmp_path, damage):
+    told = []
+    residuals = Residuals.at(tmp_path, X, y, tell=lambda *each: told.append(each))
+    for model in (SOUTH, EAST):
+        scored(residuals, model)
+    end, harm, reason = DAMAGE[damage]
+    path = residuals.folder / f"south-{digest(SOUTH)}{end}"
+    harm(path)
+    kept = {model: found for model, found in read_complete(residuals).items() if found is not None}
+    assert list(kept) == [EAST]
+    np.testing.assert_array_equal(kept[EAST][:, 0], np.arange(23) + 0.5)
+    assert told == [("south", path, reason)]
+    assert files(residuals, SOUTH) == []
+    scored(residuals, SOUTH)
+    assert set(read_complete(residuals)) == {SOUTH, EAST}
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("end", [".part", ".done"])
+def test_a_chunk_counts_as_scored_only_while_it_is_as_it_was_written(tmp_path, end):
+    told = []
+    residuals = Residuals.at(tmp_path, X, y, tell=lambda *each: told.append(each))
+    work = residuals.begin(SOUTH, 5)
+    for chunk in (0, 1, 2):
+        work.write(chunk, work.rows(chunk)[:, None] + 0.5)
+    row = work.rows(1)[0]
+    flip(work.about.with_suffix(end), 128 + 8 * (row if end == ".part" else 1))
+    flip(work.about.with_suffix(".done"), 128 + 8 * 3)  # of a chunk that is not scored
+    assert residuals.begin(SOUTH, 5).remaining() == [1, 3, 4]
+    assert told == [("south", work.about.with_suffix(".part"), "2 chunks do not match their checksums")]
+    scored(residuals, SOUTH)
+    np.testing.assert_array_equal(read_complete(residuals)[SOUTH][:, 0], np.arange(23) + 0.5)
+
+
+@pytest.mark.parametrize("end", [".json", ".part", ".done"])
+@pytest.mark.parametrize("harm", [cut, lambda path: flip(path, 3), lambda path: path.write_bytes(b"")])
+def test_what_was_begun_and_is_damaged_begins_anew_and_that_is_told(tmp_path, end, harm):
+    told = []
+    residuals = Residuals.at(tmp_path, X, y, tell=lambda *each: told.append(each))
+    work = residuals.begin(SOUTH, 5)
+    work.write(0, work.rows(0)[:, None] + 7.0)
+    path = work.about.with_suffix(end)
+    harm(path)
+    assert residuals.begin(SOUTH, 4).remaining() == list(range(6))
+    assert [each[:2] for each in told] == [("south", path)]
+
+
+def as_the_version_before(residuals, model):
+    """Without checksums: a mark for each chunk that is done, and a plain record."""
+    about = residuals.folder / f"{model.name}-{digest(model)}.json"
+    told = json.loads(about.read_bytes())
+    about.write_text(json.dumps({key: told[key] for key in ("name", "version", "chunk", "seed")}))
+    done = about.with_suffix(".done")
+    if done.exists():
+        np.save(done.with_suffix(".npy.new"), (np.load(done) != 0).astype(np.uint8))
+        done.with_suffix(".npy.new.npy").replace(done)
+
+
+def test_what_the_version_before_has_scored_is_adopted_once(tmp_path):
+    told = []
+    residuals = Residuals.at(tmp_path, X, y, tell=lambda *each: told.append(each))
+    scored(residuals, SOUTH)
+    work = residuals.begin(EAST, 5)
+    work.write(3, work.rows(3)[:, None] + 0.5)
+    for model in (SOUTH, EAST):
+        as_the_version_before(residuals, model)
+    (residuals.folder / "west-0.json").write_text("{")  # damaged already
+    assert adopt(tmp_path) == ["east", "south"]
+    assert adopt(tmp_path) == []
+    assert residuals.begin(EAST, 1000).remaining() == [0, 1, 2, 4]
+    np.testing.assert_array_equal(read_complete(residuals)[SOUTH][:, 0], np.arange(23) + 0.5)
+    assert told == []
+    as_the_version_before(residuals, SOUTH)
+    assert read_complete(residuals) == {}
+    assert told == [("south", residuals.folder / f"south-{digest(SOUTH)}.json", "it is no record with a checksum")]
+
+
+def test_storage_that_can_be_written_is_no_trouble_and_nothing_is_left_there(tmp_path):
+    configuration = organisation(tmp_path)
+    assert find_storage_trouble(configuration).endswith("state cannot be written: No such file or directory")
+    configuration.state.mkdir()
+    configuration.ledger.touch()
+    assert find_storage_trouble(configuration) is None
+    assert [path.name for path in configuration.state.iterdir()] == ["ledger.sqlite"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "access"])
+def test_storage_that_cannot_be_written_is_told_and_fails_the_check(tmp_path, monkeypatch, degroot, call):
+    """The disk is full; or it is another user's, which nothing is to root."""
+    configuration, access = organisation(tmp_path), os.access
+    configuration.state.mkdir()
+    configuration.ledger.touch()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    told = {
+        "fsync": f"{configuration.state} cannot be written: No space left on device",
+        "access": f"{configuration.ledger} cannot be written: Permission denied",
+    }
+    replaced = {"fsync": full, "access": lambda path, *rest: path != configuration.ledger and access(path, *rest)}
+    monkeypatch.setattr(os, call, replaced[call])
+    assert find_storage_trouble(configuration) == told[call]
+    code, out, err = degroot("node", "check", configuration.path, "--insecure-loopback")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"failed  state: The state folder must have room and be writable; {told[call]}." in out
+
+
+FULL = """
+import sys; from pathlib import Path; from types import SimpleNamespace
+from degroot.node.records.storage import find_storage_trouble
+folder = Path(sys.argv[1])
+configuration = SimpleNamespace(state=folder, ledger=folder / "ledger.sqlite")
+print(find_storage_trouble(configuration))
+try:
+    (folder / "filler").write_bytes(bytes(1 << 20))
+except OSError:
+    print(find_storage_trouble(configuration))
+"""
+
+
+def test_a_full_disk_is_trouble(tmp_path):
+    run = on_small_disk(FULL, tmp_path, size="400k")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == ["None", f"{tmp_path} cannot be written: No space left on device"]
 
 
 class Peer:
@@ -220,6 +380,31 @@ def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_p
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("harm", [cut, lambda path: flip(path, 200)])
+def test_damaged_residuals_are_scored_anew_and_only_these(tmp_path, harm):
+    """Before the node starts, and while it runs."""
+    first, peers, told = load_scored_agent(organisation(tmp_path)), [Peer("south"), Peer("west")], []
+
+    def tell(name, path, reason):
+        told.append((name, path.suffix))
+
+    async def scenario():
+        for _ in range(2):
+            residuals = Residuals.at(tmp_path, first.agent.X, first.agent.y, tell=tell)
+            scores = CalibratedScores(first, residuals, 5, Metrics(), logger("north"))
+            for _ in range(2):
+                await scores.keep(["south", "west"])
+                for peer in peers:
+                    await scores.score(peer)
+                np.testing.assert_allclose(scores.seat.scorer.residuals[:, 0, 1], 2.0 * X[:, 0] - y)
+                (values,) = residuals.folder.glob("south-*.npy")
+                harm(values)
+
+    asyncio.run(scenario())
+    assert told == [("south", ".npy")] * 3
+    assert [sum(rows for _, rows in peer.asked) for peer in peers] == [23 * 4, 23]
+
+
 def test_an_answer_of_another_version_than_was_asked_for_is_refused(tmp_path):
     peer = Peer()
 
@@ -268,10 +453,11 @@ class Circle:
     """As much of it as is changed while a node runs."""
 
     def __init__(self, configuration, scores=None):
-        self.configuration, self.scores = configuration, scores
+        self.file = self.configuration = configuration
+        self.scores = scores
 
     async def change(self, configuration):
-        self.configuration = configuration
+        self.file = self.configuration = configuration
 
 
 IDENTITY = '[identity]\nca = "ca.pem"\ncertificate = "{0}.pem"\nkey = "{0}.key"\n'

@@ -8,6 +8,7 @@ import signal
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
@@ -17,13 +18,27 @@ from support.consortium import Forked, free_ports
 
 from degroot import Collective, InvalidInput, connect
 from degroot.files import load
-from degroot.node.config import Client, IdentityFiles, Limits, ModelSource, NodeSettings, Page, Peer, Timing, read
-from degroot.node.page import auth
+from degroot.files.checksums import save_record
+from degroot.node.config import (
+    Client,
+    IdentityFiles,
+    Limits,
+    MetricsAddress,
+    ModelSource,
+    NodeSettings,
+    Page,
+    Peer,
+    Timing,
+    read,
+)
 from degroot.node.page.answers import Archive
+from degroot.node.page.tokens import EARLIER_FILE, make_operator_token
 from degroot.node.records.ledger import Ledger, summary
 from degroot.node.records.ledger_search import Wanted, add_up
 from degroot.node.scoring.load import load_scored_agent
-from degroot.node.scoring.residual_store import Residuals
+from degroot.node.scoring.residual_store import Residuals, adopt
+from degroot.node.state import version
+from degroot.node.state.version import VERSION, check_version, take_over
 
 DATA = Path(__file__).parents[1] / "data" / "0.1.0"
 EXPECTED = json.loads((DATA / "nodes" / "expected.json").read_text())
@@ -63,8 +78,8 @@ def test_a_configuration_of_node_init_says_what_it_said():
     assert node.peers == (Peer("south", "127.0.0.1:17442", QUERY), Peer("east", "127.0.0.1:17443", QUERY))
     assert node.clients == (Client("analyst", frozenset({"ask"})),)
     assert node.limits == Limits(2000, 1_000_000, 20_000, 32, 67_108_864, 60)
-    assert node.timing == Timing(5.0, 1.0, 1000, 10.0)
-    assert (node.page, node.metrics_port) == (Page(18441, "127.0.0.1"), None)
+    assert node.timing == Timing(5.0, 1.0, chunk_rows=1000, shutdown_seconds=10.0)
+    assert (node.page, node.metrics) == (Page(18441, "127.0.0.1"), None)
 
 
 def test_a_configuration_with_every_setting_is_told_what_to_change_and_says_the_rest(tmp_path):
@@ -94,8 +109,8 @@ def test_a_configuration_with_every_setting_is_told_what_to_change_and_says_the_
     assert node.peers == (Peer("south", "south.example.org:7443", few), Peer("east", "[::1]:7445", few))
     assert node.clients == (Client("dashboard", frozenset({"ask"})),)
     assert node.limits == Limits(100, 5000.5, 4000, 3, 1_000_000, 30)
-    assert node.timing == Timing(2.5, 0.5, 700, 4.0)
-    assert (node.page, node.metrics_port) == (Page(8443, "::1"), 9443)
+    assert node.timing == Timing(2.5, 0.5, chunk_rows=700, shutdown_seconds=4.0)
+    assert (node.page, node.metrics) == (Page(8443, "::1"), MetricsAddress(9443))
 
 
 # -- state, without a node ---------------------------------------------------------------------------------------------
@@ -116,11 +131,10 @@ def test_the_ledger_lists_every_exchange(nodes, name, degroot):
     assert out.count("model query") == 4
 
 
-def test_the_page_has_its_token_and_its_answers(nodes):
+def test_the_page_has_its_answers_and_its_token_for_all_is_removed(nodes):
     state = nodes / "north" / "north-state"
     before = read_contents(state)
     archive, expected = Archive(state), EXPECTED["page"]
-    assert auth.read(state) == "the-token-of-the-page-in-the-fixture"
     listed = {each["id"]: each for each in archive.entries()}
     assert listed.keys() == expected.keys()
     for id_, told in expected.items():
@@ -141,19 +155,46 @@ def test_the_page_has_its_token_and_its_answers(nodes):
 
 def test_calibration_that_was_interrupted_goes_on_where_it_was(tmp_path, nodes):
     shutil.copytree(DATA / "interrupted", tmp_path / "state")
-    before = read_contents(tmp_path / "state")
+    parts = {path: path.read_bytes() for path in (tmp_path / "state").rglob("*.part")}
     node = read(nodes / "north" / "node.toml")
     rows = load(node.data)
-    whole = Residuals.at(node.state, rows.X, rows.y).complete()
+    for state in (node.state, tmp_path / "state"):
+        assert adopt(state) == ["east", "south"]
+    whole = Residuals.at(node.state, rows.X, rows.y)
     residuals = Residuals.at(tmp_path / "state", rows.X, rows.y)
-    assert residuals.complete() == {}
-    assert sorted(model.name for model in whole) == ["east", "south"]
-    for model, complete in whole.items():
-        work = residuals.begun(model, 1000)
+    assert residuals.find_complete() == set()
+    assert sorted(model.name for model in whole.find_complete()) == ["east", "south"]
+    for model in whole.find_complete():
+        complete = whole.read(model)
+        work = residuals.begin(model, 1000)
         assert (work.chunk, work.remaining()) == (8, [1, 2])
         assert_allclose(work.part[work.rows(0)], complete[work.rows(0)], rtol=1e-12)
         assert sorted(np.concatenate([work.rows(chunk) for chunk in range(3)])) == list(range(24))
-    assert read_contents(tmp_path / "state") == before
+    assert len(parts) == 2
+    assert {path: path.read_bytes() for path in parts} == parts
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_state_of_a_newer_version_is_refused_in_one_line(nodes, degroot, command):
+    state = nodes / "north" / "north-state"
+    save_record(state / version.FILE, {"version": VERSION + 1, "degroot": "9.8.7"})
+    before = read_contents(state)
+    code, out, err = degroot("node", command, nodes / "north" / "node.toml", "--insecure-loopback")
+    told = f"version {VERSION} or older; {state} was written by degroot 9.8.7 with state version {VERSION + 1}"
+    assert (code, err.count("\n")) == (2, 1)
+    assert told in err
+    assert (f"failed  state: A state folder must be of {told}" in out) == (command == "check")
+    assert read_contents(state) | {"lock": b""} == before | {"lock": b""}
+
+
+def test_a_damaged_mark_of_the_version_is_written_anew_and_adopts_nothing(nodes):
+    state, told = nodes / "north" / "north-state", []
+    (state / version.FILE).write_bytes(b"{}")
+    residuals = read_contents(state / "residuals")
+    take_over(state, SimpleNamespace(warning=lambda event, **_: told.append(event)))
+    assert told == ["the mark of the state's version is damaged, and is written anew"]
+    assert check_version(state) == VERSION
+    assert read_contents(state / "residuals") == residuals
 
 
 # -- state, taken up by nodes ------------------------------------------------------------------------------------------
@@ -208,16 +249,18 @@ def wait_until_ready(name, address, patience=120.0):
 
 
 def test_nodes_take_up_the_state_and_do_not_calibrate_again(nodes):
-    answer = EXPECTED["answer"]
-    kept = {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*")}
+    answer, north = EXPECTED["answer"], nodes / "north" / "north-state"
+    kept = {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*.npy")}
     with running(nodes, POOLED) as (addresses, page):
         for name, address in zip(NAMES, addresses, strict=True):
             wait_until_ready(name, address)
         with connect(addresses[0], insecure_loopback="analyst", view="consensus") as node:
             found = node.consult(np.array(answer["points"]))
-        token = auth.read(nodes / "north" / "north-state")
-        reply = httpx.get(f"{page}/api/answers", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        for token, status in (("the-token-of-the-page-in-the-fixture", 401), (make_operator_token(north), 200)):
+            reply = httpx.get(f"{page}/api/answers", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+            assert reply.status_code == status
         assert {each["id"] for each in reply.json()["answers"]} == EXPECTED["page"].keys()
+        assert not (north / EARLIER_FILE).exists()
     assert list(found.names) == answer["names"]
     for name in ("value", "standard_error", "weights", "beliefs", "trust", "influence"):
         assert_allclose(getattr(found, name), answer[name], rtol=1e-9, atol=1e-12, err_msg=name)
@@ -228,7 +271,7 @@ def test_nodes_take_up_the_state_and_do_not_calibrate_again(nodes):
 
 def test_nodes_with_the_files_that_they_had_answer_from_their_own_views(nodes):
     X = np.array(EXPECTED["answer"]["points"])
-    kept = {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*")}
+    kept = {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*.npy")}
     agents = [load_scored_agent(read(nodes / name / "node.toml")).agent for name in sorted(NAMES)]
     with running(nodes) as (addresses, _):
         for name, address in zip(NAMES, addresses, strict=True):
@@ -242,8 +285,12 @@ def test_nodes_with_the_files_that_they_had_answer_from_their_own_views(nodes):
 
 def assert_taken_up(nodes, kept):
     """Nothing was scored again, and nothing that was recorded is lost."""
-    assert {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*")} == kept
+    assert {path: path.read_bytes() for path in nodes.glob("*/*-state/residuals/*/*.npy")} == kept
     for name in NAMES:
+        log = (nodes / name / "log").read_text()
+        assert log.count("residuals of an earlier version are used as they are") == 1
+        assert "scored anew" not in log
+        assert check_version(nodes / name / f"{name}-state") == VERSION
         now = {tuple(line[:3]): line[3:] for line in list_ledger(nodes / name / f"{name}-state" / "ledger.sqlite")}
         for peer, kind, direction, *sums in EXPECTED["ledger"][name]:
             assert all(a >= b for a, b in zip(now[peer, kind, direction], sums, strict=True))

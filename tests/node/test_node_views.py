@@ -18,7 +18,7 @@ from degroot.consultation.asker import ViewQuestion
 from degroot.exceptions import DeGrootError
 from degroot.intervals import rows_needed
 from degroot.node.protocol.codec import PROTOCOL, decode_prediction, tensor
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.ledger import IN, OUT, summary
 from degroot.node.scoring import views
 from degroot.node.scoring.views import OwnViews

@@ -16,14 +16,14 @@ from tritonclient.grpc import service_pb2 as v2
 
 from degroot.exceptions import DeGrootError
 from degroot.node.protocol.codec import tensor
-from degroot.node.protocol.v2 import collective_pb2 as wire
+from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.ledger import summary
 from degroot.trust import from_errors
 
 RECORD = "messages"
 INFER = "/inference.GRPCInferenceService/ModelInfer"
-OPINION = "/degroot.v2.Collective/Opinion"
-POOL = "/degroot.v2.Collective/Pool"
+OPINION = "/degroot.v3.Collective/Opinion"
+POOL = "/degroot.v3.Collective/Pool"
 SENT, RECEIVED = "sent", "received"
 K, M = 4, 4
 

@@ -21,6 +21,7 @@ from degroot.node.scoring.load import load_scored_agent, warm_up
 from degroot.node.tls import authority
 
 CLIENT = "analyst"
+QUIET = {"GRPC_VERBOSITY": "NONE"}  # gRPC writes lines to standard error that are no JSON unless it is told not to
 compiled = set()  # settings whose kernels are compiled
 PATIENCE = 600.0  # seconds to wait for nodes: they may have to compile the kernels, on a machine that is busy
 
@@ -88,7 +89,9 @@ def start_forkserver():
     """Start the process that nodes are forked from, with all imports done and the kernels loaded."""
     forkserver.set_forkserver_preload(["degroot.node.server.run", "sklearn.linear_model", "skops.io", "warm"])
     path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(path)):  # it imports `warm`, and knows no other path
+    with patch.dict(
+        os.environ, PYTHONPATH=os.pathsep.join(path), **QUIET
+    ):  # it imports `warm`, and knows no other path
         forkserver.ensure_running()
 
 
@@ -166,9 +169,9 @@ class Consortium:
         self.hosts = hosts or dict.fromkeys(self.names, "127.0.0.1")
         self.processes, self.routes = {}, {}  # routes: (from, to) -> another port than the peer's own
         self.agents = []
-        authority.init_ca(self.folder / "keys", "tests", 30)
+        authority.init_ca(self.folder / "keys", "tests", 90)
         for name in (*self.names, CLIENT):
-            authority.issue(self.folder / "keys", name, 30, ["127.0.0.1", "localhost"])
+            authority.issue(self.folder / "keys", name, 90, ["127.0.0.1", "localhost"])
         for agent, y in agents or ():
             home = self.folder / agent.name
             home.mkdir()
@@ -225,6 +228,7 @@ file = "rows.csv"
 {settings}
 [timing]
 probe_seconds = 0.2
+heartbeat_seconds = 0.2
 deadline_seconds = {self.deadline}
 chunk_rows = 50
 {timing}
@@ -260,7 +264,7 @@ chunk_rows = 50
             log = (self.folder / name / "log").open("ab")
             self.processes[name] = subprocess.Popen(
                 [*prefix, sys.executable, "-c", code, str(self.folder / name / "node.toml")],
-                stderr=log, stdout=log, env={**os.environ, "NUMBA_NUM_THREADS": "1", **(environment or {})},
+                stderr=log, stdout=log, env={**os.environ, **QUIET, "NUMBA_NUM_THREADS": "1", **(environment or {})},
             )  # fmt: skip
             log.close()
         return self

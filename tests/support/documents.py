@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if page.exists() and "examples" not in page.relative_to(ROOT).parts]
-PORTS = re.compile(r"\b(?:74|84)4[1-9]\b")  # as the pages write them: of a node, and of its page, 1000 above
+PORTS = re.compile(r"\b[789]44[1-9]\b")  # as the pages write them: of a node, its page 1000 above, its metrics 2000
 PATIENCE = 300.0  # seconds for a command
 FENCE = re.compile(r"^( *)(`{3,}|:{3,})(\S*)\s*(.*)$")
 
@@ -86,14 +86,15 @@ def matches(shown, printed):
 
 
 def free_port(taken):
-    """A port that is free and has a free one 1000 above, below those that systems hand out.
+    """A port that is free, with those 1000 and 2000 above, below those that systems hand out.
 
     Pages are tried at the same time in several processes: each begins its search somewhere else.
     """
-    for port in random.sample(range(21001, 31000), 9999):
-        if not {port, port + 1000} & taken and _is_free(port) and _is_free(port + 1000):
-            taken |= {port, port + 1000}
-            return port
+    for first in random.sample(range(21001, 30000), 8999):
+        ports = {first + above for above in (0, 1000, 2000)}
+        if not ports & taken and all(map(_is_free, ports)):
+            taken |= ports
+            return first
     raise AssertionError("There is no free port.")
 
 
@@ -122,7 +123,8 @@ class Terminal:
         nodes = sorted({f"7{port[1:]}" for port in PORTS.findall(text)})
         free = {port: free_port(taken) for port in nodes}
         self.ports = {port: str(at) for port, at in free.items()}
-        self.ports |= {f"8{port[1:]}": str(at + 1000) for port, at in free.items()}
+        for first, above in (("8", 1000), ("9", 2000)):
+            self.ports |= {f"{first}{port[1:]}": str(at + above) for port, at in free.items()}
         environment = {"PATH": f"{self.bin}:/usr/bin:/bin", "HOME": str(folder), "COLUMNS": "80", "NO_COLOR": "1"}
         environment |= {"LANG": "C.UTF-8"}
         with self.log.open("wb") as log:

@@ -10,7 +10,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2_grpc
 
 from degroot.node.config import IdentityFiles
-from degroot.node.protocol.v2 import collective_pb2_grpc
+from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.tls.identity import channel_credentials
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD
 

@@ -1,7 +1,12 @@
 """Processes that tests watch and kill."""
 
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
+
+import pytest
 
 
 def wait_for(condition, run=None, seconds=120):
@@ -47,3 +52,13 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def on_small_disk(script: str, folder: Path, *, size: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that is given a disk of its own, which goes when it ends."""
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True).returncode:
+        pytest.skip("a small disk needs user namespaces, which this machine does not allow")
+    mounted = f'mount -t tmpfs -o size={size} none "$1" && exec "$2" -c "$3" "$1"'
+    command = [*unshare, "sh", "-c", mounted, "sh", str(folder), sys.executable, script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -19,7 +19,7 @@ RECORD = "wire"  # the file in a node's folder
 SENT, RECEIVED = "sent", "received"
 KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 STATUS = " status"  # after a method: the text of a refusal
-DESCRIBE = "/degroot.v2.Collective/Describe"
+DESCRIBE = "/degroot.v3.Collective/Describe"
 FORMATS = ("<f8", ">f8", "<f4", ">f4")
 TOKEN = re.compile(rb"[-+]?\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?")
 DIGITS = 5  # that a decimal must have to tell a number from others
@@ -149,7 +149,8 @@ def read_messages(consortium):
 def find_unmatched(before, after, names):
     """Messages between nodes that one end has in `before` and the other not even in `after`, which was read later.
 
-    Questions who somebody is are left out that nobody heard: they were sent before the other was there.
+    Questions who somebody is are left out: some were sent before the other was there, and some by a node that was not
+    recorded yet, since it was about to start.
     """
     nodes = set(names)
 
@@ -162,7 +163,7 @@ def find_unmatched(before, after, names):
 
     lost = count(before, SENT) - count(after, RECEIVED)
     strange = count(before, RECEIVED) - count(after, SENT)
-    return [key for key in lost if key[2] != DESCRIBE], list(strange)
+    return [key for key in lost if key[2] != DESCRIBE], [key for key in strange if key[2] != DESCRIBE]
 
 
 def select_private(*arrays):

@@ -1,18 +1,23 @@
 """A soak: mixed questions to five nodes while one after the other is killed and started again.
 
 One is killed only after the one before is back, however long that takes: with three of five away there is no quorum,
-and a refusal would be right.
+and a refusal would be right. `soak_operations` does all that an operator does in years.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from support.authority import renew
+from support.coast import Coast
 from support.consortium import PATIENCE, Consortium, made_rows
+from support.drills import missing, until
+from support.under_load import read_log
 
 from degroot.exceptions import DeGrootError
 from degroot.node.client import RemoteCollective
+from degroot.node.tls.authority import issue
 
 SIZES = (1, 1, 1, 10, 200, 1500)
 TOLERANCE = 1e-9  # between a node's answer and the one in process, over the largest
@@ -47,6 +52,16 @@ def soak(folder: Path, seconds: float, every: float, evidence: str = "pooled") -
         return Soak(nodes, seconds, every).run()
 
 
+def soak_operations(folder: Path, seconds: float, every: float) -> Soaked:
+    """Ask one node for its view while others are restarted, renewed, removed, added, revoked and replaced."""
+    with Coast(folder, 5, rows=list(made_rows(0, 5, n=400, d=4)), evidence="own") as nodes:
+        nodes.sign(add=[(name, f"127.0.0.1:{nodes.ports[name]}") for name in nodes.names])
+        for name in nodes.names:  # a million rows, which a peer may ask about in a day, are asked in minutes
+            nodes.edit(name, "[[peers]]\n", f"[[peers]]\nrows_per_day = {10**9}\n")
+        nodes.start().ready()
+        return OperatedSoak(nodes, seconds, every).run()
+
+
 class Soak:
     """Questions, restarts and what was counted."""
 
@@ -58,6 +73,7 @@ class Soak:
         self.same: dict[frozenset[str], object] = {}  # collectives in process, by who is missing
         self.asked = self.wrong = self.refused = self.without = self.restarts = 0
         self.first = 0.0
+        self.operations = (self._restart,)  # of which one is done at a time, to one node after the other
         self.failures: list[str] = []
 
     def run(self) -> Soaked:
@@ -71,7 +87,8 @@ class Soak:
         while time.monotonic() < self.until or self.restarts < LEAST:
             if time.monotonic() > following and self._is_whole(ways["solve"]):
                 following = time.monotonic() + self.every
-                self._restart(others[place % len(others)])
+                turn, step = divmod(place, len(self.operations))
+                self.operations[step](others[turn % len(others)])
                 place += 1
             self._ask(ways["rounds" if pooled and self.random.random() < 0.2 else "solve"])
             if not self.first and time.monotonic() > self.warm:
@@ -102,14 +119,14 @@ class Soak:
             self.refused += 1
             self.failures.append(str(error))
             return
-        missing = [(flag.agent, flag.points) for flag in answer.flags if flag.reason.startswith("missing")]
-        self.without += bool(missing)
-        absent = np.zeros((len(X), len(answer.names)), bool)
-        for agent, points in missing:
+        away = [(flag.agent, flag.points) for flag in answer.flags if flag.reason.startswith("missing")]
+        self.without += bool(away)
+        absent, removed = np.zeros((len(X), len(answer.names)), bool), set(self.nodes.names) - set(answer.names)
+        for agent, points in away:
             absent[points, answer.names.index(agent)] = True
         for pattern in np.unique(absent, axis=0):
             points = np.flatnonzero((absent == pattern).all(axis=1))
-            self._compare(answer, X, points, frozenset(np.array(answer.names)[pattern]))
+            self._compare(answer, X, points, frozenset(removed | set(np.array(answer.names)[pattern])))
 
     def _compare(self, answer: object, X: np.ndarray, points: np.ndarray, missing: frozenset[str]) -> None:
         if missing not in self.same:
@@ -121,3 +138,46 @@ class Soak:
                 self.wrong += 1
                 self.failures.append(f"{name} is off without {sorted(missing)}")
                 return
+
+
+class OperatedSoak(Soak):
+    """The same with everything that is done to nodes over the years; refusals in their logs have to be explained."""
+
+    def __init__(self, nodes: Coast, seconds: float, every: float) -> None:
+        super().__init__(nodes, seconds, every)
+        self.operations = (self._restart, self._renew, self._remove, self._add, self._replace)
+        self.removed: set[str] = set()
+        self.refusable: set[str] = set()  # who was removed or revoked at some time
+
+    def run(self) -> Soaked:
+        result = super().run()
+        lines = [line for name in self.nodes.names for line in read_log(self.nodes, name, "refused")]
+        unexplained = [str(line) for line in lines if line["caller"] not in self.refusable]
+        return replace(result, refused=result.refused + len(unexplained), failures=(*result.failures, *unexplained[:5]))
+
+    def _is_whole(self, node: RemoteCollective) -> bool:
+        wanted = set(self.nodes.names) - self.removed
+        return super()._is_whole(node) and set(node.members) == wanted
+
+    def _renew(self, name: str) -> None:
+        for each in (name, self.nodes.names[0]):
+            renew(self.nodes.keys, each)
+
+    def _remove(self, name: str) -> None:
+        self.removed.add(name)
+        self.refusable.add(name)
+        self.nodes.sign(remove=[name])
+
+    def _add(self, name: str) -> None:
+        self.nodes.sign(add=[(name, f"127.0.0.1:{self.nodes.ports[name]}")])
+        self.removed.remove(name)
+
+    def _replace(self, name: str) -> None:
+        """Revoke the certificate of a member, which is then missing for that reason, and give it another."""
+        self.refusable.add(name)
+        self.nodes.sign(revoke=[name])
+        steady, X = self.nodes.names[0], np.zeros((1, 4))
+        with self.nodes.connect(steady, caller=steady) as node:  # others are not told why
+            until(lambda: "revoked" in missing(node.consult(X)).get(name, ""), lambda: str(node.members))
+        self.killed = time.monotonic()
+        issue(self.nodes.keys, name, 90, ["127.0.0.1", "localhost"], force=True)
