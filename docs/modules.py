@@ -12,7 +12,7 @@ def list_modules() -> str:
     """A Markdown table of every module but generated ones, with what it says of itself."""
     lines = ["| module | what it holds |", "|---|---|"]
     for path in sorted(SOURCE.rglob("*.py")):
-        if path.name != "__init__.py" and "v2" not in path.parts:
+        if path.name != "__init__.py" and "v3" not in path.parts:
             told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
             first = " ".join(told.split("\n\n")[0].split()).replace("|", "\\|")
             lines.append(f"| `{path.relative_to(SOURCE).as_posix()}` | {first} |")
