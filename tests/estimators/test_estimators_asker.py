@@ -1,6 +1,10 @@
 """Predictions for whoever asks: the groups of `predict`, intervals and sets, and what the collective says of itself."""
 
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +20,7 @@ from support.refusals import complaint
 
 from degroot import DeGrootClassifier, DeGrootRegressor
 
+TESTS = Path(__file__).parents[1]
 GROUPS = np.array(["north", "south", "west"])[np.arange(180) % 3]
 
 
@@ -65,6 +70,23 @@ def test_a_group_gets_the_view_of_its_agent(kind):
         assert_array_equal(model.predict(X[rows], groups=name), model.predict(X[rows], groups=groups[rows]))
     assert_array_equal(model.predict(X, groups=groups), value)
     assert_array_equal(model.predict(X), model.collective_.predict(X))
+
+
+def test_on_another_processor_too_values_do_not_depend_on_what_else_is_asked():
+    """OpenBLAS has kernels of its own for each: a vector times a matrix may differ from a row of a product."""
+    code = """
+import numpy as np
+from sklearn.linear_model import Ridge
+from degroot import DeGrootRegressor
+from estimators.test_estimators_asker import GROUPS, problem
+X, y = problem("two outputs")
+model = DeGrootRegressor(Ridge(), neighbours=20).fit(X, y, groups=GROUPS)
+groups = np.roll(GROUPS, 1)
+assert np.array_equal(model.predict(X, groups=groups), model.predict(X, return_std=True, groups=groups)[0])
+"""
+    environment = os.environ | {"OPENBLAS_CORETYPE": "Haswell", "PYTHONPATH": str(TESTS)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_classes_too(classifier):

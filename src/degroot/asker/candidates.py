@@ -245,7 +245,8 @@ def _stack_globally(rows: OwnRows, _found: Moments | None, without: Places, weig
 
 def _stack_centred(rows: OwnRows, _found: Moments | None, without: Places, weights: Array, shifts: Array) -> None:
     same = _stack(rows.centred_gram, rows.n, without)
-    weights[:], shifts[:] = same[:, None], (same @ rows.bias)[:, None]
+    weights[:], shifts[:] = same[:, None], 0.0
+    _add_shifts(same, rows.bias, shifts)
 
 
 def _weigh_by_trust(rows: OwnRows, found: Moments | None, without: Places, weights: Array, shifts: Array) -> None:
@@ -301,6 +302,20 @@ def _stack_into(gram: Array, n: float, without: Places, weights: Array) -> None:
     room, support = rooms(len(gram))
     for d in range(len(without)):
         minimise(gram, (len(gram) - (without[d] >= 0)) / n, without[d], 0, room, support, weights[d])
+
+
+@compiled
+def _add_shifts(weights: Array, bias: Array, shifts: Array) -> None:
+    """Add the biases (K, Q) times weights (D, K) to shifts (D, M, Q).
+
+    In an order of sums that does not depend on D: a product of BLAS may have another last bit where D is 1.
+    """
+    D, K = weights.shape
+    for d in range(D):
+        for m in range(shifts.shape[1]):
+            for k in range(K):
+                for q in range(shifts.shape[2]):
+                    shifts[d, m, q] += weights[d, k] * bias[k, q]
 
 
 @compiled
