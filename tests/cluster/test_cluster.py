@@ -278,6 +278,7 @@ def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsy
     assert ray.is_initialized()  # who has not started it does not end it
 
 
+@pytest.mark.slow
 def test_models_that_know_frames_get_frames_on_the_cluster_too(engine, tmp_path):
     features = ["x0", "x1", "x2"]
     pd.DataFrame(POINTS, columns=features).to_csv(tmp_path / "in.csv", index=False)
@@ -308,9 +309,8 @@ def test_opinions_lead_to_the_answers_for_askers(kind):
     assert_askers_are_answered(askers.make_agents(kind, n=60), Sending())
 
 
-@pytest.mark.parametrize(
-    "kind", [askers.KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in askers.KINDS[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", askers.KINDS)
 def test_askers_are_answered_as_in_process(engine, kind):
     assert_askers_are_answered(askers.make_agents(kind, n=60), engine)
 

@@ -125,7 +125,9 @@ def test_weights_are_those_of_the_whole_matrix(K, q, kind):
     assert residual(weights, trust, peers) < 1e-12
 
 
-@pytest.mark.parametrize(("K", "q"), [(5, 3), (12, 4), (40, 8), (65, 5), (90, 3), (100, 12)])
+@pytest.mark.parametrize(
+    ("K", "q"), [(5, 3), (12, 4), (40, 8), (65, 5), (90, 3), pytest.param(100, 12, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_without_each_agent_are_those_of_the_whole_matrix(K, q, kind):
     peers = sample_peers(K, q)

@@ -96,6 +96,9 @@ def test_a_renewed_certificate_has_the_same_key_or_on_request_another_beside_it(
     again = sign_request(keys, request_certificate(home, "north")[0])
     assert first.fingerprint == again.fingerprint
     assert first.certificate.serial_number != again.certificate.serial_number
+    hosts = ["north.example.org", "10.0.0.7"]
+    for asked in (hosts, []):  # without any, those of the request before
+        assert list(sign_request(keys, request_certificate(home, "north", asked)[0]).hosts) == hosts
     before = (home / "north.key").read_bytes()
     request, key, told = request_certificate(home, "north", new_key=True)
     assert (request.name, key.name) == ("north.new.csr", "north.new.key")

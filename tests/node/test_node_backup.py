@@ -171,6 +171,22 @@ def test_a_state_folder_that_is_lost_comes_back_whole_but_for_the_tokens(north, 
     ]
 
 
+def test_where_a_restore_is_refused_nothing_is_made(north, degroot):
+    path, archive = north
+    rewrite(archive, lambda manifest, entries: entries.update({f"{STATE}{version.FILE}": b"changed"}))
+    for is_configured in (True, False):
+        text = path.read_text()
+        shutil.rmtree(path.parent)
+        path.parent.mkdir()
+        if is_configured:
+            path.write_text(text)
+        else:
+            (path.parent / "state").mkdir()
+        refuse(degroot, path, archive)
+        assert [each.name for each in path.parent.iterdir()] == [path.name if is_configured else "state"]
+        make_node(path.parent)
+
+
 def test_state_that_is_there_is_moved_aside_and_only_with_force(north, degroot):
     path, archive = north
     state = path.parent / "state"
@@ -195,6 +211,9 @@ def test_a_running_node_another_node_and_a_newer_version_are_refused(north, degr
     other = make_node(tmp_path / "south", "south")
     assert "of the node that is restored, 'south'" in refuse(degroot, other, archive, "--force")
     assert "is not overwritten" in degroot("node", "backup", other, "--out", archive).err
+    nowhere = tmp_path / "nowhere"
+    refused = degroot("node", "backup", other, "--out", nowhere / "north.zip").err
+    assert f"An archive must go to a folder that is there; {nowhere} is not." in refused
     newer = encode_record({"version": version.VERSION + 1, "degroot": "9"})
 
     def age(manifest, entries):

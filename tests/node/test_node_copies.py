@@ -281,6 +281,7 @@ def check_view(consortium, name, X, without=()):
     return answer
 
 
+@pytest.mark.slow
 def test_five_nodes_three_models_copied_and_two_queried_answer_as_one_process(tmp_path):
     X, copied = points(), ["node0", "node1", "node2"]
     with Consortium(tmp_path, 5, evidence="own") as consortium:

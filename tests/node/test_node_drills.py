@@ -389,11 +389,14 @@ def test_changes_that_make_no_sense_are_not_taken_in(tmp_path, evidence):
             for file, content in (
                 ("model.skops", narrow), ("model.skops", model[:100]), ("model.skops", b""), ("node.toml", b"name = "),
                 ("node.toml", b"\0"), ("node.toml", settings.replace(b"[[peers]]", b"[[pears]]")),
-                ("node.toml", b'queries = "on-demand"\n' + settings),
+                ("node.toml", b'queries = "on-demand"\n' + settings), ("model.skops", None), ("node.toml", None),
             ):  # fmt: skip
                 refused = consortium.log("node1").count("change not taken in")
-                (home / "new").write_bytes(content)
-                (home / "new").replace(home / file)
+                if content is None:
+                    (home / file).unlink()
+                else:
+                    (home / "new").write_bytes(content)
+                    (home / "new").replace(home / file)
                 until(lambda: consortium.log("node1").count("change not taken in") > refused, f"{file}: {content}")  # noqa: B023
                 right(node.consult(X), consortium, X)
             consortium.write("node1")

@@ -11,7 +11,8 @@ from degroot.node.config import Limits, Peer
 from degroot.node.config.reading import MESSAGE_BYTES
 from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.errors import BadReply, PeerRefused, PeerUnreachable
-from degroot.node.peers.link import Link, LinkContext, cut_bundle, write_first
+from degroot.node.peers.link import Link, LinkContext, cut_bundle
+from degroot.node.peers.stream import write_first
 from degroot.node.protocol.codec import tensor
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.protocol.v3 import collective_pb2_grpc

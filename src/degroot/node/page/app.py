@@ -38,6 +38,7 @@ from degroot.node.page.routes.node import gains_routes, live_routes, trust_route
 from degroot.node.page.routes.pages import Views, static_routes, view_routes
 from degroot.node.page.routes.session import session_routes
 from degroot.node.page.tokens import PageToken, Tokens
+from degroot.node.peers.notices import list_notices
 from degroot.node.peers.peers import Peers
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.records.recent import Recent
@@ -130,7 +131,7 @@ def serve(
     tokens = Tokens(configuration.state, log)
 
     def find_notices() -> list[tuple[str, str]]:
-        return [*circle.list_notices(), *tokens.list_notices()]
+        return [*list_notices(circle), *tokens.list_notices()]
 
     overview = Overview(circle, recent, watch, health.find_faults, find_notices)
     live = Live(overview, LedgerTotals(configuration.ledger), log)

@@ -1,8 +1,7 @@
 """Peers: all peers of a node, followed as they come, go, restart and change their models."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -29,7 +28,6 @@ from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_model_in_thread
-from degroot.node.tls.credentials import WARNING_DAYS
 from degroot.node.tls.roster import SignedRoster
 from degroot.rules.evidence import MOMENTS
 
@@ -54,7 +52,7 @@ class Peers:
         rosters: RosterStore | None = None,
     ) -> None:  # fmt: skip
         self.file, self.roster_store = file, rosters
-        configuration = apply_roster(file, self._signed_roster)
+        configuration = apply_roster(file, self.signed_roster)
         self.configuration, self.wiring, self.scores = configuration, wiring, scores
         self.instances = InstanceWatch()
         self._changing = asyncio.Lock()
@@ -69,15 +67,17 @@ class Peers:
         self._log = log
         self._following: dict[str, asyncio.Task[None]] = {}
         self._failed = FailedAttempts()
+        self._described: tuple[Configuration, ScoredAgent, wire.Description] | None = None  # by what it depends on
 
     @property
-    def _signed_roster(self) -> SignedRoster | None:
+    def signed_roster(self) -> SignedRoster | None:
+        """The roster that the CA has signed, as far as there is one."""
         return None if self.roster_store is None else self.roster_store.current
 
     @property
     def is_removed(self) -> bool:
         """Whether this node is not among the members of the signed roster."""
-        roster = self._signed_roster
+        roster = self.signed_roster
         return roster is not None and bool(roster.members) and self.configuration.name not in roster.members
 
     @property
@@ -93,7 +93,7 @@ class Peers:
         """Go on with the peers of another configuration, and of the roster; those that stay are not disturbed."""
         async with self._changing:
             self.file = file
-            await self._change(apply_roster(file, self._signed_roster))
+            await self._change(apply_roster(file, self.signed_roster))
 
     def take_roster(self, content: bytes, name: str) -> None:
         """Go by the signed roster that a peer offers from now on, if it is newer; why it is not is logged once."""
@@ -232,34 +232,6 @@ class Peers:
         if name in self.links and self.instances.note(name, instance, where):
             self._log.error("two nodes run under one name", peer=name, where=self.instances.describe(name))
 
-    def list_notices(self) -> Iterator[tuple[str, str]]:
-        """What the operator of this node should know: a level, warning or error, and a sentence."""
-        credentials, now = self.wiring.credentials, datetime.now(UTC)
-        for what, reason in sorted(self.failures.items()):
-            if reason:
-                yield "error", f"A change of the {what} is not taken in: {reason}"
-        yield from (("warning", told) for told in self.wiring.ledger.list_notices())
-        for path in self.changed_data:
-            yield "warning", f"{path} has changed since this node has read it: restart the node to take it in."
-        if credentials is not None:
-            if credentials.is_revoked:
-                yield "error", "This node's certificate was revoked: no other node lets it in."
-            soon = now + timedelta(days=WARNING_DAYS)
-            for whose, ends in (("This node's certificate", credentials.expires), ("The CA", credentials.ca_expires)):
-                if ends <= now:
-                    yield "error", f"{whose} expired on {ends:%Y-%m-%d %H:%M} UTC: no other node can be reached."
-                elif ends <= soon:
-                    yield "warning", f"{whose} expires on {ends:%Y-%m-%d}, in {(ends - now).days} days: renew it."
-        roster = self._signed_roster
-        if roster is not None and self.is_removed:
-            yield "error", f"This node is not in the consortium's roster, number {roster.number}."
-        for peer, link in sorted(self.links.items()):
-            where = self.instances.describe(peer)
-            if where:
-                yield "error", f"Two nodes run under the name {peer!r}, at {where}."
-            if link.duplicate:
-                yield "error", f"Another node runs under this node's name, at {link.duplicate}, as {peer!r} has seen."
-
     def rosters(self) -> dict[str, frozenset[str]]:
         """Whom this node has in its roster, and whom its peers have, as they last described themselves."""
         told = {name: link.description.members for name, link in self.links.items() if link.description is not None}
@@ -349,9 +321,8 @@ class Peers:
         come: a model that is slow or fails on certain rows would tell its owner of them.
         """
         seat, links = self.scores.seat, sorted(self.links.items())
-        description = describe_node(self.configuration, seat.agent, seat.feature_names)
-        description.model_version, description.no_view = seat.version, self.no_view
-        description.map_grid = self.maps.grid
+        description = wire.Description()
+        description.CopyFrom(self._describe_self())
         if with_schema and seat.agent.schema is not None:
             description.schema = write_schema(seat.agent.schema)
         if caller not in (None, self.configuration.name) and not self.configuration.pooled:
@@ -363,7 +334,7 @@ class Peers:
                 for name, link in links
             )
         description.instance, description.software = self.wiring.instance, SOFTWARE
-        roster = self._signed_roster
+        roster = self.signed_roster
         if roster is not None:
             description.roster = roster.number
             if known_roster is not None and roster.number > known_roster and caller in self.links:
@@ -372,6 +343,15 @@ class Peers:
             self._describe_to(description, caller)
             description.duplicate = self.instances.describe(caller, instance)
         return description
+
+    def _describe_self(self) -> wire.Description:
+        """What this node says whoever asks, made anew only for another configuration or another model."""
+        configuration, seat = self.configuration, self.scores.seat
+        if self._described is None or self._described[0] is not configuration or self._described[1] is not seat:
+            told = describe_node(configuration, seat.agent, seat.feature_names)
+            told.model_version, told.no_view, told.map_grid = seat.version, self.no_view, self.maps.grid
+            self._described = configuration, seat, told
+        return self._described[2]
 
     def _describe_to(self, description: wire.Description, caller: str) -> None:
         """Add what the caller may see, and how copies of models stand between it and this node."""
@@ -389,7 +369,7 @@ class Peers:
 
     def accept(self, description: wire.Description, name: str) -> None:
         """Refuse a peer that cannot take part: another protocol, other settings, other features."""
-        difference = find_difference(self.description(), description, name, self.scores.seat.agent.schema)
+        difference = find_difference(self._describe_self(), description, name, self.scores.seat.agent.schema)
         if difference is not None:
             raise PeerRefused(name, difference)
 

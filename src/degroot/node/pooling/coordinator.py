@@ -20,9 +20,10 @@ from degroot.guard.checks import Mask
 from degroot.jackknife.delete_one import influence, standard_error
 from degroot.node.answering.answer import NodeQuestion, expand_to_roster, flag_missing_members, flag_stale_models
 from degroot.node.errors import PeerError, PeerLate, PeerUnreachable, RosterMismatch, from_rpc, late, left
-from degroot.node.peers.link import POOL, read_ending, write_first
+from degroot.node.peers.link import POOL
 from degroot.node.peers.membership import Membership
 from degroot.node.peers.peers import ABSENT, Peers
+from degroot.node.peers.stream import read_ending, write_first
 from degroot.node.pooling.rounds import FEW, GuardBounds, Pooled, PoolingTerms, check_rule, take_part, weight_of
 from degroot.node.pooling.session import HUNG_UP, MembersLost, Sessions
 from degroot.node.protocol.codec import Malformed, NodeAnswer, PeerOpinion, beliefs_of, decode_forecast, decode_models

@@ -22,7 +22,8 @@ from degroot.exceptions import InvalidInput
 from degroot.guard.bounds import Bounds, within
 from degroot.guard.checks import Mask
 from degroot.node.errors import LEFT, PeerError, from_rpc, late, left
-from degroot.node.peers.link import Link, write_first
+from degroot.node.peers.link import Link
+from degroot.node.peers.stream import write_first
 from degroot.node.pooling.session import MembersLost, Session
 from degroot.node.pooling.state import PoolingState
 from degroot.node.protocol.codec import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from degroot import models
 from degroot.agents.agent import try_model
-from degroot.exceptions import DeGrootError
+from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.atomic import find_stamp
 from degroot.node.config import Configuration, read
 from degroot.node.config.check import secured
@@ -52,6 +52,7 @@ async def watch_files(
             "roster": partial(_look_for_roster, circle, is_asked),
         }
         changed = {what for what, path in files.items() if _changed(seen, what, path)}
+        gone = {what: path for what, path in files.items() if path is not None and seen[what] is None}
         if "configuration" in changed or is_asked:
             changes["configuration"] = partial(_reread, circle, log)
         now = asyncio.get_running_loop().time()
@@ -59,6 +60,7 @@ async def watch_files(
         if "model" in changed or served or is_asked:
             looked = now
             changes["model"] = partial(_reload, circle, unsafe_pickle, log)
+        changes |= {what: partial(_miss, path) for what, path in gone.items()}
         known = {what: why for what, why in circle.failures.items() if what not in changed and not is_asked}
         for what, take_in in changes.items():
             reason = await _find_failure(what, take_in, log)
@@ -92,6 +94,10 @@ async def _wait(asked: asyncio.Event, seconds: float) -> bool:
     was_set = asked.is_set()
     asked.clear()
     return was_set
+
+
+async def _miss(path: Path) -> None:
+    raise InvalidInput(f"The file must stay where it is; {path} is gone. The node goes on as it was.")
 
 
 async def _renew(circle: Peers, is_asked: bool, log: Any) -> None:
@@ -178,7 +184,6 @@ def _find_stamp(path: Path | None) -> Stamp:
 def _changed(seen: dict[str, Stamp], what: str, path: Path | None) -> bool:
     """Whether a file is there and another than when last seen."""
     now = _find_stamp(path)
-    if now is None or now == seen[what]:
-        return False
+    is_changed = now is not None and now != seen[what]
     seen[what] = now
-    return True
+    return is_changed

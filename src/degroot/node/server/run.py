@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable, Container
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,22 @@ HANDSHAKE_SECONDS = 10
 MIN_CONCURRENT_CALLS = 1024  # at a time, of all callers: a roster may grow while the node runs
 
 
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a node has opened before its event loop runs."""
+
+    configuration: Configuration
+    credentials: NodeCredentials | None  # None: without TLS, on loopback only
+    data: DataWatch
+    first: ScoredAgent
+    ledger: Ledger
+    measured: metrics.Metrics
+    health: Health
+    manager: ServiceManager
+    page: socket.socket | None  # where it listens
+    unsafe_pickle: bool
+
+
 def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe_pickle: bool = False) -> None:
     """Serve until the process is told to stop; then finish what is in flight."""
     check_system()
@@ -81,23 +98,15 @@ def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe
             listening = bind(configuration.metrics.host, configuration.metrics.port, "metrics.port")
             stack.callback(StatusServer(measured.registry, health, listening).close)
         opened = None if configuration.page is None else stack.enter_context(_opened(configuration.page))
-        asyncio.run(
-            _serve(configuration, credentials, data, first, ledger, measured, health, manager, unsafe_pickle, opened)
+        resources = Resources(
+            configuration, credentials, data, first, ledger, measured, health, manager, opened, unsafe_pickle
         )
+        asyncio.run(_serve(resources))
 
 
-async def _serve(
-    configuration: Configuration,
-    credentials: NodeCredentials | None,
-    data: DataWatch,
-    first: ScoredAgent,
-    ledger: Ledger,
-    measured: metrics.Metrics,
-    health: Health,
-    manager: ServiceManager,
-    unsafe_pickle: bool,
-    opened: socket.socket | None,
-) -> None:
+async def _serve(resources: Resources) -> None:
+    configuration, credentials, first = resources.configuration, resources.credentials, resources.first
+    ledger, measured, health, manager = resources.ledger, resources.measured, resources.health, resources.manager
     log = logger(configuration.name)
     limits, timing = configuration.limits, configuration.timing
     receipts = make_receipts(configuration, credentials, ledger, lambda: circle.links)
@@ -113,9 +122,9 @@ async def _serve(
         configuration.name, circle.rights, Allowances(limits), budgets, watch, ledger, measured, credentials is None,
         receipts=receipts, credentials=credentials, log=log,
     )  # fmt: skip
-    answering = Answering(circle, measured, None if opened is None else Recent(), log)
+    answering = Answering(circle, measured, None if resources.page is None else Recent(), log)
     server = _server(circle.configuration, answering, access, health, log)
-    looking = health.beat(), health.watch(circle, log), data.watch(circle, log)
+    looking = health.beat(), health.watch(circle, log), resources.data.watch(circle, log)
     attending = [asyncio.create_task(each) for each in looking]
     stopping, asked_to_reload = _listen_for_signals()
     if ledger.set_aside is not None:
@@ -132,12 +141,13 @@ async def _serve(
     await circle.change(configuration)
     await health.look(circle)
     health.begin_serving()
-    page = _page(answering, watch, health, opened, log)
+    page = _page(answering, watch, health, resources.page, log)
     gc.collect()
     gc.freeze()  # what is there now stays: collections need not look at it again
     log.info("serving", listen=configuration.listen, model=first.version, peers=len(circle.configuration.peers))
     manager.tell_ready()
-    attending.append(asyncio.create_task(watch_files(circle, access, unsafe_pickle, asked_to_reload, manager, log)))
+    watching = watch_files(circle, access, resources.unsafe_pickle, asked_to_reload, manager, log)
+    attending.append(asyncio.create_task(watching))
     await stopping.wait()
     log.info("stopping")
     manager.tell_stopping()

@@ -20,6 +20,7 @@ from degroot.files.atomic import publish
 from degroot.files.checksums import encode_record
 from degroot.files.lock import wait_for_lock
 from degroot.node.config import Configuration, IdentityFiles
+from degroot.node.page import tokens
 from degroot.node.records.journal import rotated_path
 from degroot.node.records.ledger import beside_path, find_damage, journal_path, opened
 from degroot.node.state.version import check_version
@@ -27,7 +28,7 @@ from degroot.node.state.version import check_version
 FORMAT = 1  # of archives
 MANIFEST, STATE, CONFIGURATION, IDENTITY = "manifest.json", "state/", "node.toml", "identity/"
 SET_BY = "before-restore-"  # how folders begin that a restore has moved the state before to
-LEFT_OUT = ("lock", "page-tokens.json", "page-tokens.lock", "page.token")  # whoever has a token may ask
+LEFT_OUT = ("lock", tokens.FILE, tokens.LOCK, tokens.EARLIER_FILE)  # whoever has a token may ask
 LEDGER_OF_SQLITE = ("ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm")
 WAITING = ("ledger.journal", "ledger.journal.moving", "ledger.beside", "ledger.beside.taking")
 BLOCK_BYTES = 1 << 20
@@ -55,6 +56,8 @@ def write_backup(configuration: Configuration, out: Path, *, with_key: bool = Fa
         raise InvalidInput(f"--with-key must be of a node with a table [identity]; {configuration.path} has none.")
     if out.exists():
         raise InvalidInput(f"An archive is not overwritten; {out} is there already.")
+    if not out.absolute().parent.is_dir():
+        raise InvalidInput(f"An archive must go to a folder that is there; {out.absolute().parent} is not.")
     try:
         with TemporaryDirectory(dir=out.absolute().parent, prefix=".degroot-backup-") as folder:
             unfinished = Path(folder) / "archive"

@@ -6,7 +6,7 @@ peers hold signatures of them, and the ledger has a note that it was restored.
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -60,18 +60,23 @@ def restore_backup(path: Path, archive: Path, *, force: bool = False) -> Restore
     `force`: also where there is state already, which is moved aside.
     """
     try:
-        with ZipFile(archive) as opened:
+        with ZipFile(archive) as opened, ExitStack() as undo:  # what was made, where it is refused
             manifest = _read_manifest(opened, archive)
             if not path.exists():
                 save_durably(path, _read_entry(opened, archive, CONFIGURATION, manifest["files"]))
+                undo.callback(path.unlink)
             configuration = read(path)
             if manifest["node"] != configuration.name:
                 raise InvalidInput(
                     f"An archive must be of the node that is restored, {configuration.name!r}; {archive} is of "
                     f"{manifest['node']!r}."
                 )
+            if not configuration.state.exists():
+                undo.callback(shutil.rmtree, configuration.state, ignore_errors=True)
             with lock_state(make_folder(configuration.state, mode=PRIVATE)):
-                return _restore(configuration, opened, archive, manifest, force=force)
+                restored = _restore(configuration, opened, archive, manifest, force=force)
+            undo.pop_all()
+            return restored
     except DeGrootError:
         raise
     except OSError as error:

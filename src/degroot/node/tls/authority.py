@@ -105,9 +105,12 @@ def request_certificate(
     """Make a request for a certificate, for the CA to sign: its file, that of the key, and the key's fingerprint.
 
     The key stays here. One that is there is used again; with `new_key` another is made, beside it until the
-    certificate has come.
+    certificate has come. Without `hosts`, they are those of the request before.
     """
-    alternatives = _alternatives(check_name(name), hosts)
+    before = folder / f"{check_name(name)}{REQUEST_SUFFIX}"
+    if not hosts and before.exists():
+        hosts = _find_hosts(_read_request(before), before)
+    alternatives = _alternatives(name, hosts)
     make_folder(folder)
     renews = (folder / f"{name}.key").exists()
     stem = f"{name}.new" if new_key and renews else name
