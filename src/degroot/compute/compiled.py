@@ -14,6 +14,8 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from degroot.compute.kernel_cache import share_compilation
+
 Array = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 Number = TypeVar("Number", bound=np.generic)
@@ -32,6 +34,7 @@ def compiled(function: Function) -> Function:
     """Compile `function` to machine code, kept on disk where the installation or the user's cache can be written."""
     try:
         fast: Function = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        share_compilation(fast)
     except RuntimeError:  # numba found no directory that it may write to: compile anew in every process
         fast = numba.njit(nogil=True, error_model="numpy")(function)
     return fast

@@ -40,6 +40,15 @@ def try_lock(file: IO[Any]) -> bool:
     return True
 
 
+def release_lock(file: IO[Any]) -> None:
+    """Let a lock go before the file is closed: processes that were forked meanwhile have the file open, too."""
+    if HAS_POSIX_LOCKS:
+        fcntl.flock(file, fcntl.LOCK_UN)
+    else:
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
+
 def wait_for_lock(file: IO[Any]) -> None:
     """Lock an open file, as soon as nobody else holds it."""
     while not try_lock(file):
