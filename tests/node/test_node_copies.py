@@ -23,8 +23,10 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
+from support.authority import load, renew
 from support.consortium import CLIENT, Consortium
 from support.drills import missing, points, until
+from support.refusals import complaint
 
 from degroot import load_model
 from degroot.cli import main
@@ -33,13 +35,14 @@ from degroot.node.config import IdentityFiles
 from degroot.node.config.check import inspect
 from degroot.node.copies import copy
 from degroot.node.copies.bundle import make_bundle, open_bundle
-from degroot.node.copies.store import HeldCopies
+from degroot.node.copies.store import HeldCopies, check_bundle, check_held
 from degroot.node.peers.link import cut_bundle
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.records.ledger import OUT, summary
 from degroot.node.tls import authority
+from degroot.node.tls.roster import write_roster
 
 COPYING = ["query", "copy"]
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
@@ -561,6 +564,30 @@ def run_cli(monkeypatch, capsys):
         return ended.value.code, said.out + said.err
 
     return run
+
+
+def test_what_a_revoked_certificate_has_signed_is_not_taken_in_but_what_is_held_stays(ten, tmp_path, run_cli):
+    keys, names = ten.folder / "keys", ("x0", "x1", "x2")
+    configuration = replace(ten.configuration("node0"), state=tmp_path)
+    encoded, agent = offered(keys, linear_onnx([1.0, 2.0, 3.0], 0.5)), ten.agents[0]
+    assert check_bundle(configuration, encoded, agent, names).owner == "node1"
+    hold(configuration, node1=encoded)
+    roster = tmp_path / "roster.toml"
+    roster.write_bytes(write_roster(keys, revoke=["node1"]).content)
+    serial = f"{load(keys / 'node1.pem').serial_number:x}"
+    told = (
+        "A signature must be by a certificate of 'node1' that is not revoked; the signed roster revokes this one "
+        f"(serial number {serial})."
+    )
+    assert complaint(lambda: check_bundle(configuration, encoded, agent, names)) == told
+    assert complaint(lambda: HeldCopies(configuration, None).take(encoded, "node1", agent, names)) == told
+    assert check_held(configuration, "node1").owner == "node1"
+    path, text = ten.folder / "node0" / "revoked.toml", (ten.folder / "node0" / "node.toml").read_text()
+    path.write_text(text.replace("[identity]", f'[identity]\nroster = "{roster}"'))
+    (tmp_path / "stolen.degroot").write_bytes(encoded)
+    assert run_cli("node", "import", path, tmp_path / "stolen.degroot") == (2, f"degroot: {told}\n")
+    renew(keys, "node1")
+    assert check_bundle(configuration, offered(keys, b"a model"), agent, names).owner == "node1"
 
 
 @pytest.mark.slow

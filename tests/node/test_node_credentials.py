@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from hypothesis import given
 from hypothesis import strategies as st
 from support.authority import end_after, identity_files, load, renew, server_credentials
@@ -17,7 +18,8 @@ from support.consortium import free_ports
 from support.refusals import complaint
 
 from degroot.node.peers.instances import DUPLICATE_SECONDS, InstanceWatch
-from degroot.node.tls.authority import init_ca, issue, request_certificate, sign_request
+from degroot.node.protocol.codec import LONGEST_PLACES, clean_places, draw_question
+from degroot.node.tls.authority import encode, init_ca, issue, open_authority, request_certificate, sign_request
 from degroot.node.tls.credentials import Lapsed, NodeCredentials
 from degroot.node.tls.roster import write_roster
 from degroot.node.tls.rotation import begin_rotation, finish_rotation
@@ -36,6 +38,18 @@ def keys(tmp_path):
 @pytest.fixture
 def north(keys):
     return NodeCredentials(identity_files(keys, "north"), "north")
+
+
+def renew_ca(folder):
+    """Another certificate of the CA, for the key that is there."""
+    ca = open_authority(folder)
+    subject, begins = ca.certificate.subject, ca.certificate.not_valid_before_utc
+    ends = ca.certificate.not_valid_after_utc + timedelta(days=1)
+    number = x509.random_serial_number()
+    builder = x509.CertificateBuilder(subject, subject, ca.key.public_key(), number, begins, ends)
+    for extension in ca.certificate.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    (folder / "ca.pem").write_bytes(encode(builder.sign(ca.key, hashes.SHA256())))
 
 
 def read_chain(keys, name):
@@ -131,7 +145,7 @@ def test_when_the_ca_ends_is_known_while_two_are_trusted(keys, north):
 # -- certificates of others --------------------------------------------------------------------------------------------
 
 
-def test_a_caller_is_good_until_its_certificate_ends(keys, north, monkeypatch):
+def test_a_caller_is_good_until_its_certificate_ends(keys, north):
     ends = end_after(keys, "south", 3600)
     chain, certificate = read_chain(keys, "south"), load(keys / "south.pem")
     assert north.find_caller_lapse(chain) is None
@@ -141,14 +155,20 @@ def test_a_caller_is_good_until_its_certificate_ends(keys, north, monkeypatch):
     end_after(keys, "south", -1)
     assert "its certificate expired on" in north.find_caller_lapse(read_chain(keys, "south"))
 
-    class Later(datetime):
+
+@pytest.mark.parametrize(("days", "told"), [(4000, "expired on"), (-4000, "is not valid before")])
+def test_a_clock_that_is_wrong_for_a_while_refuses_callers_no_longer_than_that(keys, north, monkeypatch, days, told):
+    class Wrong(datetime):
         @classmethod
         def now(cls, zone=None):
-            return datetime.now(zone) + timedelta(seconds=3700)
+            return datetime.now(zone) + timedelta(days=days)
 
-    monkeypatch.setattr("degroot.node.tls.credentials.datetime", Later)  # remembered as good, and looked at again
-    monkeypatch.setattr("degroot.node.tls.credentials.time.time", lambda: Later.now(UTC).timestamp())
-    assert north.find_caller_lapse(chain) == told
+    chain = read_chain(keys, "south")
+    assert north.find_caller_lapse(chain) is None
+    with monkeypatch.context() as patched:
+        patched.setattr("degroot.node.tls.credentials.datetime", Wrong)
+        assert north.find_caller_lapse(chain).startswith(f"its certificate {told} 20")
+    assert north.find_caller_lapse(chain) is None
 
 
 def test_a_revoked_caller_is_refused_and_its_next_certificate_is_good(keys, north):
@@ -175,6 +195,19 @@ def test_callers_of_a_ca_that_was_dropped_are_refused(keys, north):
     finish_rotation(keys, force=True)
     north.refresh()
     assert north.find_caller_lapse(chain) == "its certificate is of a CA that is trusted no longer"
+
+
+def test_callers_of_a_ca_that_was_renewed_with_its_key_are_good_until_it_is_dropped(keys, north):
+    chain = read_chain(keys, "south")
+    renew_ca(keys)
+    assert north.refresh()
+    assert north.find_caller_lapse(chain) is None
+    begin_rotation(keys)
+    renew(keys, "north")
+    finish_rotation(keys, force=True)
+    assert north.refresh()
+    assert north.find_caller_lapse(chain) == "its certificate is of a CA that is trusted no longer"
+    assert north.find_caller_lapse(read_chain(keys, "north")) is None
 
 
 @pytest.mark.parametrize("chain", [b"", b"nothing", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
@@ -225,10 +258,29 @@ def test_the_certificate_of_a_node_is_looked_at_without_showing_the_own(keys, no
         assert why_lapsed(north, address).startswith("its certificate is not good: ")
 
 
+def test_comments_in_the_file_of_the_ca_are_no_matter(keys, north):
+    path = keys / "ca.pem"
+    path.write_text(f"# Küste\n{path.read_text()}", encoding="utf-8")
+    assert north.refresh()
+    with serving(keys, "south") as address:
+        assert look(north, address) == load(keys / "south.pem")
+
+
+def test_a_certificate_that_only_openssl_can_read_is_not_good(keys, north, monkeypatch):
+    def refuse(_):
+        raise ValueError("a foreign error")
+
+    monkeypatch.setattr(x509, "load_der_x509_certificate", refuse)
+    with serving(keys, "south") as address:
+        assert why_lapsed(north, address) == "its certificate cannot be read"
+
+
 def test_nobody_there_and_silence_are_no_lapses(north):
     (port,) = free_ports(1)
     with pytest.raises(OSError, match="onnect"):
         look(north, f"127.0.0.1:{port}")
+    with pytest.raises(OSError, match=r"^A host must be one that can be looked up; got 'a\.\.b'\.$"):
+        look(north, f"a..b:{port}")
     listening = threading.Event()
 
     async def scene():
@@ -251,6 +303,11 @@ def test_nobody_there_and_silence_are_no_lapses(north):
 # -- instances ---------------------------------------------------------------------------------------------------------
 
 
+def number(text):
+    """A process's number, as one is drawn."""
+    return text.rjust(16, "0")
+
+
 @given(runs=st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.integers(1, 4)), max_size=100))
 def test_restarts_are_no_duplicates_and_any_return_is_one(runs):
     """Each process speaks a few times and then another one; a duplicate is where one that was followed speaks again."""
@@ -261,7 +318,7 @@ def test_restarts_are_no_duplicates_and_any_return_is_one(runs):
         seen.add(instance)
         last = instance
         for _ in range(times):
-            watch.note("north", instance, "somewhere")
+            watch.note("north", number(instance), "somewhere")
         assert watch.is_duplicate("north") == returned
     now[0] += DUPLICATE_SECONDS
     assert not watch.is_duplicate("north")
@@ -270,22 +327,23 @@ def test_restarts_are_no_duplicates_and_any_return_is_one(runs):
 def test_a_duplicate_is_told_once_named_by_where_it_is_and_forgotten_when_it_falls_silent():
     now = [0.0]
     watch = InstanceWatch(lambda: now[0])
-    assert [watch.note("north", each, f"at {each}") for each in "aab"] == [False] * 3
+    a, b = number("a"), number("b")
+    assert [watch.note("north", each, f"at {each[-1]}") for each in (a, a, b)] == [False] * 3
     assert watch.describe("north") == ""
-    assert watch.note("north", "a", "at a")  # it runs still
+    assert watch.note("north", a, "at a")  # it runs still
     assert watch.describe("north") == "at a and at b"
-    assert watch.describe("north", instance="a") == "at b"  # what the one is told of the other
+    assert watch.describe("north", instance=a) == "at b"  # what the one is told of the other
     for _ in range(20):
         now[0] += DUPLICATE_SECONDS / 4
-        assert not watch.note("north", "b", "at b")
-        assert not watch.note("north", "a", "at a")  # known
+        assert not watch.note("north", b, "at b")
+        assert not watch.note("north", a, "at a")  # known
         assert watch.is_duplicate("north")
     for _ in range(9):
         now[0] += DUPLICATE_SECONDS / 8
-        watch.note("north", "a", "at a")
+        watch.note("north", a, "at a")
     assert not watch.is_duplicate("north")  # the other one has stopped
-    assert watch.describe("north", instance="a") == ""
-    assert watch.note("north", "b", "at b")
+    assert watch.describe("north", instance=a) == ""
+    assert watch.note("north", b, "at b")
     assert not watch.is_duplicate("south")
     watch.forget("north")
     assert not watch.is_duplicate("north")
@@ -293,13 +351,21 @@ def test_a_duplicate_is_told_once_named_by_where_it_is_and_forgotten_when_it_fal
 
 def test_peers_of_the_version_before_tell_of_no_instance():
     watch = InstanceWatch()
-    for instance in ("", "a", "", "b", ""):
+    for instance in ("", number("a"), "", number("b"), ""):
         assert not watch.note("north", instance, "")
     assert not watch.is_duplicate("north")
 
 
 def test_what_a_member_makes_up_takes_no_room():
     watch = InstanceWatch()
-    for k in range(10_000):
-        watch.note("north", f"{k}", "somewhere")
-    assert len(watch._known["north"].earlier) <= 64
+    drawn = [draw_question() for _ in range(1000)]
+    for instance in drawn:
+        watch.note("north", instance, "somewhere")
+    for made_up in ("a" * 10_000_000, "a" * 15, "A" * 16, "g" * 16, f"{number('a')}\n", "ä" * 16):
+        assert not watch.note("north", made_up, "somewhere")
+    known = watch._known["north"]
+    assert known.latest == drawn[-1]
+    assert list(known.earlier) == drawn[-65:-1]
+    assert clean_places("") == ""
+    assert clean_places("at\n" * 10_000_000) == "at?" * (LONGEST_PLACES // 3)
+    assert clean_places("10.0.0.7 and [::1]:7443") == "10.0.0.7 and [::1]:7443"

@@ -18,7 +18,7 @@ from degroot.node.protocol.codec import PROTOCOL, tensor
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.records.ledger import opened
-from degroot.node.tls.authority import request_certificate, sign_request
+from degroot.node.tls.authority import issue, request_certificate, sign_request
 from degroot.node.tls.identity import channel_credentials
 from degroot.node.tls.roster import FILE, write_roster
 
@@ -236,6 +236,24 @@ def test_sighup_reads_all_files_anew_and_a_broken_one_changes_nothing(coast):
         assert hang_up() == []
         assert coast.processes[name].poll() is None
     assert asking.reasons == {}
+
+
+def test_a_roster_and_a_configuration_that_come_together_are_both_taken_in(coast):
+    before, late = count_lines(coast), "late"
+    issue(coast.keys, late, 90, ["127.0.0.1", "localhost"])
+    file = coast.folder / GIVEN / "node.toml"
+    whole = file.read_text()
+    number = write_roster(coast.keys).number
+    coast.give()
+    file.write_text(f'{whole}\n[[clients]]\nname = "{late}"\n')
+    coast.processes[GIVEN].send_signal(signal.SIGHUP)
+    coast.see("roster taken in", after=before, number=number)
+    coast.see("configuration taken in", GIVEN, after=before)
+    coast.see("reloaded", GIVEN, after=before, failures=[])
+    coast.see_whole()
+    with connect(f"127.0.0.1:{coast.ports[GIVEN]}", node=GIVEN, **coast.credentials(late)) as node:
+        assert len(node.consult(points(1)).value) == 1
+    file.write_text(whole)
 
 
 def has_recorded(consortium, name, question):

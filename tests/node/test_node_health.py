@@ -28,6 +28,7 @@ from degroot.node.page.tokens import make_operator_token
 from degroot.node.records.metrics import Metrics
 from degroot.node.server import health as health_module
 from degroot.node.server import status as status_module
+from degroot.node.server.background import start_background
 from degroot.node.server.health import QUORUM, STARTING, STORAGE, TROUBLES, Health
 from degroot.node.server.health_service import COLLECTIVE_SERVICE, MODEL_SERVICE
 from degroot.node.server.listening import bind
@@ -160,6 +161,40 @@ def test_who_sends_nothing_is_let_go(server, monkeypatch):
         assert silent.recv(1) == b""
 
 
+@contextlib.contextmanager
+def never_reading(port):
+    """A client that has taken the first byte of a reply, and then takes nothing."""
+    with socket.create_connection(("127.0.0.1", port), 60) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert client.recv(1) == b"H"
+        yield client
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """A reply that is larger than what the system keeps for a client; its time is never over."""
+    size = 1 << 25
+    monkeypatch.setattr(status_module, "REQUEST_SECONDS", 3600.0)
+    monkeypatch.setattr(status_module, "generate_latest", lambda _: bytes(size))
+    return size
+
+
+def test_who_does_not_read_makes_way_too(server, large, monkeypatch):
+    monkeypatch.setattr(status_module, "MAX_CONNECTIONS", 1)
+    with never_reading(server.port) as client:
+        assert ask(server.port, "/live") == (200, "alive\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert sum(map(len, iter(lambda: client.recv(1 << 20), b""))) < large
+
+
+def test_who_does_not_read_does_not_keep_it_from_closing(health, large):
+    server = StatusServer(Metrics().registry, health, bind("127.0.0.1", 0, "metrics.port"))
+    with never_reading(server.port):
+        server.close()
+        server._thread.join(60)
+        assert not server._thread.is_alive()
+
+
 def test_it_listens_where_it_is_told_and_no_longer_once_it_is_closed(health):
     server = StatusServer(Metrics().registry, health, bind("127.0.0.2", 0, "metrics.port"))
     try:
@@ -198,6 +233,28 @@ def test_a_loop_that_has_hung_is_told_by_the_thread_beside_it(health, server):
     assert ask(server.port, "/ready") == (503, "the event loop has not answered for 20 s\n")
     assert read_metric(server.port, "degroot_ready") == 0
     assert read_metric(server.port, 'degroot_trouble{kind="loop"}') == 1
+
+
+def test_a_background_task_that_fails_is_logged_and_keeps_the_node_from_being_ready(health, server):
+    async def fail():
+        raise RuntimeError("a mistake of ours")
+
+    async def run():
+        task = start_background("files", fail(), log, health.report_failure)
+        with contextlib.suppress(RuntimeError):
+            await task
+        stopped = start_background("data", asyncio.sleep(60), log, health.report_failure)
+        await asyncio.sleep(0)
+        stopped.cancel()
+        await asyncio.wait([stopped])
+
+    errors = []
+    log = SimpleNamespace(error=lambda event, **about: errors.append((event, about["task"])))
+    asyncio.run(run())
+    assert errors == [("background task failed", "files")]
+    assert ask(server.port, "/ready") == (503, f"{health.find_troubles()['task']}\n")
+    assert "'files' has failed: restart the node (RuntimeError: a mistake of ours)" in health.find_troubles()["task"]
+    assert ask(server.port, "/live")[0] == 200
 
 
 def test_what_was_found_long_ago_is_not_said_to_be_so_now(health):

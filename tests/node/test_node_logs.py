@@ -1,10 +1,12 @@
 """What a node logs: one JSON line for each event, and never contents."""
 
 import asyncio
+import gc
 import io
 import json
 import logging
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -90,10 +92,12 @@ def test_a_node_outlives_its_reader(monkeypatch):
 def captured():
     """Warnings and messages of libraries as lines of the log, in this test only."""
     handlers = logging.getLogger().handlers
+    hooks = sys.excepthook, threading.excepthook, sys.unraisablehook
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         yield lambda: capture_libraries(logger("north"))
     logging.getLogger().handlers = handlers
+    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
 
 
 def test_warnings_of_libraries_are_lines_of_the_log_each_place_once(captured, capsys):
@@ -125,6 +129,45 @@ def test_what_libraries_log_is_json_too(captured, capsys):
     assert (failed["library"], failed["level"]) == ("asyncio", "error")
     assert "ValueError: forgotten" in failed["exception"]
     assert (message["library"], message["message"]) == ("library", "a message of a library")
+
+
+def fail(rows):
+    rows.reshape(7)
+
+
+class FailingAtTheEnd:
+    def __del__(self):
+        fail(np.full(2, SECRET))
+
+
+def test_exceptions_that_nobody_handles_are_lines_of_the_log_without_variables(captured, capsys):
+    captured()
+    thread = threading.Thread(target=fail, args=(np.full(2, SECRET),), name="worker")
+    thread.start()
+    thread.join()
+    FailingAtTheEnd()
+    gc.collect()
+    try:
+        fail(np.full(2, SECRET))
+    except ValueError as error:
+        sys.excepthook(ValueError, error, error.__traceback__)
+    lines = written(capsys)
+    assert [(line["event"], line["level"]) for line in lines] == [("unhandled exception", "error")] * 3
+    assert all("in fail" in line["exception"] and "cannot reshape" in line["exception"] for line in lines)
+    assert str(SECRET) not in json.dumps(lines)
+    assert (lines[0]["thread"], lines[1]["ignored_in"]) == ("worker", "FailingAtTheEnd.__del__")
+
+
+def test_who_stops_a_process_or_a_thread_is_no_failure(captured, capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr(sys, "__excepthook__", lambda *failed: shown.append(failed[0]))
+    captured()
+    thread = threading.Thread(target=sys.exit)
+    thread.start()
+    thread.join()
+    sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert written(capsys) == []
+    assert shown == [KeyboardInterrupt]
 
 
 def warn_often(_folder):

@@ -1,5 +1,7 @@
 """The signed roster: only the CA can change it, and numbers only rise."""
 
+import errno
+import os
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,7 @@ from support.refusals import complaint
 
 from degroot.exceptions import InvalidInput
 from degroot.node.config import COPY, OPINION, QUERY
+from degroot.node.peers import roster as roster_module
 from degroot.node.peers.roster import RosterStore, apply_roster, read_newest
 from degroot.node.tls.authority import init_ca, issue, open_authority
 from degroot.node.tls.files import read_certificates
@@ -239,6 +242,43 @@ def test_the_file_that_is_given_is_looked_at_when_it_changes(stand):
     stand.given.unlink()
     assert store.look_at_file() is None
     assert stand.store().number == 2  # the state folder has it
+
+
+def test_a_file_that_has_not_changed_may_be_older_than_what_members_have_passed_on(stand):
+    stand.given.write_bytes(stand.sign(1))
+    assert stand.store().offer(stand.sign(2), "a peer").number == 2
+    store = stand.store()  # after a restart
+    for force in (False, True):
+        assert store.look_at_file(force=force) is None
+    stand.given.write_bytes(stand.sign(1, members=PAIR))
+    for force in (False, True):
+        assert "must have a higher number than 2" in complaint(lambda force=force: store.look_at_file(force=force))
+
+
+def test_revocations_hold_while_the_disk_is_full_and_are_kept_when_there_is_room(stand, monkeypatch):
+    store = stand.store()
+
+    def fail(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(roster_module, "save_durably", fail)
+        assert store.offer(stand.sign(3), "a peer").number == store.number == 3
+        assert "No space left" in complaint(store.save)
+        assert stand.store().number == 0
+    store.save()
+    assert stand.store().number == 3
+
+
+def test_damage_to_the_kept_roster_is_reported_where_another_takes_its_place(stand):
+    stand.store().offer(stand.sign(3), "a peer")
+    assert stand.store().damage == ""
+    (stand.configuration.state / FILE).write_bytes(b"damaged")
+    stand.given.write_bytes(stand.sign(2))
+    store = stand.store()
+    assert store.number == 2
+    assert str(stand.configuration.state / FILE) in store.damage
+    assert stand.store().damage == ""  # the other one is kept by now
 
 
 def test_the_newest_of_what_is_kept_and_given_counts_and_damage_is_refused_only_if_nothing_else_is_there(stand):

@@ -6,6 +6,7 @@ and a refusal would be right. `soak_operations` does all that an operator does i
 
 import time
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from degroot.node.tls.authority import issue
 SIZES = (1, 1, 1, 10, 200, 1500)
 TOLERANCE = 1e-9  # between a node's answer and the one in process, over the largest
 WARM = 0.25  # share of the time after which memory is first looked at
+LATE_SECONDS = 30.0  # until the last node has a roster that the asked one has
 LEAST = 3  # restarts: where nodes are slow to come back, it takes longer than it should
 
 
@@ -140,6 +142,20 @@ class Soak:
                 return
 
 
+@dataclass
+class Out:
+    """A time in which a member was removed or revoked, and is rightly refused."""
+
+    name: str
+    begin: datetime
+    end: datetime | None = None  # when the asked node saw everybody again; None: it lasts
+
+    def explains(self, line: dict[str, str]) -> bool:
+        """Whether a refusal in a log belongs to it. Other nodes may hear of the member's return a little later."""
+        at, late = datetime.fromisoformat(line["timestamp"]), timedelta(seconds=LATE_SECONDS)
+        return line["caller"] == self.name and self.begin <= at and (self.end is None or at <= self.end + late)
+
+
 class OperatedSoak(Soak):
     """The same with everything that is done to nodes over the years; refusals in their logs have to be explained."""
 
@@ -147,17 +163,21 @@ class OperatedSoak(Soak):
         super().__init__(nodes, seconds, every)
         self.operations = (self._restart, self._renew, self._remove, self._add, self._replace)
         self.removed: set[str] = set()
-        self.refusable: set[str] = set()  # who was removed or revoked at some time
+        self.out: list[Out] = []  # who was removed or revoked, and when
 
     def run(self) -> Soaked:
         result = super().run()
         lines = [line for name in self.nodes.names for line in read_log(self.nodes, name, "refused")]
-        unexplained = [str(line) for line in lines if line["caller"] not in self.refusable]
+        unexplained = [str(line) for line in lines if not any(each.explains(line) for each in self.out)]
         return replace(result, refused=result.refused + len(unexplained), failures=(*result.failures, *unexplained[:5]))
 
     def _is_whole(self, node: RemoteCollective) -> bool:
         wanted = set(self.nodes.names) - self.removed
-        return super()._is_whole(node) and set(node.members) == wanted
+        whole = super()._is_whole(node) and set(node.members) == wanted
+        if whole:  # nobody is out but who was removed
+            for each in self.out:
+                each.end = each.end or (None if each.name in self.removed else datetime.now(UTC))
+        return whole
 
     def _renew(self, name: str) -> None:
         for each in (name, self.nodes.names[0]):
@@ -165,7 +185,7 @@ class OperatedSoak(Soak):
 
     def _remove(self, name: str) -> None:
         self.removed.add(name)
-        self.refusable.add(name)
+        self.out.append(Out(name, datetime.now(UTC)))
         self.nodes.sign(remove=[name])
 
     def _add(self, name: str) -> None:
@@ -174,7 +194,7 @@ class OperatedSoak(Soak):
 
     def _replace(self, name: str) -> None:
         """Revoke the certificate of a member, which is then missing for that reason, and give it another."""
-        self.refusable.add(name)
+        self.out.append(Out(name, datetime.now(UTC)))
         self.nodes.sign(revoke=[name])
         steady, X = self.nodes.names[0], np.zeros((1, 4))
         with self.nodes.connect(steady, caller=steady) as node:  # others are not told why

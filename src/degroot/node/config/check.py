@@ -29,7 +29,7 @@ from degroot.node.copies.store import check_held, list_held, open_held
 from degroot.node.errors import from_rpc, is_unimplemented
 from degroot.node.maps.exchange import make_settings
 from degroot.node.page.tokens import read_tokens
-from degroot.node.peers.roster import apply_roster, read_newest
+from degroot.node.peers.roster import apply_roster, read_newest, read_rosters
 from degroot.node.protocol import version2
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
@@ -104,6 +104,9 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
     yield from _warn_of_expiry(configuration)
     if rosters or roster.outcome == FAILED:
         yield roster
+    if rosters:
+        failures = (each for each in read_rosters(configuration).values() if isinstance(each, InvalidInput))
+        yield from (CheckFinding("roster", WARNING, str(failure)) for failure in failures)
     if configuration.identity is not None and _readable_by_others(configuration.identity.key):
         yield CheckFinding("key", WARNING, f"{configuration.identity.key} can be read by others; chmod 600 mends that")
     rows: list[files.Rows] = []

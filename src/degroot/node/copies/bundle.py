@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,10 +75,13 @@ def make_bundle(
     return bytes(bundle.SerializeToString())
 
 
-def open_bundle(encoded: bytes, ca: Path, recipient: str, *, allow_expired: bool = False) -> Bundle:
+def open_bundle(
+    encoded: bytes, ca: Path, recipient: str, *, allow_expired: bool = False, revoked: Container[int] = ()
+) -> Bundle:
     """What is in a bundle for this recipient, if its owner, with a certificate of the CA, has signed it.
 
-    `allow_expired`: it was opened before, so that the owner's certificate may have expired since.
+    `allow_expired`: it was opened before, so that the owner's certificate may have expired since. `revoked`: serial
+    numbers of certificates that sign nothing new.
     """
     bundle, manifest = wire.Bundle(), wire.Manifest()
     try:
@@ -93,7 +96,7 @@ def open_bundle(encoded: bytes, ca: Path, recipient: str, *, allow_expired: bool
         raise Malformed("A bundle must be one that `degroot node export` or a node has made; this is none.") from error
     check_signature(
         COPY_CONTEXT, bundle.manifest, bundle.signature, bundle.certificate, ca, manifest.owner,
-        allow_expired=allow_expired,
+        allow_expired=allow_expired, revoked=revoked,
     )  # fmt: skip
     if manifest.recipient != recipient:
         raise Malformed(f"A bundle must be signed for {recipient!r}; it is for {manifest.recipient[:100]!r}.")

@@ -13,6 +13,7 @@ from degroot.files.atomic import PRIVATE, find_stamp, make_folder, save
 from degroot.node.config import COPY, Configuration
 from degroot.node.copies.bundle import SUFFIX, Bundle, open_bundle, read_bundle
 from degroot.node.copies.copy import CopyError, ModelCopy, open_copy
+from degroot.node.peers.roster import read_newest
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v3 import collective_pb2 as wire
@@ -22,11 +23,16 @@ CLOCK_SECONDS = 86_400.0  # by which an owner's clock may be ahead
 
 
 def check_bundle(configuration: Configuration, encoded: bytes, agent: Agent, names: tuple[str, ...]) -> Bundle:
-    """A bundle that is for this node, of a peer whose model it may hold, and that fits its rows."""
+    """A new bundle that is for this node, of a peer whose model it may hold, and that fits its rows.
+
+    Whoever has stolen a key can sign with it, until the newest roster revokes the certificate.
+    """
     uses = {peer.name: peer.use for peer in configuration.peers}
     if configuration.identity is None:
         raise InvalidInput("Copies must be signed; this node runs without certificates.")
-    bundle = open_bundle(encoded, configuration.identity.ca, configuration.name)
+    roster = read_newest(configuration)
+    revoked = frozenset[int]() if roster is None else roster.revoked_serials
+    bundle = open_bundle(encoded, configuration.identity.ca, configuration.name, revoked=revoked)
     if bundle.owner not in uses:
         raise InvalidInput(f"A copy must be of a peer's model; {bundle.owner!r} is not in the roster.")
     if COPY not in uses[bundle.owner]:

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from degroot.node.protocol.codec import clean_instance
+
 DUPLICATE_SECONDS = 60.0  # after which one of the two that falls silent is forgotten
 MAX_EARLIER = 64  # instances of a name that are remembered
 
@@ -30,7 +32,11 @@ class InstanceWatch:
         self._known: dict[str, Instances] = {}
 
     def note(self, name: str, instance: str, where: str) -> bool:
-        """Take in that a process spoke under a name; whether that shows a duplicate that was not known."""
+        """Take in that a process spoke under a name; whether that shows a duplicate that was not known.
+
+        What is no number of a process is not kept: it can be as large as a message.
+        """
+        instance = clean_instance(instance)
         known = self._known.setdefault(name, Instances())
         if not instance or instance == known.latest:
             return False

@@ -20,13 +20,14 @@ from degroot.node.peers.link import Link, LinkContext
 from degroot.node.peers.membership import Membership, settle
 from degroot.node.peers.retry import DAILY
 from degroot.node.peers.roster import RosterStore, apply_roster
-from degroot.node.protocol.codec import PeerOpinion, PeerPrediction, encode_models
+from degroot.node.protocol.codec import PeerOpinion, PeerPrediction, clean_places, encode_models
 from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.schemas import ModelInputs, write_schema
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.scored_agent import ScoredAgent
+from degroot.node.server.background import start_background
 from degroot.node.server.threads import run_model_in_thread
 from degroot.node.tls.roster import SignedRoster
 from degroot.rules.evidence import MOMENTS
@@ -95,6 +96,11 @@ class Peers:
             self.file = file
             await self._change(apply_roster(file, self.signed_roster))
 
+    async def _apply_roster(self) -> None:
+        """Go on with the members of the roster, and the configuration as it is by then."""
+        async with self._changing:
+            await self._change(apply_roster(self.file, self.signed_roster))
+
     def take_roster(self, content: bytes, name: str) -> None:
         """Go by the signed roster that a peer offers from now on, if it is newer; why it is not is logged once."""
         if self.roster_store is None:
@@ -116,7 +122,7 @@ class Peers:
             self.wiring.credentials.use_roster(roster)
         about = {"members": len(roster.members), "revoked": len(roster.revoked)}
         self._log.info("roster taken in", number=roster.number, source=str(where), **about)
-        task = asyncio.create_task(self.change(self.file))
+        task = start_background("roster", self._apply_roster(), self._log)
         self._taking.add(task)
         task.add_done_callback(self._taking.discard)
 
@@ -130,7 +136,7 @@ class Peers:
         for name, peer in wanted.items():
             if name not in self.links:
                 self.links[name] = Link(peer, self.wiring)
-                self._following[name] = asyncio.create_task(self._follow(self.links[name]))
+                self._following[name] = start_background(f"peer {name}", self._follow(self.links[name]), self._log)
         self.configuration = configuration  # up to here nothing is awaited: nobody sees half of a roster
         for link in self.links.values():
             link.peer = wanted[link.name]
@@ -466,6 +472,7 @@ class Peers:
 
     async def _describe(self, link: Link) -> None:
         def accept(description: wire.Description) -> None:
+            description.duplicate = clean_places(description.duplicate)
             self.note_instance(link.name, description.instance, link.peer.address)
             if description.signed_roster and description.roster > self.wiring.roster_number():
                 self.take_roster(description.signed_roster, link.name)

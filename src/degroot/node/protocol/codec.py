@@ -92,7 +92,7 @@ def check_protocol(protocol: int) -> None:
         raise UnknownVersion(f"The protocol must be version {spoken} of degroot; got version {protocol}.")
 
 
-LONGEST_NAME, LONGEST_PURPOSE = 100, 200  # characters
+LONGEST_NAME, LONGEST_PURPOSE, LONGEST_PLACES = 100, 200, 600  # characters
 QUESTION = re.compile(r"([0-9a-f]{16})?")
 SALT_BYTES = 16
 
@@ -100,6 +100,28 @@ SALT_BYTES = 16
 def draw_question() -> str:
     """The number of a new question."""
     return os.urandom(8).hex()
+
+
+def clean_instance(told: str) -> str:
+    r"""The number of a peer's process, which it draws like that of a question; empty: none, or something else.
+
+    Examples
+    --------
+    >>> clean_instance("0123456789abcdef"), clean_instance("0123"), clean_instance("0123456789abcdef\n")
+    ('0123456789abcdef', '', '')
+    """
+    return told if QUESTION.fullmatch(told) is not None else ""
+
+
+def clean_places(told: str) -> str:
+    r"""Where a peer has seen processes: so much of it as two addresses can be, without what cannot be printed.
+
+    Examples
+    --------
+    >>> clean_places("10.0.0.7\nand 10.0.0.8:7443")
+    '10.0.0.7?and 10.0.0.8:7443'
+    """
+    return "".join(each if each.isprintable() else "?" for each in told[:LONGEST_PLACES])
 
 
 def encode_origin(origin: Origin) -> wire.Origin:

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 import warnings
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
@@ -48,13 +49,41 @@ def logger(name: str) -> FilteringBoundLogger:
 
 
 def capture_libraries(log: Any) -> None:
-    """Let warnings and messages of libraries be lines of the log, as all else is; each place warns once."""
+    """Let warnings and messages of libraries be lines of the log, as all else is; each place warns once.
+
+    Exceptions that nobody handles are such lines too.
+    """
 
     def show(message: Any, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
         log.warning("library warning", category=category.__name__, message=str(message), place=f"{filename}:{lineno}")
 
     warnings.showwarning = show
     logging.getLogger().handlers = [LibraryMessages(log)]
+    _capture_exceptions(log)
+
+
+def _capture_exceptions(log: Any) -> None:
+    """Log what ends the process or a thread, and what Python can only ignore, such as errors in ``__del__``."""
+
+    def tell(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if issubclass(kind, Exception):
+            log.error("unhandled exception", exc_info=(kind, error, trace))
+        else:  # the process was told to stop
+            sys.__excepthook__(kind, error, trace)
+
+    def tell_of_thread(failed: threading.ExceptHookArgs) -> None:
+        if failed.exc_type is SystemExit:  # which ends a thread silently
+            return
+        name = None if failed.thread is None else failed.thread.name
+        trace = failed.exc_type, failed.exc_value, failed.exc_traceback
+        log.error("unhandled exception", thread=name, exc_info=trace)
+
+    def tell_of_ignored(failed: Any) -> None:
+        place = getattr(failed.object, "__qualname__", type(failed.object).__qualname__)  # and not what is in it
+        trace = failed.exc_type, failed.exc_value, failed.exc_traceback
+        log.error("unhandled exception", ignored_in=place, message=failed.err_msg, exc_info=trace)
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = tell, tell_of_thread, tell_of_ignored
 
 
 class LibraryMessages(logging.Handler):

@@ -18,8 +18,8 @@ HANG_SECONDS = 15.0  # without a beat: the loop has hung
 STORAGE_SECONDS = 10.0  # a disk that takes longer for one block does not answer
 
 # what can be the matter, in the order in which it is reported
-LOOP, STARTING, STOPPING, CERTIFICATE, STORAGE, QUORUM = TROUBLES = (
-    "loop", "starting", "stopping", "certificate", "storage", "quorum",
+LOOP, TASK, STARTING, STOPPING, CERTIFICATE, STORAGE, QUORUM = TROUBLES = (
+    "loop", "task", "starting", "stopping", "certificate", "storage", "quorum",
 )  # fmt: skip
 
 WARMING = "the node is getting ready: kernels are loaded, or compiled"
@@ -41,6 +41,7 @@ class Health:
         self._beaten = self._looked = clock()
         self._phase: tuple[str, str] | None = (STARTING, WARMING)
         self._found: Mapping[str, str] = {}
+        self._failed = ""  # which background task has failed, and why
         self._looking: asyncio.Task[str | None] | None = None  # at the state folder; a disk may take its time
         self._changed = asyncio.Event()
 
@@ -54,6 +55,7 @@ class Health:
         hang, phase = self.find_hang() or self._find_delay(), self._phase
         found = dict(self._found)
         found |= {} if hang is None else {LOOP: hang}
+        found |= {TASK: self._failed} if self._failed else {}
         found |= {} if phase is None else dict([phase])
         return {kind: found[kind] for kind in TROUBLES if kind in found}
 
@@ -68,6 +70,11 @@ class Health:
     def begin_stopping(self) -> None:
         """Say that no questions are taken any more."""
         self._enter((STOPPING, CLOSING))
+
+    def report_failure(self, reason: str) -> None:
+        """Say that a background task has failed, without which the node does not notice what it should."""
+        self._failed = reason
+        self._tell()
 
     async def wait_for_change(self, seconds: float) -> None:
         """Wait until something changes, but not longer than so many seconds."""

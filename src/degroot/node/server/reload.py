@@ -50,6 +50,7 @@ async def watch_files(
         changes: dict[str, Callable[[], Awaitable[None]]] = {
             "certificate": partial(_renew, circle, is_asked, log),
             "roster": partial(_look_for_roster, circle, is_asked),
+            "kept roster": partial(_save_roster, circle),
         }
         changed = {what for what, path in files.items() if _changed(seen, what, path)}
         gone = {what: path for what, path in files.items() if path is not None and seen[what] is None}
@@ -115,6 +116,12 @@ async def _look_for_roster(circle: Peers, is_asked: bool) -> None:
         newer = circle.roster_store.look_at_file(force=is_asked)
         if newer is not None:
             circle.use_roster(newer, "file")
+
+
+async def _save_roster(circle: Peers) -> None:
+    """Keep the roster in the state folder, where that was not possible when it was taken in."""
+    if circle.roster_store is not None:
+        circle.roster_store.save()
 
 
 class ExpiryWatch:

@@ -35,6 +35,7 @@ from degroot.node.scoring.residual_store import Residuals
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import health_service, model_service
 from degroot.node.server.access import Access, Allowances, DailyBudgets, Reading
+from degroot.node.server.background import start_background
 from degroot.node.server.data_watch import DataWatch
 from degroot.node.server.health import TROUBLES, Health
 from degroot.node.server.listening import bind
@@ -75,6 +76,7 @@ class Resources:
 def run(configuration: Configuration, *, insecure_loopback: bool = False, unsafe_pickle: bool = False) -> None:
     """Serve until the process is told to stop; then finish what is in flight."""
     check_system()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the node serves: its files are being read
     configuration = secured(configuration, insecure_loopback)
     capture_libraries(logger(configuration.name))
     data = DataWatch(configuration.data)
@@ -124,9 +126,13 @@ async def _serve(resources: Resources) -> None:
     )  # fmt: skip
     answering = Answering(circle, measured, None if resources.page is None else Recent(), log)
     server = _server(circle.configuration, answering, access, health, log)
-    looking = health.beat(), health.watch(circle, log), resources.data.watch(circle, log)
-    attending = [asyncio.create_task(each) for each in looking]
+    looking = {
+        "heartbeat": health.beat(), "health": health.watch(circle, log), "data": resources.data.watch(circle, log),
+    }  # fmt: skip
+    attending = [start_background(name, each, log, health.report_failure) for name, each in looking.items()]
     stopping, asked_to_reload = _listen_for_signals()
+    if rosters is not None and rosters.damage:
+        log.warning("the roster that was kept cannot be used", reason=rosters.damage, number=rosters.number)
     if ledger.set_aside is not None:
         log.warning("the ledger was damaged; a new one is begun", moved=str(ledger.set_aside), reason=ledger.damage)
     if ledger.damaged_lines:
@@ -147,7 +153,7 @@ async def _serve(resources: Resources) -> None:
     log.info("serving", listen=configuration.listen, model=first.version, peers=len(circle.configuration.peers))
     manager.tell_ready()
     watching = watch_files(circle, access, resources.unsafe_pickle, asked_to_reload, manager, log)
-    attending.append(asyncio.create_task(watching))
+    attending.append(start_background("files", watching, log, health.report_failure))
     await stopping.wait()
     log.info("stopping")
     manager.tell_stopping()

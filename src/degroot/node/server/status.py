@@ -21,6 +21,7 @@ METRICS, LIVE, READY = "/metrics", "/live", "/ready"
 TEXT = "text/plain; charset=utf-8"
 MAX_REQUEST_BYTES = 8192  # of a request with its headers
 REQUEST_SECONDS = 5.0  # for a request to come, and for the reply to be taken
+CLOSING_SECONDS = 5.0  # for connections to end when the server is closed, and then for its thread
 MAX_CONNECTIONS = 256  # at a time; beyond that the one that is there for longest makes way
 
 Reply = tuple[HTTPStatus, str, str]  # with the type of the content
@@ -39,9 +40,9 @@ class StatusServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and end all connections."""
         self._loop.call_soon_threadsafe(self._closing.set)
-        self._thread.join()
+        self._thread.join(2 * CLOSING_SECONDS)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
@@ -49,10 +50,12 @@ class StatusServer:
 
     async def _serve(self) -> None:
         server = await asyncio.start_server(self._accept, sock=self._listening, limit=MAX_REQUEST_BYTES)
-        async with server:
-            await self._closing.wait()
-        for connection in list(self._open):
+        await self._closing.wait()
+        server.close()  # `async with` would wait for all connections, from Python 3.12.1 on
+        for connection in self._open:
             connection.cancel()
+        if self._open:
+            await asyncio.wait(list(self._open), timeout=CLOSING_SECONDS)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Reply to one connection; the oldest one makes way where there are too many."""
@@ -64,10 +67,11 @@ class StatusServer:
             with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 async with asyncio.timeout(REQUEST_SECONDS):
                     writer.write(await self._read_and_reply(reader))
-                    await writer.drain()
+                    writer.close()  # once all is sent
+                    await writer.wait_closed()
         finally:
             self._open.pop(connection, None)
-            writer.close()
+            writer.transport.abort()  # what was not taken by now is dropped
 
     async def _read_and_reply(self, reader: asyncio.StreamReader) -> bytes:
         try:

@@ -7,6 +7,7 @@ certificates behind those that are open, and ends them when one has expired or w
 import asyncio
 import ssl
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -15,7 +16,7 @@ from typing import Any
 import grpc
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import split
@@ -30,6 +31,7 @@ WARNING_DAYS = 30  # before a certificate expires
 MAX_CALLERS = 1024  # whose certificates are remembered
 PAUSE_SECONDS = 0.5  # before a server shows a renewed certificate
 EXPIRED_CODE = 10  # of OpenSSL's reasons to refuse a certificate
+UNREADABLE = "its certificate cannot be read"
 
 
 class Lapsed(DeGrootError):
@@ -66,11 +68,12 @@ class NodeCredentials:
     def __init__(self, files: IdentityFiles, name: str) -> None:
         self._files, self._name = files, name
         self._stamps = self._find_stamps()
-        self._identity = self._shown = self._read()  # the latter: what a server shows
+        self._identity = self._shown = self._read(self._stamps)  # the latter: what a server shows
         self._dropped = set[x509.Certificate]()  # of the CA, which were trusted while the node ran
         self.roster: SignedRoster | None = None
         self.generation = 0  # rises when connections have to be made anew: the own certificate, the CA or the roster
-        self._callers: dict[bytes, tuple[int, float, str | None]] = {}  # generation, end and lapse, by certificate
+        # by what gRPC gives of a caller: the generation, the certificate, and why it is refused whatever the time is
+        self._callers: dict[bytes, tuple[int, x509.Certificate, str | None]] = {}
 
     @property
     def certificate(self) -> x509.Certificate:
@@ -111,7 +114,7 @@ class NodeCredentials:
         stamps = self._find_stamps()
         if stamps == self._stamps and not force:
             return False
-        fresh, known = self._read(), self._identity
+        fresh, known = self._read(stamps), self._identity
         self._stamps = stamps
         if (fresh.ca, fresh.chain, fresh.key) == (known.ca, known.chain, known.key):
             return False
@@ -144,9 +147,9 @@ class NodeCredentials:
 
     def find_lapse(self, certificate: x509.Certificate, now: datetime | None = None) -> str | None:
         """Why a certificate, of a caller or of a peer, is no longer valid; None: it is."""
-        now = datetime.now(UTC) if now is None else now
-        if now > certificate.not_valid_after_utc:
-            return f"its certificate expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+        return _find_time_lapse(certificate, now) or self._find_revocation(certificate)
+
+    def _find_revocation(self, certificate: x509.Certificate) -> str | None:
         if self.roster is not None and certificate.serial_number in self.roster.revoked_serials:
             return f"its certificate was revoked (roster {self.roster.number})"
         return None
@@ -154,22 +157,26 @@ class NodeCredentials:
     def find_caller_lapse(self, pem: bytes) -> str | None:
         """The same of a caller's certificate, as gRPC gives it, which is asked for with every message.
 
-        The CA that it is of may have been dropped since the connection was made.
+        The CA that it is of may have been dropped since the connection was made. The time is looked at anew with every
+        message: clocks are put forward and back.
         """
         known = self._callers.get(pem)
-        if known is None or known[0] != self.generation or (known[2] is None and time.time() > known[1]):
+        if known is None or known[0] != self.generation:
             try:
                 certificate = x509.load_pem_x509_certificate(pem)
             except ValueError:
-                return "its certificate cannot be read"
+                return UNREADABLE
             if len(self._callers) >= MAX_CALLERS:
                 self._callers.clear()
-            lapse = self.find_lapse(certificate)
-            if lapse is None and any(identity.is_issued_by(certificate, each) for each in self._dropped):
-                lapse = "its certificate is of a CA that is trusted no longer"
-            ends = certificate.not_valid_after_utc.timestamp()
-            known = self._callers[pem] = self.generation, ends, lapse
-        return known[2]
+            refusal = self._find_revocation(certificate) or self._find_dropped_ca(certificate)
+            known = self._callers[pem] = self.generation, certificate, refusal
+        return _find_time_lapse(known[1]) or known[2]
+
+    def _find_dropped_ca(self, certificate: x509.Certificate) -> str | None:
+        """Why a certificate that only former CAs have issued is refused: one that was renewed with its key is none."""
+        if not _is_issued_by_any(certificate, self._dropped) or _is_issued_by_any(certificate, self.authorities):
+            return None
+        return "its certificate is of a CA that is trusted no longer"
 
     async def look_at(self, address: str, name: str, seconds: float) -> x509.Certificate:
         """The certificate that the node at an address shows, which has to be that of `name`.
@@ -180,17 +187,22 @@ class NodeCredentials:
         try:
             async with asyncio.timeout(seconds):
                 _, writer = await asyncio.open_connection(
-                    host, port, ssl=_make_context(self._identity.ca), server_hostname=name
+                    host, port, ssl=_make_context(self.authorities), server_hostname=name
                 )
         except ssl.SSLCertVerificationError as error:
             reason = "has expired" if error.verify_code == EXPIRED_CODE else f"is not good: {error.verify_message}"
             raise Lapsed(f"its certificate {reason}") from error
+        except UnicodeError as error:  # a host that cannot be looked up, such as "a..b"
+            raise OSError(f"A host must be one that can be looked up; got {host!r}.") from error
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.transport.abort()
-        certificate = x509.load_der_x509_certificate(shown)
-        lapse = self.find_lapse(certificate)
-        if lapse is None and find_names(certificate.subject) != [name]:
-            lapse = f"its certificate is for {', '.join(map(repr, find_names(certificate.subject))) or 'nobody'}"
+        try:
+            certificate = x509.load_der_x509_certificate(shown)
+            lapse, names = self.find_lapse(certificate), find_names(certificate.subject)
+        except ValueError as error:  # OpenSSL reads certificates that this library does not
+            raise Lapsed(UNREADABLE) from error
+        if lapse is None and names != [name]:
+            lapse = f"its certificate is for {', '.join(map(repr, names)) or 'nobody'}"
         if lapse is not None:
             raise Lapsed(lapse)
         return certificate
@@ -211,9 +223,8 @@ class NodeCredentials:
     def _find_stamps(self) -> tuple[Any, ...]:
         return tuple(find_stamp(path) for path in (self._files.ca, self._files.certificate, self._files.key))
 
-    def _read(self) -> Identity:
-        """What is in the files, which are checked before and after they are read: they may be replaced meanwhile."""
-        stamps = self._find_stamps()
+    def _read(self, stamps: tuple[Any, ...]) -> Identity:
+        """What is in the files, which must still have these stamps afterwards: they may be replaced meanwhile."""
         identity.check(self._files, self._name)
         ca, chain, key = identity.read_contents(self._files)
         if self._find_stamps() != stamps:
@@ -223,16 +234,29 @@ class NodeCredentials:
         return Identity(ca, chain, key, first, authorities, load_pem_private_key(key, None))
 
 
+def _find_time_lapse(certificate: x509.Certificate, now: datetime | None = None) -> str | None:
+    """Why a certificate is not valid at a time; None: it is."""
+    now = datetime.now(UTC) if now is None else now
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if now < begins:
+        return f"its certificate is not valid before {begins:%Y-%m-%d %H:%M} UTC"
+    return f"its certificate expired on {ends:%Y-%m-%d %H:%M} UTC" if now > ends else None
+
+
+def _is_issued_by_any(certificate: x509.Certificate, issuers: Iterable[x509.Certificate]) -> bool:
+    return any(identity.is_issued_by(certificate, each) for each in issuers)
+
+
 def _configure(shown: Identity) -> Any:
     return grpc.ssl_server_certificate_configuration([(shown.key, shown.chain)], root_certificates=shown.ca)
 
 
 @lru_cache(maxsize=2)
-def _make_context(ca: bytes) -> ssl.SSLContext:
+def _make_context(authorities: tuple[x509.Certificate, ...]) -> ssl.SSLContext:
     """For a connection that only looks at the certificate of the other side, and shows none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False  # names of nodes are no host names: the caller compares them
     context.minimum_version = ssl.TLSVersion.TLSv1_3  # in which the server's certificate is known first
-    context.load_verify_locations(cadata=ca.decode("ascii"))
+    context.load_verify_locations(cadata=b"".join(each.public_bytes(Encoding.DER) for each in authorities))
     context.set_alpn_protocols(["h2"])
     return context

@@ -1,6 +1,6 @@
 """Signatures: a node signs with the key of its certificate, and others check that against the consortium's CA."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 
 from cryptography import x509
@@ -44,11 +44,19 @@ def sign_with(key: PrivateKeyTypes, message: bytes) -> bytes:
 
 def check_signature(
     context: bytes, message: bytes, signature: bytes, certificate: bytes, ca: Path, name: str, *,
-    allow_expired: bool = False,
+    allow_expired: bool = False, revoked: Container[int] = (),
 ) -> None:  # fmt: skip
-    """Raise unless `name`, by a certificate of the CA, has signed the message."""
+    """Raise unless `name`, by a certificate of the CA, has signed the message.
+
+    `revoked`: serial numbers of certificates whose signatures do not count.
+    """
     authorities = read_certificates(ca, CA)
     chain = _check_by(authorities, context + message, signature, certificate, name)
+    if chain[0].serial_number in revoked:
+        raise InvalidInput(
+            f"A signature must be by a certificate of {name!r} that is not revoked; the signed roster revokes this one "
+            f"(serial number {chain[0].serial_number:x})."
+        )
     if allow_expired:
         return
     validity(chain[0], f"The certificate of {name!r}", Path(f"{name}.pem"))
