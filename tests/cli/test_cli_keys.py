@@ -45,7 +45,11 @@ def test_from_a_request_to_a_roster_and_a_revocation(degroot, at_home):
         f"  revoked  north, certificate {serial:x}",
     ]
     begun = degroot("keys", "rotate")
-    assert begun.out == "keys/ca.pem: both CAs, for every node; then renew all certificates\n"
+    assert begun.out.splitlines() == [
+        "keys/ca.pem: both CAs, for every node",
+        "keys/roster.toml: number 3, signed by both, for any node: it is passed on",
+        "then renew all certificates",
+    ]
     assert degroot("keys", "roster").out.startswith("keys/roster.toml: number 3,")
     assert degroot("keys", "rotate", "--finish").out == "keys/ca.pem: the CA before is dropped; for every node\n"
 
@@ -71,6 +75,9 @@ def test_from_a_request_to_a_roster_and_a_revocation(degroot, at_home):
         (["revoke", "north", "--certificate", "nowhere.pem"], "No such file"),
         (["rotate", "--finish"], "There must be a rotation to finish"),
         (["rotate", "--days", "0"], "1 to 36500 days"),
+        (["rotate", "--force"], "`--force` must come with `--finish`"),
+        (["rotate", "--finish", "--days", "30"], "`--days` must come without `--finish`"),
+        (["sign", "good.csr", "--fingerprint", "0123"], "must have the fingerprint '0123'; that of good.csr has"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(degroot, at_home, command, problem):
@@ -83,6 +90,24 @@ def test_a_mistake_is_one_line_and_leaves_nothing(degroot, at_home, command, pro
     (line,) = ended.err.splitlines()
     assert problem in line
     assert {path: path.read_bytes() for path in (at_home / "keys").iterdir()} == before
+
+
+def test_what_takes_the_place_of_something_else_is_told(degroot, at_home):
+    degroot("keys", "init")
+    degroot("keys", "request", "north", "--out", "north")
+    assert "differs" not in degroot("keys", "sign", "north/north.csr").out
+    first = degroot("keys", "request", "north", "--out", "north", "--new-key").out
+    assert "was there already" not in first
+    again = degroot("keys", "request", "north", "--out", "north", "--new-key").out.splitlines()
+    told = "north/north.new.key: was there already, and is used again; remove it to get another key"
+    assert again == [*first.splitlines()[:2], told, *first.splitlines()[2:]]
+    fingerprint = re.search(FINGERPRINT, first)[1]
+    signed = degroot("keys", "sign", "north/north.new.csr", "--fingerprint", fingerprint)
+    assert "the key differs from that of the certificate before: make sure" in signed.out
+    made = degroot("keys", "init", "--force").out.splitlines()
+    (former,) = (at_home / "keys").glob("before-*")
+    assert made[2] == f"keys/{former.name}: the CA before, with its key, roster and list of certificates"
+    assert "roster" not in degroot("keys", "rotate").out  # there is none to give
 
 
 def test_a_ca_whose_files_are_damaged_signs_nothing(degroot, at_home):

@@ -1,8 +1,13 @@
 """The authority: keys stay with their owners, requests are signed, and the CA's own key is replaced while in use."""
 
 import json
+import os
+import shutil
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from threading import Event
 
 import pytest
 from cryptography import x509
@@ -14,19 +19,23 @@ from support.authority import end_after, identity_files, load, renew, subject
 from support.refusals import complaint
 
 from degroot.exceptions import InvalidInput
+from degroot.files.lock import wait_for_lock
 from degroot.node.config.names import FORM, LONGEST
 from degroot.node.tls.authority import (
+    find_pending_key,
     fingerprint,
     init_ca,
     issue,
     list_issued,
+    lock_ca,
     open_authorities,
     open_authority,
     request_certificate,
     sign_request,
 )
+from degroot.node.tls.files import read_certificates
 from degroot.node.tls.identity import check, is_issued_by
-from degroot.node.tls.roster import FILE, read_own, write_roster
+from degroot.node.tls.roster import FILE, is_signed, read_own, sign_roster, write_roster
 from degroot.node.tls.rotation import begin_rotation, find_unrenewed, finish_rotation
 
 NAMES = st.from_regex(FORM, fullmatch=True).filter(lambda name: len(name) <= LONGEST and name != "ca")
@@ -107,6 +116,34 @@ def test_a_renewed_certificate_has_the_same_key_or_on_request_another_beside_it(
     assert sign_request(keys, request).path == keys / "north.pem"
 
 
+def test_a_key_that_waits_to_replace_another_is_used_again_unless_it_is_a_copy(tmp_path):
+    request_certificate(tmp_path, "north", new_key=True)
+    assert find_pending_key(tmp_path, "north") is None  # the first key replaces none
+    *_, told = request_certificate(tmp_path, "north", new_key=True)
+    assert find_pending_key(tmp_path, "north") == tmp_path / "north.new.key"
+    assert request_certificate(tmp_path, "north", new_key=True)[-1] == told
+    shutil.copyfile(tmp_path / "north.new.key", tmp_path / "north.key")
+    assert find_pending_key(tmp_path, "north") is None
+    assert request_certificate(tmp_path, "north")[-1] == told
+    assert request_certificate(tmp_path, "north", new_key=True)[-1] != told
+    (tmp_path / "north.key").write_bytes(b"damaged")
+    assert find_pending_key(tmp_path, "north") == tmp_path / "north.new.key"
+
+
+def test_a_request_for_another_key_is_noticed_and_refused_where_the_fingerprint_is_known(tmp_path, keys):
+    request, _, told = request_certificate(tmp_path, "north")
+    for expected in (told, told.upper().replace(" ", ""), f" {told}\n"):
+        assert not sign_request(keys, request, expected=expected).is_other_key
+    before = {path: path.read_bytes() for path in keys.iterdir()}
+    other, _, others = request_certificate(tmp_path / "eve", "north")
+    for expected in (told, told[:-1], ""):
+        message = complaint(lambda expected=expected: sign_request(keys, other, expected=expected))
+        assert message == f"The key must have the fingerprint {expected!r}; that of {other} has {others!r}."
+    assert {path: path.read_bytes() for path in keys.iterdir()} == before
+    assert sign_request(keys, other).is_other_key
+    assert not sign_request(keys, other).is_other_key
+
+
 @pytest.mark.parametrize(
     "make", [lambda: ec.generate_private_key(ec.SECP384R1()), lambda: rsa.generate_private_key(65537, 2048)]
 )
@@ -140,7 +177,7 @@ def test_requests_that_are_none_or_weak_or_for_somebody_else_are_refused(tmp_pat
     for names in ([], ["north", "south"], ["North"], ["../north"], ["ca"]):
         write_request(path, strong, *names)
         assert "name of a node or client must" in complaint(lambda: sign_request(keys, path))
-    assert {each.name for each in keys.iterdir()} == {"ca.key", "ca.pem"}  # nothing was issued
+    assert {each.name for each in keys.iterdir()} == {"ca.key", "ca.pem", "lock"}  # nothing was issued
     assert "No such file" in complaint(lambda: sign_request(keys, tmp_path / "nowhere"))
 
 
@@ -151,6 +188,9 @@ def test_nobody_gets_a_certificate_by_which_it_could_be_taken_for_another(tmp_pa
     assert "must not have the name of another member among its hosts" in complaint(lambda: sign_request(keys, path))
     issue(keys, "mallory", hosts=["WEST"])  # before there is one
     assert "'west' is one of 'mallory'" in complaint(lambda: issue(keys, "west"))
+    write_roster(keys, add=[("far", "far.example.org:7443")])  # whose certificates are on no list
+    assert "it has 'far'" in complaint(lambda: issue(keys, "eve", hosts=["far"]))
+    issue(keys, "far")
     for wildcard in ("*", "*.org", "a b"):
         write_request(path, ec.generate_private_key(ec.SECP256R1()), "eve", hosts=[wildcard])
         assert "A host must be a name" in complaint(lambda: sign_request(keys, path))
@@ -183,6 +223,73 @@ def test_the_list_of_what_was_issued_is_whole_or_refused(keys):
     for line in ("nothing", "[]", "{}", '{"name": "north", "serial": "xyz"}', '{"name": "north", "serial": 7}'):
         (keys / "issued.jsonl").write_text(f"{entry}\n{line}\n")
         assert "line 2 is none" in complaint(lambda: list_issued(keys))
+
+
+@pytest.mark.parametrize("cut", [1, 30, 80])
+def test_a_line_of_the_list_that_was_not_written_to_its_end_is_left_out(keys, cut):
+    issue(keys, "north")
+    issue(keys, "south")
+    whole = (keys / "issued.jsonl").read_text()
+    serials = list_issued(keys)
+    (keys / "south.pem").unlink()
+    (keys / "issued.jsonl").write_text(whole[:-1])  # but for its end it is whole
+    assert list_issued(keys) == serials
+    (keys / "issued.jsonl").write_text(whole[: -1 - cut])
+    assert list(list_issued(keys)) == ["north"]
+    issue(keys, "west")
+    first, last = (keys / "issued.jsonl").read_text().splitlines()
+    assert first == whole.splitlines()[0]
+    assert json.loads(last)["name"] == "west"
+
+
+def test_commands_that_write_to_the_folder_come_one_after_the_other(keys, monkeypatch):
+    waits = Event()
+
+    def wait(file):
+        waits.set()
+        wait_for_lock(file)
+
+    with ThreadPoolExecutor(1) as pool:
+        with lock_ca(keys):
+            monkeypatch.setattr("degroot.node.tls.authority.wait_for_lock", wait)
+            other = pool.submit(write_roster, keys, add=[("south", "b:1")])
+            assert waits.wait(60)
+            assert sign_roster(keys, add=[("north", "a:1")]).number == 1
+        assert other.result(60).number == 2
+    assert set(read_own(keys).members) == {"north", "south"}
+    for act in (
+        lambda: issue(keys, "west"),
+        lambda: renew(keys, "west"),
+        lambda: begin_rotation(keys),
+        lambda: finish_rotation(keys, force=True),
+        lambda: init_ca(keys, force=True),
+    ):
+        waits.clear()
+        act()
+        assert waits.is_set()
+
+
+def test_another_ca_in_the_same_folder_begins_without_what_the_one_before_has_signed(keys):
+    issue(keys, "north")
+    write_roster(keys, add=[("north", "a:1")])
+    begin_rotation(keys)
+    before = {path.name: path.read_bytes() for path in keys.iterdir() if path.is_file()}
+    assert "ca.pem is there already" in complaint(lambda: init_ca(keys))
+    former = init_ca(keys, force=True).former
+    assert former.parent == keys
+    assert former.name.startswith("before-20")
+    assert {path.name for path in former.iterdir()} == {"ca.pem", "ca.key", FILE, "issued.jsonl", "retired"}
+    assert all(before[path.name] == path.read_bytes() for path in former.iterdir() if path.is_file())
+    assert stat.S_IMODE(former.stat().st_mode) == 0o700
+    assert write_roster(keys, add=[("north", "a:1")]).number == 1
+    write_roster(keys, revoke=["north"])
+    renew(keys, "north")
+    begin_rotation(keys)
+    (keys / "ca.pem").unlink()
+    assert "ca.key is there already" in complaint(lambda: init_ca(keys))
+    again = init_ca(keys, force=True).former
+    assert again != former
+    assert read_own(former).number == 2  # all that it needs is with it
 
 
 # -- the CA's own key --------------------------------------------------------------------------------------------------
@@ -228,6 +335,102 @@ def test_rotations_come_one_at_a_time_and_may_leave_somebody_behind(keys):
     assert find_unrenewed(keys) == ["north"]  # who is revoked need not be renewed
     finish_rotation(keys, force=True)
     assert "must be signed by the CA" in complaint(lambda: check(identity_files(keys, "north"), "north"))
+
+
+class PowerCut(BaseException):
+    """It ends a command wherever it is, and is no error that could be handled."""
+
+
+def cut_power(monkeypatch, act, step):
+    """Whether `act` was ended before the change of the disk with this number; false: it makes fewer."""
+    steps = count()
+
+    def until_cut(change):
+        def changing(*arguments, **settings):
+            if next(steps) == step:
+                raise PowerCut
+            return change(*arguments, **settings)
+
+        return changing
+
+    with monkeypatch.context() as patch:
+        for name in ("fsync", "mkdir", "rename", "replace", "rmdir", "unlink"):
+            patch.setattr(os, name, until_cut(getattr(os, name)))
+        try:
+            act()
+        except PowerCut:
+            return True
+    return False
+
+
+def copies(folder, tmp_path, monkeypatch):
+    """The CA as it is now, again and again; nothing waits for the disk."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    for number in count():
+        yield number, shutil.copytree(folder, tmp_path / f"copy{number}")
+
+
+def test_a_rotation_that_was_cut_off_anywhere_goes_on_when_it_is_run_again(keys, tmp_path, monkeypatch):
+    write_roster(keys, add=[("north", "a:1")])
+    first = load(keys / "ca.pem")
+    for step, folder in copies(keys, tmp_path, monkeypatch):
+        if not cut_power(monkeypatch, lambda folder=folder: begin_rotation(folder), step):
+            break
+        try:
+            finish_rotation(folder, force=True)
+        except InvalidInput:  # nothing is dropped before the new CA has taken its place
+            begin_rotation(folder)
+            second, before = read_certificates(folder / "ca.pem", "The CA")
+            assert before == first
+            assert [each.certificate for each in open_authorities(folder)] == [second, first]
+            assert all(is_signed(read_own(folder).content, [each]) for each in (first, second))
+            assert read_own(folder).number == 2
+            finish_rotation(folder, force=True)
+        assert load(folder / "ca.pem") != first
+        assert write_roster(folder).number == 3
+    assert step > 20
+
+
+def test_the_end_of_a_rotation_that_was_cut_off_anywhere_comes_when_it_is_run_again(keys, tmp_path, monkeypatch):
+    write_roster(keys, add=[("north", "a:1")])
+    begin_rotation(keys)
+    second = load(keys / "ca.pem")
+    for step, folder in copies(keys, tmp_path, monkeypatch):
+        if not cut_power(monkeypatch, lambda folder=folder: finish_rotation(folder), step):
+            break
+        open_authorities(folder)
+        finish_rotation(folder)
+        assert read_certificates(folder / "ca.pem", "The CA") == [second]
+        assert {path.name for path in folder.iterdir()} == {"ca.pem", "ca.key", FILE, "lock"}
+        assert write_roster(folder).number == 3
+    assert step > 5
+    shutil.copytree(keys / "retired", keys / "retired.old")  # left by an end before, which was never run again
+    finish_rotation(keys)
+    assert "There must be a rotation to finish" in complaint(lambda: finish_rotation(keys))
+
+
+def test_between_two_keys_a_ca_signs_nothing_and_says_how_to_go_on(keys):
+    before = (keys / "ca.pem").read_bytes()
+    begin_rotation(keys)
+    (keys / "ca.pem").write_bytes(before)
+    for act in (lambda: issue(keys, "north"), lambda: write_roster(keys, add=[("north", "a:1")])):
+        assert "ca.key does not. Run `degroot keys rotate` again: it was interrupted." in complaint(act)
+    assert "that was interrupted. Run `degroot keys rotate` again" in complaint(
+        lambda: finish_rotation(keys, force=True)
+    )
+    begin_rotation(keys)
+    issue(keys, "north")
+
+
+def test_a_retired_ca_that_is_damaged_is_told(keys):
+    begin_rotation(keys)
+    for name in ("ca.key", "ca.pem"):
+        whole = (keys / "retired" / name).read_bytes()
+        for content in (b"damaged", None):
+            (keys / "retired" / name).write_bytes(content) if content else (keys / "retired" / name).unlink()
+            assert f"retired/{name}" in complaint(lambda: write_roster(keys, add=[("north", "a:1")]))
+        (keys / "retired" / name).write_bytes(whole)
+    assert write_roster(keys, add=[("north", "a:1")]).number == 1
 
 
 def test_a_retired_ca_that_has_ended_signs_no_more(keys, tmp_path):

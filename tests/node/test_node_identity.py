@@ -47,7 +47,7 @@ def test_keys_are_for_their_owners_eyes_only(consortium):
     for name in ("ca", "north"):
         assert stat.S_IMODE((consortium / f"{name}.key").stat().st_mode) == 0o600
     assert {path.name for path in consortium.iterdir()} == {
-        "ca.key", "ca.pem", "issued.jsonl", "north.key", "north.pem", "south_2.key", "south_2.pem",
+        "ca.key", "ca.pem", "issued.jsonl", "lock", "north.key", "north.pem", "south_2.key", "south_2.pem",
     }  # fmt: skip
 
 

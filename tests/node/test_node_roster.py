@@ -313,6 +313,17 @@ def test_two_cas_while_the_key_is_replaced_and_one_after(stand):
     assert "must be signed by the consortium's CA" in message
 
 
+def test_a_node_starts_after_the_old_key_is_dropped_if_it_was_given_the_roster_that_both_have_signed(stand):
+    first = write_roster(stand.keys, add=PAIR)
+    stand.store().offer(first.content, "a peer")
+    begin_rotation(stand.keys)
+    both = read_own(stand.keys)
+    finish_rotation(stand.keys, force=True)
+    assert "put the CA's newest roster in its place" in complaint(stand.store)
+    stand.given.write_bytes(both.content)
+    assert stand.store().number == 2
+
+
 def test_a_stolen_key_of_the_ca_locks_nobody_out_once_it_is_replaced(stand):
     """Whoever has it can sign any number; under the new key alone that number counts no more."""
     write_roster(stand.keys, add=PAIR)

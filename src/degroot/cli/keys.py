@@ -37,7 +37,7 @@ def init(
     out: Out = Path("keys"),
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the consortium.")] = "degroot",
     days: Days = 3650,
-    force: Force = False,
+    force: Annotated[bool, typer.Option("--force", help="Move a CA that is there aside, and make another.")] = False,
 ) -> None:
     """Make a consortium's CA.
 
@@ -45,9 +45,11 @@ def init(
     """
     from degroot.node.tls.authority import init_ca
 
-    certificate, key = init_ca(out, name, days, force)
-    typer.echo(f"{certificate}: for every node")
-    typer.echo(f"{key}: keep it where only those who issue certificates can read it")
+    made = init_ca(out, name, days, force)
+    typer.echo(f"{made.certificate}: for every node")
+    typer.echo(f"{made.key}: keep it where only those who issue certificates can read it")
+    if made.former is not None:
+        typer.echo(f"{made.former}: the CA before, with its key, roster and list of certificates")
 
 
 @keys.command(epilog=examples("degroot keys issue north --out keys --host north.example.org"))
@@ -83,11 +85,14 @@ def request(
 
     The request goes to the CA, the key stays here.
     """
-    from degroot.node.tls.authority import request_certificate
+    from degroot.node.tls.authority import find_pending_key, request_certificate
 
+    pending = find_pending_key(out, name) if new_key else None
     path, key, fingerprint = request_certificate(out, name, host or (), new_key=new_key)
     typer.echo(f"{path}: for the CA, which signs it with: degroot keys sign {path.name}")
     typer.echo(f"{key}: for {name!r} only; it stays here")
+    if pending is not None:
+        typer.echo(f"{pending}: was there already, and is used again; remove it to get another key")
     typer.echo(f"fingerprint of the key: {fingerprint}")
 
 
@@ -96,19 +101,26 @@ def sign(
     file: Annotated[Path, typer.Argument(metavar="REQUEST", help="What `degroot keys request` has written.")],
     out: Out = Path("keys"),
     days: Days = 365,
+    fingerprint: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Sign only if the key has this fingerprint; spaces do not count.")
+    ] = None,
 ) -> None:
     """Sign a request for a certificate, new or renewed.
 
-    Ask whoever has sent it for the fingerprint of the key: it has to be the one that is printed here.
+    Ask whoever has sent it for the fingerprint of the key: it has to be the one that is printed here. With
+    `--fingerprint` nothing is signed if it is another.
     """
     from degroot.node.tls.authority import sign_request
 
-    signed = sign_request(out, file, days)
+    signed = sign_request(out, file, days, expected=fingerprint)
     ends = signed.certificate.not_valid_after_utc
     typer.echo(f"{signed.path}: for {signed.path.stem!r}, valid until {ends:%Y-%m-%d %H:%M} UTC")
     if signed.hosts:
         typer.echo(f"hosts: {', '.join(signed.hosts)}")
     typer.echo(f"fingerprint of the key: {signed.fingerprint}")
+    if signed.is_other_key:
+        name = signed.path.stem
+        typer.echo(f"the key differs from that of the certificate before: make sure that {name!r} has made another")
 
 
 @keys.command(epilog=examples("degroot keys roster --member north@north.example.org:7443", "degroot keys roster"))
@@ -159,21 +171,33 @@ def revoke(
 @keys.command(epilog=examples("degroot keys rotate --out keys", "degroot keys rotate --out keys --finish"))
 def rotate(
     out: Out = Path("keys"),
-    days: Annotated[int, typer.Option(metavar="N", help="For how many days the new CA is valid.")] = 3650,
+    days: Annotated[
+        int | None, typer.Option(metavar="N", help="For how many days the new CA is valid; 3650 if it is not given.")
+    ] = None,
     finish: Annotated[bool, typer.Option("--finish", help="Drop the CA before, once everybody is renewed.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Drop it though some are not renewed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --finish: though some are not renewed.")] = False,
 ) -> None:
     """Give the CA a new key.
 
-    Three steps: rotate, and give everybody the new ca.pem, which holds both CAs; renew all certificates; then finish,
-    and give everybody ca.pem once more.
+    Three steps: rotate, and give everybody the new ca.pem, which holds both CAs, and one node roster.toml; renew all
+    certificates; then finish, and give everybody ca.pem once more. A step that was interrupted is done again.
     """
+    from degroot.node.tls.authority import CA_DAYS
+    from degroot.node.tls.roster import FILE, read_own
     from degroot.node.tls.rotation import begin_rotation, finish_rotation
 
+    if finish and days is not None:
+        raise InvalidInput(f"`--days` must come without `--finish`, which makes no CA; got both, {days} days.")
+    if force and not finish:
+        raise InvalidInput("`--force` must come with `--finish`: it drops a CA; got it alone.")
     if finish:
         typer.echo(f"{finish_rotation(out, force=force)}: the CA before is dropped; for every node")
-    else:
-        typer.echo(f"{begin_rotation(out, days)}: both CAs, for every node; then renew all certificates")
+        return
+    typer.echo(f"{begin_rotation(out, CA_DAYS if days is None else days)}: both CAs, for every node")
+    newest = read_own(out)
+    if newest is not None:
+        typer.echo(f"{out / FILE}: number {newest.number}, signed by both, for any node: it is passed on")
+    typer.echo("then renew all certificates")
 
 
 def _show(roster: "SignedRoster", path: Path) -> None:

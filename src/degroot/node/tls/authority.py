@@ -2,10 +2,9 @@
 
 import ipaddress
 import json
-import os
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,8 +15,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from degroot.exceptions import InvalidInput
-from degroot.files.atomic import make_folder
-from degroot.node.config.names import CA, check_name
+from degroot.files.atomic import PRIVATE, make_folder, save_durably
+from degroot.files.lock import wait_for_lock
+from degroot.files.toml import Table
+from degroot.node.config.names import CA, NEW, check_name
 from degroot.node.tls.files import find_names, read_bytes, read_certificates, read_key, validity
 
 CA_DAYS, DAYS = 3650, 365
@@ -30,8 +31,11 @@ KEY_USES = (
     "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
 )  # fmt: skip
 ISSUED = "issued.jsonl"  # in the CA's folder: what it has issued, a line each
-REQUEST_SUFFIX = ".csr"
+ROSTER, ROSTER_KEYS = "roster.toml", ("number", "issued", "members", "revoked")  # there, too: see roster.py
 RETIRED = "retired"  # a folder in the CA's: the CA before, while certificates of both are in use
+OWN_FILES = (f"{CA}.pem", f"{CA}.key", ROSTER, ISSUED, RETIRED)  # of a CA, in its folder
+LOCK = "lock"
+REQUEST_SUFFIX = ".csr"
 MIN_KEY_BITS = {"RSA": 2048, "elliptic curve": 256}  # of a key that the CA certifies
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
 
@@ -45,6 +49,15 @@ class Authority:
 
 
 @dataclass(frozen=True, slots=True)
+class NewAuthority:
+    """The files of a CA that was made, and the folder to which those of a CA that was there before were moved."""
+
+    certificate: Path
+    key: Path
+    former: Path | None
+
+
+@dataclass(frozen=True, slots=True)
 class SignedRequest:
     """A certificate that was issued for a request, its file, the fingerprint of its key, and its further hosts."""
 
@@ -52,6 +65,24 @@ class SignedRequest:
     certificate: x509.Certificate
     fingerprint: str
     hosts: tuple[str, ...]
+    is_other_key: bool  # than that of the certificate which was in the file before
+
+
+def lock_ca(folder: Path) -> AbstractContextManager[None]:
+    """The folder of a CA, for one command alone: two could sign rosters of the same number. Others wait."""
+    read_bytes(folder / f"{CA}.pem", "The CA")  # a folder without one stays as it is
+    return _lock(folder)
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            wait_for_lock(stack.enter_context((folder / LOCK).open("a")))
+        except OSError as error:
+            told = f"A CA's folder must be one that can be written and locked; {folder}: {error.strerror}."
+            raise InvalidInput(told) from error
+        yield
 
 
 def open_authority(folder: Path, now: datetime | None = None) -> Authority:
@@ -61,7 +92,8 @@ def open_authority(folder: Path, now: datetime | None = None) -> Authority:
     key = read_key(path, "The CA's key")
     validity(certificate, "The CA's certificate", folder / f"{CA}.pem", now)
     if key.public_key() != certificate.public_key():
-        raise InvalidInput(f"The CA's key must belong to its certificate; {path} does not.")
+        hint = " Run `degroot keys rotate` again: it was interrupted." if (folder / RETIRED).exists() else ""
+        raise InvalidInput(f"The CA's key must belong to its certificate; {path} does not.{hint}")
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise InvalidInput(f"The CA's key must be one of an elliptic curve; {path} is not.")
     return Authority(certificate, key)
@@ -69,21 +101,38 @@ def open_authority(folder: Path, now: datetime | None = None) -> Authority:
 
 def open_authorities(folder: Path, now: datetime | None = None) -> list[Authority]:
     """The CA, and the one before it while that is being replaced and valid: what both sign, everybody can check."""
-    authorities = [open_authority(folder, now)]
-    if (folder / RETIRED).exists():
-        with suppress(InvalidInput):  # it has ended: nobody would take its signature
-            authorities.append(open_authority(folder / RETIRED, now))
+    authorities, retired = [open_authority(folder, now)], folder / RETIRED
+    if retired.exists():
+        ends = read_certificates(retired / f"{CA}.pem", "The CA before")[0].not_valid_after_utc
+        if ends >= (datetime.now(UTC) if now is None else now):  # later nobody would take its signature
+            authorities.append(open_authority(retired, now))
     return authorities
 
 
 def init_ca(
     folder: Path, name: str = "degroot", days: int = CA_DAYS, force: bool = False, now: datetime | None = None
-) -> tuple[Path, Path]:
-    """Make a consortium's CA: ``ca.pem``, for everybody, and ``ca.key``, for whoever issues certificates."""
+) -> NewAuthority:
+    """Make a consortium's CA: ``ca.pem``, for everybody, and ``ca.key``, for whoever issues certificates.
+
+    With `force` a CA that is there is moved aside: what it has signed does not hold under another.
+    """
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
         raise InvalidInput(f"A consortium's name must be 1 to {MAX_NAME_LENGTH} characters; got {name!r}.")
     certificate, key = make_ca(_subject(name), days, now)
-    return _write(folder, CA, certificate, key, force)
+    with _lock(make_folder(folder)):
+        present = [folder / name for name in OWN_FILES if (folder / name).exists()]
+        if present and not force:
+            raise InvalidInput(f"A CA must be made where none is; {present[0]} is there already.")
+        former = _move_aside(folder, present) if present else None
+        return NewAuthority(*_write(folder, CA, certificate, key, force), former)
+
+
+def _move_aside(folder: Path, files: Iterable[Path]) -> Path:
+    """Move the files of a CA to a folder beside them: which one."""
+    former = make_folder(folder / f"before-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}", mode=PRIVATE)
+    for path in files:
+        path.rename(former / path.name)
+    return former
 
 
 def issue(
@@ -93,9 +142,10 @@ def issue(
     """Make a certificate for the node or client `name`, and its key, signed by the CA in the folder: for trials."""
     check_name(name)
     key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _certify(open_authority(folder, now), folder, name, key.public_key(), hosts, _span(days, now))
-    paths = _write(folder, name, certificate, key, force)
-    _note_issued(folder, name, certificate, hosts)
+    with lock_ca(folder):
+        certificate = _certify(open_authority(folder, now), folder, name, key.public_key(), hosts, _span(days, now))
+        paths = _write(folder, name, certificate, key, force)
+        _note_issued(folder, name, certificate, hosts)
     return paths
 
 
@@ -105,7 +155,7 @@ def request_certificate(
     """Make a request for a certificate, for the CA to sign: its file, that of the key, and the key's fingerprint.
 
     The key stays here. One that is there is used again; with `new_key` another is made, beside it until the
-    certificate has come. Without `hosts`, they are those of the request before.
+    certificate has come (see `find_pending_key`). Without `hosts`, they are those of the request before.
     """
     before = folder / f"{check_name(name)}{REQUEST_SUFFIX}"
     if not hosts and before.exists():
@@ -113,9 +163,10 @@ def request_certificate(
     alternatives = _alternatives(name, hosts)
     make_folder(folder)
     renews = (folder / f"{name}.key").exists()
-    stem = f"{name}.new" if new_key and renews else name
+    stem = f"{name}{NEW}" if new_key and renews else name
     path = folder / f"{stem}.key"
-    if path.exists():
+    is_there = path.exists() if stem == name else find_pending_key(folder, name) is not None
+    if is_there:
         key = read_key(path, "The key")
         if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
             raise InvalidInput(f"The key must be of an elliptic curve, RSA or Ed25519; {path} is not.")
@@ -129,18 +180,43 @@ def request_certificate(
     return request, path, fingerprint(key.public_key())
 
 
-def sign_request(folder: Path, request: Path, days: int = DAYS, now: datetime | None = None) -> SignedRequest:
-    """Issue the certificate that somebody has requested."""
+def find_pending_key(folder: Path, name: str) -> Path | None:
+    """The key that was made to replace that of `name`, if there is one: not a copy, since then it has replaced it."""
+    used, pending = folder / f"{check_name(name)}.key", folder / f"{name}{NEW}.key"
+    if not used.exists() or not pending.exists():
+        return None
+    with suppress(InvalidInput):  # one that cannot be read is no copy
+        if read_key(used, "The key").public_key() == read_key(pending, "The key").public_key():
+            return None
+    return pending
+
+
+def sign_request(
+    folder: Path, request: Path, days: int = DAYS, now: datetime | None = None, *, expected: str | None = None
+) -> SignedRequest:
+    """Issue the certificate that somebody has requested, if the key has the `expected` fingerprint."""
     read = _read_request(request)
     names = find_names(read.subject)
     name = check_name(names[0] if len(names) == 1 else None, f"{request}: the name of a node or client")
     key = _check_key(read.public_key(), request)
     hosts = [host for host in _find_hosts(read, request) if host != name]
-    certificate = _certify(open_authority(folder, now), folder, name, key, hosts, _span(days, now))
-    path = folder / f"{name}.pem"
-    _note_issued(folder, name, certificate, hosts)
-    write_file(path, encode(certificate), 0o644)
-    return SignedRequest(path, certificate, fingerprint(key), tuple(hosts))
+    told = fingerprint(key)
+    if expected is not None and "".join(expected.split()).lower() != told.replace(" ", ""):
+        raise InvalidInput(f"The key must have the fingerprint {expected!r}; that of {request} has {told!r}.")
+    with lock_ca(folder):
+        certificate = _certify(open_authority(folder, now), folder, name, key, hosts, _span(days, now))
+        path = folder / f"{name}.pem"
+        is_other_key = _has_other_key(path, key)
+        _note_issued(folder, name, certificate, hosts)
+        write_file(path, encode(certificate), 0o644)
+    return SignedRequest(path, certificate, told, tuple(hosts), is_other_key)
+
+
+def _has_other_key(path: Path, key: PublicKey) -> bool:
+    """Whether there is a certificate in this file, for another key."""
+    with suppress(InvalidInput):
+        return read_certificates(path, "The certificate")[0].public_key() != key
+    return False
 
 
 def _check_key(key: object, request: Path) -> PublicKey:
@@ -185,15 +261,32 @@ def list_certificates(folder: Path) -> list[Path]:
 def _read_issued(folder: Path) -> list[tuple[str, int, list[str]]]:
     """Name, serial number and further hosts of each certificate on the CA's list."""
     path, issued = folder / ISSUED, list[tuple[str, int, list[str]]]()
-    if path.exists():
-        for number, line in enumerate(read_bytes(path, "The list of certificates").splitlines(), 1):
-            try:
-                entry = json.loads(line)
-                hosts = [str(host) for host in entry.get("hosts", ())]
-                issued.append((str(entry["name"]), int(entry["serial"], 16), hosts))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise InvalidInput(f"{path} must have a certificate in every line; line {number} is none.") from error
+    for number, line in enumerate(_read_list(path).splitlines(), 1):
+        try:
+            entry = json.loads(line)
+            hosts = [str(host) for host in entry.get("hosts", ())]
+            issued.append((str(entry["name"]), int(entry["serial"], 16), hosts))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"{path} must have a certificate in every line; line {number} is none.") from error
     return issued
+
+
+def _read_list(path: Path) -> bytes:
+    """The list of certificates, but for a last line that was not written to its end."""
+    content = read_bytes(path, "The list of certificates") if path.exists() else b""
+    whole, newline, rest = content.rpartition(b"\n")
+    try:
+        json.loads(rest)
+    except ValueError:
+        return whole + newline
+    return content + b"\n"
+
+
+def _read_members(folder: Path) -> Collection[str]:
+    """The names in the CA's roster, whether or not it has a record of their certificates."""
+    path = folder / ROSTER
+    members = Table.read(path, ROSTER_KEYS, "roster").entries.get("members", {}) if path.exists() else {}
+    return members if isinstance(members, dict) else ()
 
 
 def _note_issued(folder: Path, name: str, certificate: x509.Certificate, hosts: Sequence[str]) -> None:
@@ -203,13 +296,8 @@ def _note_issued(folder: Path, name: str, certificate: x509.Certificate, hosts: 
         "until": f"{certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}",
         "hosts": list(hosts),
     }
-    try:
-        with (folder / ISSUED).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
-    except OSError as error:
-        raise InvalidInput(
-            f"The CA must be able to note what it issues; {folder / ISSUED}: {error.strerror}."
-        ) from error
+    path = folder / ISSUED
+    write_file(path, _read_list(path) + json.dumps(entry).encode() + b"\n", 0o644)
 
 
 def _read_request(path: Path) -> x509.CertificateSigningRequest:
@@ -257,7 +345,7 @@ def _certify(
 
 def _check_hosts(folder: Path, name: str, hosts: Sequence[str]) -> None:
     """Refuse a certificate by which one member's node could be taken for another's: nodes are known by these names."""
-    members = list_issued(folder)
+    members = {*list_issued(folder), *_read_members(folder)}
     strangers = [host for host in hosts if host.lower() != name and host.lower() in members]
     if strangers:
         raise InvalidInput(
@@ -345,15 +433,10 @@ def encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def write_file(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that nobody but those of `mode` can read at any time."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    unfinished.unlink(missing_ok=True)
+    """Write a file that nobody but those of `mode` can read at any time; it is on the disk when this returns."""
     try:
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(content)
-        unfinished.replace(path)
+        save_durably(path, content, mode=mode)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise InvalidInput(
-            f"Certificates and keys must go to a folder that can be written; {path}: {error.strerror}."
+            f"Certificates, keys and rosters must go to a folder that can be written; {path}: {error.strerror}."
         ) from error

@@ -16,15 +16,22 @@ from cryptography import x509
 
 from degroot.exceptions import InvalidInput
 from degroot.files.addresses import split
-from degroot.files.atomic import save
 from degroot.files.toml import Table, toml_text
 from degroot.node.config.names import check_name
-from degroot.node.tls.authority import Authority, list_issued, open_authorities
+from degroot.node.tls.authority import (
+    ROSTER,
+    ROSTER_KEYS,
+    Authority,
+    list_issued,
+    lock_ca,
+    open_authorities,
+    write_file,
+)
 from degroot.node.tls.files import find_names, read_bytes, read_certificates
 from degroot.node.tls.identity import is_issued_by
 from degroot.node.tls.signing import ROSTER_CONTEXT, is_signature, sign_with
 
-FILE = "roster.toml"  # in the CA's folder, and in the state folder of a node
+FILE = ROSTER  # in the CA's folder, and in the state folder of a node
 MAX_ROSTER_BYTES = 1_000_000
 MAX_SIGNATURES = 4  # a CA's, and while its key is replaced that of the CA before: others cost time to check
 MAX_NUMBER = 2**53
@@ -61,6 +68,15 @@ def write_roster(
     revoke : whose certificates, all that were issued so far, are revoked
     certificates : further certificates to revoke, in PEM files
     """
+    with lock_ca(folder):
+        return sign_roster(folder, add, remove, revoke, certificates)
+
+
+def sign_roster(
+    folder: Path, add: Iterable[tuple[str, str]] = (), remove: Iterable[str] = (), revoke: Iterable[str] = (),
+    certificates: Sequence[Path] = (),
+) -> SignedRoster:  # fmt: skip
+    """As `write_roster`, for a caller that holds the lock of the folder."""
     authorities = open_authorities(folder)
     before = read_own(folder)
     members, revoked = dict(before.members) if before else {}, dict(before.revoked) if before else {}
@@ -89,7 +105,7 @@ def write_roster(
     number = 1 + (before.number if before else 0)
     roster = SignedRoster(number, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", members, revoked)
     content = _sign(_encode(roster), authorities)
-    save(folder / FILE, content)
+    write_file(folder / FILE, content, 0o644)
     return parse_roster(content, [each.certificate for each in authorities], folder / FILE)
 
 
@@ -118,7 +134,7 @@ def parse_roster(content: bytes, authorities: Iterable[x509.Certificate], where:
     if not is_signed(content, authorities):
         raise InvalidInput(f"A roster must be signed by the consortium's CA; {where} is not.")
     body, _ = _split(content)
-    table = Table.parse(body, Path(str(where)), ("number", "issued", "members", "revoked"), "roster")
+    table = Table.parse(body, Path(str(where)), ROSTER_KEYS, "roster")
     members = {check_name(name): str(address) for name, address in _entries(table, "members").items()}
     revoked = {_serial(serial, where): str(name) for serial, name in _entries(table, "revoked").items()}
     for name, address in members.items():
