@@ -23,14 +23,14 @@ flock, EXCLUSIVE = fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB
 
 def locking(number, mode, count):
     """As in Windows: the next `count` bytes, which nobody else may hold."""
-    assert (mode, count) == (msvcrt.LK_NBLCK, 1)
+    assert (mode, count) in ((msvcrt.LK_NBLCK, 1), (msvcrt.LK_UNLCK, 1))
     try:
-        flock(number, EXCLUSIVE)
+        flock(number, EXCLUSIVE if mode == msvcrt.LK_NBLCK else fcntl.LOCK_UN)
     except OSError:
         raise PermissionError(13, "Permission denied") from None
 
 msvcrt = types.ModuleType("msvcrt")
-msvcrt.LK_NBLCK, msvcrt.locking = 2, locking
+msvcrt.LK_UNLCK, msvcrt.LK_NBLCK, msvcrt.locking = 0, 2, locking
 sys.modules |= {"msvcrt": msvcrt} | dict.fromkeys(["fcntl", "resource", "pwd", "grp", "termios"])
 del signal.SIGHUP, signal.SIGKILL
 

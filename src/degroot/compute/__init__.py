@@ -1,2 +1,2 @@
 """Compiled kernels, threads, SIMD, progress bars and table conversion: nothing of the method.
-Imports exceptions only."""
+Imports exceptions and files only."""

@@ -40,8 +40,9 @@ def _hold(path: Path) -> Iterator[None]:
         return
     with file:
         limit = time.monotonic() + WAIT_SECONDS
-        while not try_lock(file) and time.monotonic() < limit:
-            time.sleep(POLL_SECONDS)
+        with suppress(OSError):  # there are file systems without locks
+            while not try_lock(file) and time.monotonic() < limit:
+                time.sleep(POLL_SECONDS)
         try:
             yield
         finally:

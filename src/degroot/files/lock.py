@@ -3,6 +3,7 @@
 POSIX systems lock with ``fcntl``, Windows with ``msvcrt``; no other module of the package imports either.
 """
 
+import errno
 import os
 import time
 from importlib import import_module
@@ -17,10 +18,13 @@ else:
     HAS_POSIX_LOCKS = True
 
 POLL_SECONDS = 0.002
+HELD = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)  # what systems say of a lock that is held
 
 
 def try_lock(file: IO[Any]) -> bool:
     """Lock an open file, without waiting. False: it is locked already, by this process or another.
+
+    Raises OSError where the file cannot be locked at all: there are file systems without locks.
 
     Examples
     --------
@@ -35,7 +39,9 @@ def try_lock(file: IO[Any]) -> bool:
         else:
             os.lseek(file.fileno(), 0, os.SEEK_SET)  # bytes are locked from where the file stands
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    except OSError:
+    except OSError as error:
+        if error.errno not in HELD:
+            raise
         return False
     return True
 

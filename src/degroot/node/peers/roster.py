@@ -73,7 +73,7 @@ class RosterStore:
     def offer(self, content: bytes, where: object) -> SignedRoster | None:
         """Take in a roster that the CA has signed, whose number has to be higher; None: it is the one that is here.
 
-        Raises InvalidInput where it cannot be taken in. One that cannot be saved holds all the same: `save` tries again.
+        Raises InvalidInput where it cannot be taken in. One that cannot be saved holds too: `save` tries again.
         A roster that none of the CA's present keys has signed does not count, whatever its number: the key that signed
         it may have been stolen.
         """
