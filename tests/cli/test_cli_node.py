@@ -1,9 +1,11 @@
 """`degroot keys` and `degroot node` as an operations engineer uses them: from nothing to a node that is ready, and
 every mistake as one line and exit code 2."""
 
+import errno
 import os
 import re
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Coroutine, Iterator
@@ -288,6 +290,33 @@ def test_a_node_whose_port_is_in_use_says_so_in_one_line(site):
     assert ended.returncode == 2
     assert re.fullmatch(rf"degroot: [^\n]*127.0.0.1:{site.port}[^\n]*\n", ended.stderr)
     assert ended.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("call", "number", "code"),
+    [
+        ("degroot.files.atomic.TemporaryFile", errno.EROFS, 75),  # the folder is tried out
+        ("degroot.node.server.lock.try_lock", errno.EIO, 75),
+        ("degroot.node.server.lock.try_lock", errno.EACCES, 2),  # of another user: to start again does not help
+        ("degroot.node.state.version.save_record", errno.ENOSPC, 75),
+        ("degroot.node.state.version.save_record", errno.EACCES, 2),
+        ("degroot.node.records.ledger.Journal", errno.ENOSPC, 75),
+        ("degroot.node.records.ledger._take_over", 13, 75),  # SQLITE_FULL
+        ("degroot.node.records.ledger._take_over", 8, 2),  # SQLITE_READONLY
+    ],
+)
+def test_storage_that_fails_has_an_exit_code_of_its_own(degroot, site, monkeypatch, call, number, code):
+    def fail(*_: object, **__: object) -> None:
+        if call.endswith("_take_over"):
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = number
+            raise error
+        raise OSError(number, os.strerror(number), "a file")
+
+    monkeypatch.setattr(call, fail)
+    ended = degroot("node", "run", site.path)
+    assert (ended.code, ended.complaint.count("\n")) == (code, 1)
+    assert ("full" if call.endswith("_take_over") else os.strerror(number)) in ended.complaint
 
 
 def test_without_certificates_only_this_machine(degroot, site):

@@ -1,6 +1,8 @@
 """Backup and restore: while questions run, on an empty folder, over what is there; and archives that are refused."""
 
 import json
+import os
+import pwd
 import shutil
 import stat
 import threading
@@ -19,7 +21,7 @@ from degroot.files.checksums import encode_record, save_record
 from degroot.node.config import read
 from degroot.node.records.ledger import Ledger, opened, summary
 from degroot.node.server.lock import lock_state
-from degroot.node.state import version
+from degroot.node.state import restore, version
 from degroot.node.state.backup import MANIFEST, STATE
 from degroot.node.state.restore import RESTORED
 from degroot.node.tls import authority
@@ -317,25 +319,132 @@ def test_what_maps_have_cost_does_not_go_back(tmp_path, degroot):
     assert read_spent(state) == ["one"]
 
 
-def test_the_number_of_the_roster_does_not_go_back(tmp_path, degroot):
+@pytest.fixture
+def rostered(tmp_path, degroot):
+    """A node with certificates: its configuration, two rosters, and an archive with the key of the time of each."""
     keys = tmp_path / "keys"
     authority.init_ca(keys, "tests", 90)
     authority.issue(keys, "north", 90, ["127.0.0.1"])
     identity = '[identity]\nca = "../keys/ca.pem"\ncertificate = "../keys/north.pem"\nkey = "../keys/north.key"\n'
     path = make_node(tmp_path / "north", more=identity)
-    kept = path.parent / "state" / "roster.toml"
     rosters = [write_roster(keys).content for _ in range(2)]
     archives = [tmp_path / "first.zip", tmp_path / "second.zip"]
     for archive, content in zip(archives, rosters, strict=True):
-        kept.write_bytes(content)
+        (path.parent / "state" / "roster.toml").write_bytes(content)
         assert degroot("node", "backup", path, "--out", archive, "--with-key").code == 0
+    return path, rosters, archives
+
+
+def test_the_number_of_the_roster_does_not_go_back(rostered, degroot):
+    path, rosters, archives = rostered
+    kept = path.parent / "state" / "roster.toml"
     assert "the roster stays at number 2" in degroot("node", "restore", path, archives[0], "--force").out
     assert kept.read_bytes() == rosters[1]
+    for moved in path.parent.glob("state/before-restore-*"):
+        shutil.rmtree(moved)
     kept.write_bytes(rosters[0])
     assert "the roster" not in degroot("node", "restore", path, archives[1], "--force").out
     assert kept.read_bytes() == rosters[1]
-    key = read(path).identity.key
-    secret = key.read_bytes()
-    key.unlink()
-    assert f"{key} is restored" in degroot("node", "restore", path, archives[1], "--force").out
-    assert (key.read_bytes(), stat.S_IMODE(key.stat().st_mode)) == (secret, 0o600)
+    kept.write_bytes(b"damaged")
+    assert "cannot be read" in degroot("node", "restore", path, archives[1], "--force").out
+
+
+def test_after_an_interrupted_restore_the_number_of_the_roster_does_not_go_back(rostered, degroot, monkeypatch):
+    """Killed, twice, after what was there is moved aside, before anything of what was restored is in its place."""
+    path, rosters, archives = rostered
+    state, rename = path.parent / "state", Path.rename
+
+    def interrupt(self, target):
+        if self.parent.name == version.RESTORING:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    for _ in range(2):
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", interrupt)
+            assert degroot("node", "restore", path, archives[0], "--force").code == 130
+        assert (state / version.RESTORING).exists()
+        assert not (state / "roster.toml").exists()
+    done = degroot("node", "restore", path, archives[0], "--force")
+    assert (done.code, "the roster stays at number 2" in done.out) == (0, True), done
+    assert (state / "roster.toml").read_bytes() == rosters[1]
+
+
+# -- certificate, key and CA -------------------------------------------------------------------------------------------
+
+
+def test_certificate_key_and_ca_are_restored_all_three_or_none(rostered, degroot):
+    path, _, archives = rostered
+    identity = read(path).identity
+    places = [identity.ca, identity.certificate, identity.key]
+    contents = [place.read_bytes() for place in places]
+    identity.key.unlink()
+    told = f"certificate, key and CA are not restored, since {identity.ca} is there already"
+    assert told in degroot("node", "restore", path, archives[1], "--force").out
+    assert not identity.key.exists()
+    for place in places:
+        place.unlink(missing_ok=True)
+    assert "certificate, key and CA are restored" in degroot("node", "restore", path, archives[1], "--force").out
+    assert [place.read_bytes() for place in places] == contents
+    assert {stat.S_IMODE(place.stat().st_mode) for place in places} == {0o600}
+
+
+def test_where_the_key_cannot_be_written_neither_is_the_certificate_and_the_state_is_restored(
+    rostered, degroot, monkeypatch
+):
+    path, _, archives = rostered
+    identity, save = read(path).identity, restore.save_durably
+    for place in (identity.ca, identity.certificate, identity.key):
+        place.unlink()
+
+    def fail(place, content, **options):
+        if place == identity.key:
+            raise OSError(28, "No space left on device", str(place))
+        save(place, content, **options)
+
+    monkeypatch.setattr(restore, "save_durably", fail)
+    (path.parent / "state" / "residuals" / "ab" / "south-1.npy").write_bytes(b"newer")
+    done = degroot("node", "restore", path, archives[1], "--force")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert f"{identity.key}: No space left on device. The state is restored without them" in done.err
+    assert not [place for place in (identity.ca, identity.certificate, identity.key) if place.exists()]
+    assert (path.parent / "state" / "residuals" / "ab" / "south-1.npy").stat().st_size == 256 * 9
+
+
+# -- root --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders to other users")
+def test_root_writes_nothing_into_the_state_folder_of_another_user(tmp_path, degroot):
+    path, archive, other = make_node(tmp_path / "north", more="[page]\nport = 8441"), tmp_path / "a", tmp_path / "b"
+    state, nobody = path.parent / "state", pwd.getpwnam("nobody")
+    assert degroot("node", "backup", path, "--out", archive).code == 0
+    commands = [
+        ("page", path), ("token", "add", path, "ada"), ("token", "revoke", path, "ada"), ("import", path, archive),
+        ("export", path, "--peer", "south"), ("backup", path, "--out", other), ("restore", path, archive, "--force"),
+    ]  # fmt: skip
+
+    def check_refused(command, folder, user):
+        told = f"This must be run as the user of the node, who owns {folder}; it is run as root. Try: sudo -u {user} "
+        refused = degroot("node", *command)
+        assert (refused.code, refused.out, refused.err) == (2, "", f"degroot: {told}degroot ...\n")
+
+    for number, user in ((nobody.pw_uid, "nobody"), (54321, "'#54321'")):
+        os.chown(state, number, -1)
+        before = contents(state)
+        for command in commands:
+            check_refused(command, state, user)
+        assert contents(state) == before
+    os.chown(path.parent, nobody.pw_uid, -1)
+    shutil.rmtree(state)
+    check_refused(("restore", path, archive), path.parent, "nobody")
+    assert not state.exists()
+    os.chown(path.parent, 0, -1)
+    assert degroot("node", "restore", path, archive).code == 0
+
+
+def test_who_is_not_root_may_write_into_a_folder_that_belongs_to_root(tmp_path, degroot, monkeypatch):
+    """As in Kubernetes, where the group of a volume is the node's."""
+    path = make_node(tmp_path / "north", more="[page]\nport = 8441")
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(path.parent).st_uid + 1)
+    assert degroot("node", "backup", path, "--out", tmp_path / "a").code == 0

@@ -3,7 +3,8 @@
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from support.processes import wait_for
 
 from degroot.exceptions import InvalidInput
 from degroot.node.page.tokens import (
+    ADDED,
     ASK,
     DAY,
     EARLIER_FILE,
@@ -21,6 +23,7 @@ from degroot.node.page.tokens import (
     LOOK,
     OPERATOR,
     OPERATORS,
+    REVOKED,
     NotLetIn,
     Tokens,
     add_token,
@@ -29,7 +32,8 @@ from degroot.node.page.tokens import (
     read_tokens,
     revoke_token,
 )
-from degroot.node.records.ledger_search import Wanted, find_questions
+from degroot.node.records.ledger import Ledger, opened
+from degroot.node.records.ledger_search import Wanted, add_up, find_days, find_questions
 from degroot.node.tls import authority
 
 
@@ -155,6 +159,90 @@ def test_uses_are_written_down_and_a_file_that_is_gone_stays_so(tmp_path):
     assert [words for _, words in tokens.list_notices()] == []
     tokens.look()
     assert ["were" not in words and "was deleted" in words for _, words in tokens.list_notices()] == [True]
+
+
+def test_a_file_that_is_not_open_to_the_node_is_not_called_damaged_and_is_taken_in_once_it_is(tmp_path, monkeypatch):
+    log = Log()
+    secret, read_bytes = add_token(tmp_path, "ada", may_ask=True), Path.read_bytes
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", refuse)
+        tokens = Tokens(tmp_path, log)
+        for _ in range(2):
+            with pytest.raises(NotLetIn):
+                tokens.find(secret)
+        ((_, words),) = tokens.list_notices()
+        assert f"must be open to the user of the node; {tmp_path / FILE}: Permission denied." in words
+        with pytest.raises(InvalidInput, match="Permission denied"):
+            add_token(tmp_path, "ben", may_ask=False)
+    assert read_bytes(tmp_path / FILE).count(b'"name"') == 1
+    assert tokens.find(secret).name == "ada"  # the same file
+    assert [event for _, event, _ in log.lines] == ["nobody is let in to the page", "page tokens taken in"]
+
+
+STOPPED = """name = "north"
+listen = "127.0.0.1:7443"
+state = "state"
+[model]
+file = "model.skops"
+[data]
+file = "rows.csv"
+target = "y"
+[page]
+port = 8443
+"""
+
+
+def test_making_and_revoking_a_token_is_a_note_of_the_ledger_without_the_token(tmp_path, degroot):
+    path, state = tmp_path / "north.toml", tmp_path / "state"
+    path.write_text(STOPPED)
+    ledger = state / "ledger.sqlite"
+
+    def run(*arguments):
+        code, out, err = degroot("node", *arguments)
+        assert code == 0, (out, err)
+        return out
+
+    printed = run("token", "add", path, "ada", "--may", "ask")
+    printed += run("token", "add", path, "ben", "--days", 7) + run("token", "revoke", path, "ben") + run("page", path)
+    assert degroot("node", "token", "revoke", path, "eve").code == 2
+    told = [
+        (ADDED, "ada, may look and ask, days: 90"),
+        (ADDED, "ben, may look, days: 7"),
+        (REVOKED, "ben"),
+        (ADDED, "operator, may look and ask, days: 1"),
+    ]
+
+    def list_notes():
+        with opened(ledger) as connection:
+            return connection.execute("SELECT kind, purpose FROM records ORDER BY number").fetchall()
+
+    assert list_notes() == told
+    taken = ledger.with_suffix(".beside").read_bytes()
+    with closing(Ledger(ledger, "north")) as running:
+        running.record("south", "opinion", "in", 3, 20, 100)
+        assert list_notes() == [*told, ("opinion", "")]
+        ledger.with_suffix(".beside").write_bytes(taken)  # as if it had been killed before it could forget them
+        assert list_notes() == [*told, ("opinion", "")]
+    Ledger(ledger, "north").close()
+    assert list_notes() == [*told, ("opinion", "")]
+    assert "Nothing was changed, and nothing is missing" in run("audit", path, "--verify")
+    exported = run("audit", path, "--json")
+    assert [line["kind"] for line in map(json.loads, exported.splitlines()) if line["what"] == "record"] == [
+        *(kind for kind, _ in told), "opinion",
+    ]  # fmt: skip
+    for secret in (each.partition("#token=")[2] for each in printed.splitlines()):
+        assert not secret or secret not in exported
+    assert (find_questions(ledger, Wanted(), None, 9)[0], add_up(ledger, Wanted()).exchanges) == ([], 1)
+    assert {group.kinds: group.records for group in find_days(ledger, Wanted(), None, 9)[0]} == {
+        ("opinion",): 1, (ADDED,): 3, (REVOKED,): 1,
+    }  # fmt: skip
+    for shown in (run("audit", path), run("report", path)):
+        assert "token" not in shown.lower().replace("page-tokens", "")
+        assert "ada" not in shown.split()
 
 
 # A node
@@ -301,7 +389,7 @@ def test_who_asks_is_in_the_own_ledger_and_peers_never_learn_it(two, command, de
     config = two.folder / "node0" / "node.toml"
     for form in ("--json", "--csv"):
         code, out, _ = degroot("node", "audit", config, form)
-        (line,) = [each for each in out.splitlines() if "hedwig" in each]
+        (line,) = [each for each in out.splitlines() if "hedwig" in each and ADDED not in each]
         assert (code, about["question"] in line, "asked at the page" in line) == (0, True, True)
         assert "hedwig" not in degroot("node", "audit", config, form, "--peer", "node1")[1]
     code, out, err = degroot("node", "audit", config, "--verify")

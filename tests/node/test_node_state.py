@@ -269,6 +269,22 @@ def test_what_the_version_before_has_scored_is_adopted_once(tmp_path):
     assert told == [("south", residuals.folder / f"south-{digest(SOUTH)}.json", "it is no record with a checksum")]
 
 
+@pytest.mark.parametrize("end", [".part", ".done"])
+@pytest.mark.parametrize("harm", [lambda path: path.write_bytes(b""), lambda path: path.unlink()])
+def test_what_the_version_before_has_begun_and_is_damaged_is_not_adopted_and_scored_anew(tmp_path, end, harm):
+    told = []
+    residuals = Residuals.at(tmp_path, X, y, tell=lambda *each: told.append(each))
+    scored(residuals, SOUTH)
+    work = residuals.begin(EAST, 5)
+    work.write(3, work.rows(3)[:, None] + 0.5)
+    for model in (SOUTH, EAST):
+        as_the_version_before(residuals, model)
+    harm(work.about.with_suffix(end))
+    assert adopt(tmp_path) == ["south"]
+    assert residuals.begin(EAST, 5).remaining() == list(range(5))
+    assert told == [("east", work.about, "it is no record with a checksum")]
+
+
 def test_storage_that_can_be_written_is_no_trouble_and_nothing_is_left_there(tmp_path):
     configuration = organisation(tmp_path)
     assert find_storage_trouble(configuration).endswith("state cannot be written: No such file or directory")
@@ -381,15 +397,14 @@ def test_calibration_that_meets_another_version_begins_anew_and_mixes_none(tmp_p
 
 
 @pytest.mark.parametrize("harm", [cut, lambda path: flip(path, 200)])
-def test_damaged_residuals_are_scored_anew_and_only_these(tmp_path, harm):
-    """Before the node starts, and while it runs."""
+def test_damaged_residuals_are_scored_anew_when_the_node_starts_and_only_these(tmp_path, harm):
     first, peers, told = load_scored_agent(organisation(tmp_path)), [Peer("south"), Peer("west")], []
 
     def tell(name, path, reason):
         told.append((name, path.suffix))
 
     async def scenario():
-        for _ in range(2):
+        for _ in range(3):
             residuals = Residuals.at(tmp_path, first.agent.X, first.agent.y, tell=tell)
             scores = CalibratedScores(first, residuals, 5, Metrics(), logger("north"))
             for _ in range(2):
@@ -397,12 +412,40 @@ def test_damaged_residuals_are_scored_anew_and_only_these(tmp_path, harm):
                 for peer in peers:
                     await scores.score(peer)
                 np.testing.assert_allclose(scores.seat.scorer.residuals[:, 0, 1], 2.0 * X[:, 0] - y)
-                (values,) = residuals.folder.glob("south-*.npy")
-                harm(values)
+            (values,) = residuals.folder.glob("south-*.npy")
+            harm(values)
 
     asyncio.run(scenario())
-    assert told == [("south", ".npy")] * 3
-    assert [sum(rows for _, rows in peer.asked) for peer in peers] == [23 * 4, 23]
+    assert told == [("south", ".npy")] * 2
+    assert [sum(rows for _, rows in peer.asked) for peer in peers] == [23 * 3, 23]
+
+
+def test_residuals_are_read_once_and_gaps_in_them_stay_gaps(tmp_path, monkeypatch):
+    """Where a model abstains the own one stands in, as it is by then."""
+    first, read_file, read_models = load_scored_agent(organisation(tmp_path)), Residuals.read, []
+    residuals = Residuals.at(tmp_path, first.agent.X, first.agent.y)
+    work = residuals.begin(EAST, 23)
+    work.write(0, np.where(work.rows(0) == 7, np.nan, work.rows(0) + 0.5)[:, None])
+    work.finish()
+    monkeypatch.setattr(Residuals, "read", lambda self, model: read_models.append(model) or read_file(self, model))
+
+    async def scenario():
+        scores, peer = calibrating(tmp_path, first), Peer()
+        for coefficient in (1.0, 2.0, 3.0):
+            save_linear(tmp_path / "model.skops", [coefficient, 0.0, 0.0])
+            await scores.take(load_scored_agent(read(tmp_path / "north.toml")))
+            await scores.keep(["south", "east"])
+            await scores.score(peer)
+            assert [model.name for model in scores.seat.scored] == ["east", "north", "south"]
+            east, own, south = scores.seat.scorer.residuals[:, 0].T
+            np.testing.assert_allclose(east, np.where(np.arange(23) == 7, own, np.arange(23) + 0.5))
+            np.testing.assert_allclose(south, 2.0 * X[:, 0] - y)
+            peer.version = "2" if coefficient == 2.0 else peer.version
+        await scores.keep(["south"])
+        await scores.keep(["south", "east"])
+
+    asyncio.run(scenario())
+    assert read_models == [EAST, Model("south", "1"), Model("south", "2"), EAST]
 
 
 def test_an_answer_of_another_version_than_was_asked_for_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Errors of the command line: what is wrong, in one line on standard error; exit codes, interrupts and examples."""
 
+import errno
 import os
 import signal
 import sys
@@ -7,6 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
+
+from degroot.exceptions import DeGrootError
+
+MISTAKE, STORAGE_FAILED, STOPPED = 2, 75, 130  # exit codes; 75 is EX_TEMPFAIL: to try again may help
+STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE)
+STORAGE_ERRORS_OF_SQLITE = (5, 10, 13)  # SQLITE_BUSY, SQLITE_IOERR, SQLITE_FULL
 
 
 def examples(*commands: str) -> str:
@@ -19,13 +26,36 @@ def examples(*commands: str) -> str:
     return "\n".join(["\b", title, *(f"  {command}" for command in commands)])
 
 
-MISTAKE, STOPPED = 2, 130  # exit codes
-
-
 def complain(message: str, code: int = MISTAKE) -> int:
     """Say what is wrong; the exit code that goes with it."""
     sys.stderr.write(f"degroot: {' '.join(message.split())}\n")
     return code
+
+
+@contextmanager
+def telling_storage_failures() -> Iterator[None]:
+    """Let a command end with an exit code of its own where storage has failed: that is no mistake, and may pass."""
+    try:
+        yield
+    except (DeGrootError, OSError) as error:
+        if not _is_storage_failure(error):
+            raise
+        told = str(error)
+        if isinstance(error, OSError):
+            where = "" if error.filename is None else f"{error.filename}: "
+            told = f"The state folder must have room and be writable; {where}{error.strerror}."
+        raise typer.Exit(complain(told, STORAGE_FAILED)) from error
+
+
+def _is_storage_failure(error: BaseException | None) -> bool:
+    """Whether storage has failed, as an error or its causes say. Rights that are missing are a mistake instead."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in STORAGE_ERRORS:
+            return True
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in STORAGE_ERRORS_OF_SQLITE:
+            return True
+        error = error.__cause__
+    return False
 
 
 @contextmanager

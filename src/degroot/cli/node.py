@@ -1,13 +1,16 @@
 """``degroot node``: one organisation's node."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from degroot.cli.errors import examples
+from degroot.cli.errors import examples, telling_storage_failures
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import PRIVATE, make_folder, save
+
+if TYPE_CHECKING:
+    from degroot.node.config import Configuration
 
 node = typer.Typer(
     name="node",
@@ -108,12 +111,13 @@ def check(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle
 def run(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: UnsafePickle = False) -> None:
     """Run the node until it is stopped.
 
-    What is in flight then is finished first.
+    What is in flight then is finished first. The exit code is 75 where the state folder has no room, or its disk fails.
     """
     from degroot.node import config
     from degroot.node.server import run as server
 
-    server.run(config.read(file), insecure_loopback=insecure_loopback, unsafe_pickle=unsafe_pickle)
+    with telling_storage_failures():
+        server.run(config.read(file), insecure_loopback=insecure_loopback, unsafe_pickle=unsafe_pickle)
 
 
 @node.command(epilog=examples("degroot node export north.toml --peer south"))
@@ -128,7 +132,6 @@ def export(
 
     It is carried there as a file. Models that store training rows are refused.
     """
-    from degroot.node import config
     from degroot.node.copies.bundle import SUFFIX
     from degroot.node.copies.offer import check_copyable, examine_model, offer_bundle
     from degroot.node.peers.link import PUSHED
@@ -136,7 +139,7 @@ def export(
     from degroot.node.records.ledger import record_beside
     from degroot.node.scoring.load import load_scored_agent
 
-    told = config.read(file)
+    told = _read_to_write(file)
     peers = [each.name for each in told.peers]
     if peer not in peers:
         raise InvalidInput(
@@ -167,7 +170,6 @@ def import_(
 
     A node that runs uses it from its next look on.
     """
-    from degroot.node import config
     from degroot.node.copies.bundle import read_bundle
     from degroot.node.copies.copy import open_copy
     from degroot.node.copies.store import check_bundle, check_newer, keep_bundle
@@ -176,7 +178,7 @@ def import_(
     from degroot.node.records.ledger import record_beside
     from degroot.node.scoring.load import load_scored_agent
 
-    told = config.read(file)
+    told = _read_to_write(file)
     content = read_bundle(bundle, told.limits.copy_bytes)
     seat = load_scored_agent(told)
     opened = check_bundle(told, content, seat.agent, seat.feature_names)
@@ -193,10 +195,13 @@ def page(file: File) -> None:
 
     It is for whoever runs the node; for other people: degroot node token add.
     """
-    from degroot.node.page.tokens import make_operator_token
+    from degroot.node.page.tokens import OPERATOR, OPERATOR_DAYS, RIGHTS, make_operator_token
 
-    address, state = _find_page(file)
-    typer.echo(f"{address}#token={make_operator_token(state)}")
+    told = _read_to_write(file)
+    address = _find_page(told)
+    secret = make_operator_token(told.state)
+    _note_token(told, OPERATOR, RIGHTS, OPERATOR_DAYS)
+    typer.echo(f"{address}#token={secret}")
 
 
 @node.command(epilog=examples("degroot node backup north.toml --out north-2026-01-31.zip"))
@@ -211,10 +216,9 @@ def backup(
 
     The archive is not encrypted: keep it as the state folder is kept.
     """
-    from degroot.node import config
     from degroot.node.state.backup import write_backup
 
-    made = write_backup(config.read(file), out, with_key=with_key)
+    made = write_backup(_read_to_write(file), out, with_key=with_key)
     key = "with the private key" if with_key else "without the private key"
     typer.echo(f"{out}: {made.files} files, {made.size:,} bytes, {key}; the ledger up to record {made.last_record:,}")
 
@@ -334,23 +338,27 @@ def add(
 
     The address with it is printed this once.
     """
-    from degroot.node.page.tokens import ASK, RIGHTS, add_token
+    from degroot.node.page.tokens import ASK, LOOK, RIGHTS, add_token
 
     for right in may or ():
         if right not in RIGHTS:
             raise InvalidInput(f"--may must be {' or '.join(RIGHTS)}; got {right!r}.")
-    address, state = _find_page(file)
-    secret = add_token(state, name, may_ask=ASK in (may or ()), days=days)
+    told = _read_to_write(file)
+    address, may_ask = _find_page(told), ASK in (may or ())
+    secret = add_token(told.state, name, may_ask=may_ask, days=days)
+    _note_token(told, name, RIGHTS if may_ask else (LOOK,), days)
     typer.echo(f"{address}#token={secret}")
 
 
 @token.command("list", epilog=examples("degroot node token list north.toml"))
 def list_(file: File) -> None:
     """List whose tokens there are, and what they may; never the tokens."""
+    from degroot.node import config
     from degroot.node.page.tokens import describe_tokens
 
-    _, state = _find_page(file)
-    for line in describe_tokens(state):
+    told = config.read(file)
+    _find_page(told)
+    for line in describe_tokens(told.state):
         typer.echo(line)
 
 
@@ -360,18 +368,36 @@ def revoke(file: File, name: Annotated[str, typer.Argument(metavar="NAME", help=
 
     Open pages end within a second or two.
     """
-    from degroot.node.page.tokens import revoke_token
+    from degroot.node.page.tokens import REVOKED, revoke_token
+    from degroot.node.records.ledger import note_beside
 
-    _, state = _find_page(file)
-    revoke_token(state, name)
+    told = _read_to_write(file)
+    _find_page(told)
+    revoke_token(told.state, name)
+    note_beside(told.ledger, REVOKED, name)
     typer.echo(f"{name}: revoked")
 
 
-def _find_page(file: Path) -> tuple[str, Path]:
-    """The address of a node's page, and the folder of its state."""
+def _read_to_write(file: Path) -> "Configuration":
+    """The configuration of a node whose state folder is about to be written; refused where that would harm the node."""
     from degroot.node import config
+    from degroot.node.state.owner import check_owner
 
     told = config.read(file)
+    check_owner(told.state)
+    return told
+
+
+def _find_page(told: "Configuration") -> str:
+    """The address of a node's page."""
     if told.page is None:
-        raise InvalidInput(f"{file} must have a table [page] with a port; without it there is no page.")
-    return told.page.address, told.state
+        raise InvalidInput(f"{told.path} must have a table [page] with a port; without it there is no page.")
+    return told.page.address
+
+
+def _note_token(told: "Configuration", name: str, rights: tuple[str, ...], days: int) -> None:
+    """Record that there is a token, before anybody is given it."""
+    from degroot.node.page.tokens import ADDED
+    from degroot.node.records.ledger import note_beside
+
+    note_beside(told.ledger, ADDED, f"{name}, may {' and '.join(rights)}, days: {days}")

@@ -23,6 +23,7 @@ from degroot.node.config.names import check_name
 FILE, LOCK = "page-tokens.json", "page-tokens.lock"  # in the folder for the node's state
 PRIVATE_FILE = 0o600
 EARLIER_FILE = "page.token"  # of earlier versions: one token for everybody, as it is
+ADDED, REVOKED = "token added", "token revoked"  # notes of the ledger
 LOOK, ASK = RIGHTS = ("look", "ask")
 DAYS, MAX_DAYS, DAY = 90, 3650, 86_400.0
 OPERATOR, OPERATOR_DAYS, OPERATORS = "operator", 1, 8  # of `degroot node page`: its tokens, and how many are kept
@@ -65,12 +66,17 @@ def format_day(at: float) -> str:
 def read_tokens(state: Path) -> tuple[PageToken, ...] | None:
     """The tokens of the node with this state; None: there is no file."""
     path = state / FILE
-    if not path.exists():
-        return None
     try:
         told = read_record(path)
         return tuple(PageToken(**{**each, "may": tuple(each["may"])}) for each in told["tokens"])
     except (DamagedFile, KeyError, TypeError) as error:
+        failure = error.__cause__
+        if isinstance(failure, FileNotFoundError):
+            return None
+        if isinstance(failure, OSError):
+            raise InvalidInput(
+                f"The page's tokens must be open to the user of the node; {path}: {failure.strerror}."
+            ) from error
         raise InvalidInput(
             f"The page's tokens must be as `degroot node token` wrote them; {path} is damaged. "
             "Delete it, and add tokens anew."
@@ -168,7 +174,7 @@ class Tokens:
     def look(self) -> None:
         """Take in the file, if it has changed."""
         stamp = find_stamp(self._state / FILE)
-        if stamp == self._stamp:
+        if stamp == self._stamp and not self._trouble:  # after trouble the file may be as it was, with other rights
             return
         self._stamp, self._by_digest, trouble = stamp, {}, ""
         try:
@@ -179,9 +185,9 @@ class Tokens:
                 self._by_digest = {each.digest: each for each in found}
         except InvalidInput as error:
             trouble = str(error)
-        if trouble:
+        if trouble and trouble != self._trouble:
             self._log.error("nobody is let in to the page", reason=trouble, remedy="degroot node page FILE")
-        elif self._trouble:
+        elif self._trouble and not trouble:
             self._log.info("page tokens taken in", tokens=len(self._by_digest))
         self._trouble = trouble
 

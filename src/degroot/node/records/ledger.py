@@ -48,6 +48,7 @@ FLUSH_SECONDS = 0.05  # in which what is written reaches the disk, all that came
 MOVE_SECONDS = 1.0  # in which it reaches the database
 COUNT_SECONDS = 900.0  # between records of heartbeats
 FOLD_SECONDS = 86_400.0  # between looks at what has expired
+RECENT = 10_000  # records among which a note of another process is looked for, which no index has
 NO_EXCHANGES = (0, 0, 0, 0)  # exchanges, rows, bytes sent and received
 LOG_PAGES = 100  # of SQLite's write-ahead log, after which it is merged into the database
 PATIENCE = 0.25  # seconds that another writer may hold us up
@@ -121,6 +122,10 @@ COLUMNS = 'number, at, peer, kind, direction, exchanges, "rows", sent, received,
 SELECT_RECORDS = f"SELECT {COLUMNS}, lower(hex(digest)), lower(hex(hash)) FROM records"
 INSERT = f"INSERT INTO records ({COLUMNS}, digest, hash) VALUES ({', '.join('?' * 14)})"
 HAS_QUESTION = "SELECT 1 FROM records WHERE question = ? AND question != '' LIMIT 1"  # as the index has it
+HAS_NOTE = f"""
+SELECT 1 FROM main.records WHERE number > (SELECT max(number) FROM main.records) - {RECENT} AND peer = ''
+    AND question = '' AND at = ? AND kind = ? AND purpose = ? LIMIT 1
+"""
 SELECT_LAST = "SELECT number, hash FROM records ORDER BY number DESC LIMIT 1"
 SELECT_EXPIRED = "SELECT number, hash FROM checkpoint"
 WITH_JOURNAL = (  # in what is read, `records` has those in the journal too
@@ -302,7 +307,7 @@ class Ledger:
 
     def note(self, kind: str, told: str, digest: str = "", question: str = "") -> str:
         """Write down something about the ledger itself, or about a question; what is written, in one line."""
-        line = "".join(each if each.isprintable() else "?" for each in told)
+        line = _make_printable(told)
         self._write([("", kind, IN, 0, 0, 0, 0, question, "", line, digest)])
         return line
 
@@ -533,18 +538,14 @@ class Ledger:
             lines = taking.read_text(errors="replace").splitlines()
         except FileNotFoundError:
             return
-        pending = {record.question for record in self._pending}
+        pending = set(map(_identify, self._pending))
         for line in lines:
             record = _parse_beside(line)
             if record is None:
                 self._keep_damaged([line.encode()])
-            elif record.question not in pending and not self._has_question(record.question):
+            elif _identify(record) not in pending and not _has_record(self._connection, record):
                 self._write([record[2:-1]], at=record.at)
         taking.unlink()
-
-    def _has_question(self, question: str) -> bool:
-        found = self._connection.execute(HAS_QUESTION, (question,))
-        return found.fetchone() is not None
 
     def _keep_damaged(self, lines: Sequence[bytes]) -> None:
         """Keep lines of the journal that are no records where somebody can look at them."""
@@ -622,7 +623,18 @@ def record_beside(
     """Write down one exchange of another process than the node, which takes it into its chain, now or when it runs."""
     identified = origin._replace(question=origin.question or os.urandom(8).hex())
     exchange = (direction, 1, rows, sent_bytes, received_bytes)
-    line = write_line(Record._make((0, time.time(), peer, kind, *exchange, *identified, "", "")))
+    _write_beside(path, Record._make((0, time.time(), peer, kind, *exchange, *identified, "", "")))
+
+
+def note_beside(path: Path, kind: str, told: str) -> None:
+    """Write down a note of another process than the node, in the same way."""
+    note = ("", kind, IN, 0, 0, 0, 0, "", "", _make_printable(told), "", "")
+    _write_beside(path, Record._make((0, time.time(), *note)))
+
+
+def _write_beside(path: Path, record: Record) -> None:
+    """Append a record to what the node takes in, which it gives a number and a place in its chain."""
+    line = write_line(record)
     line += f"\t{link(GENESIS, line).hex()}"
     try:
         if not path.exists():
@@ -712,10 +724,9 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             (expired,) = connection.execute("SELECT coalesce(max(number), 0) FROM checkpoint").fetchone()
             waiting = [record for record in newest.records if record.number > max(last, expired)]
             number = waiting[-1].number if waiting else max(last, expired)
-            known = {record.question for record in waiting}
+            known = set(map(_identify, waiting))
             for record in beside:
-                found = connection.execute(HAS_QUESTION, (record.question,)).fetchone()
-                if found is None and record.question not in known:
+                if _identify(record) not in known and not _has_record(connection, record):
                     number += 1
                     waiting.append(record._replace(number=number))
             connection.executemany(
@@ -744,6 +755,24 @@ def _parse_beside(line: str) -> Record | None:
     if record is None:  # the version before has written no checksum
         record = parse_line(f"{line}\t{GENESIS.hex()}".encode())
     return None if record is None else record._replace(hash="")
+
+
+def _identify(record: Record) -> tuple[float, str, str] | str:
+    """By which a record of another process is known: an exchange by its question; a note has none."""
+    return record.question or (record.at, record.kind, record.purpose)
+
+
+def _has_record(connection: sqlite3.Connection, record: Record) -> bool:
+    """Whether a record of another process is in the database; of notes, whether it is among the newest."""
+    if record.question:
+        found = connection.execute(HAS_QUESTION, (record.question,))
+    else:
+        found = connection.execute(HAS_NOTE, (record.at, record.kind, record.purpose))
+    return found.fetchone() is not None
+
+
+def _make_printable(told: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in told)
 
 
 def _not_a_ledger(path: Path, error: sqlite3.Error | OSError) -> InvalidInput:
@@ -779,6 +808,8 @@ def find_damage(path: Path) -> str:
     if not path.exists():
         left = [each.name for each in _list_beside(path) if each.exists()]
         return f"it is not there, and {left[0]} is" if left else ""
+    if not path.is_file():
+        raise LedgerError(path, "it is no file")
     if not path.stat().st_size:
         return "it is empty"
     try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class CalibratedScores:
         self._first, self._own = first, own_residuals(first)
         self._residuals, self._chunk_rows, self._metrics, self._log = residuals, chunk_rows, metrics, log
         self._complete = residuals.find_complete()
+        self._loaded: dict[Model, Array] = {}  # residuals that were read, of the models that are answered with
         self._copies: dict[str, ModelCopy] = {}  # of scored models, by name
         self._names: frozenset[str] = frozenset()
         self._building = asyncio.Lock()
@@ -115,21 +116,32 @@ class CalibratedScores:
     async def _reseat(self) -> None:
         """A new `ScoredAgent`, when something has changed; questions that are open keep the old one."""
         async with self._building:
-            kept = await run_in_thread(self._read_kept)
+            loaded = await run_in_thread(self._load)
+            kept = {_name_model(model): residuals for model, residuals in loaded.items()}
             kept[Model(self._first.agent.name, self._first.version)] = self._own
             copies = {name: each for name, each in self._copies.items() if _name_scored(each) in self._complete}
             self.seat = await run_in_thread(ScoredAgent.taken, self._first, kept, copies)
+            self._loaded = await run_in_thread(_share, loaded, self.seat)
 
-    def _read_kept(self) -> dict[Model, Array]:
+    def _load(self) -> dict[Model, Array]:
         """The residuals of the models to answer with. Those that are damaged are removed, and scored anew."""
-        kept: dict[Model, Array] = {}
+        loaded: dict[Model, Array] = {}
         for each in sorted(model for model in self._complete if model.name in self._names):
-            residuals = self._residuals.read(each)
+            residuals = self._loaded[each] if each in self._loaded else self._residuals.read(each)
             if residuals is None:
                 self._complete.discard(each)
             else:
-                kept[_name_model(each)] = residuals
-        return kept
+                loaded[each] = residuals
+        return loaded
+
+
+def _share(loaded: Mapping[Model, Array], seat: ScoredAgent) -> dict[Model, Array]:
+    """The same residuals, as far as they are, without gaps, where the seat has them already: not twice in memory."""
+    columns = dict(zip(seat.scored, np.moveaxis(seat.scorer.residuals, -1, 0), strict=True))
+    return {
+        model: residuals if np.isnan(residuals).any() else columns[_name_model(model)]
+        for model, residuals in loaded.items()
+    }
 
 
 def _name_scored(copy: "ModelCopy") -> Model:

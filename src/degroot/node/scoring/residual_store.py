@@ -1,4 +1,7 @@
-"""Residuals on disk: what peers' models were off by on this node's rows, memory-mapped, one file for each model."""
+"""Residuals on disk: what peers' models were off by on this node's rows, one file for each model.
+
+Those of a model that is being scored are memory-mapped; whole ones are read, and checked, once.
+"""
 
 import hashlib
 import io
@@ -255,7 +258,7 @@ def adopt(state: Path) -> list[str]:
         with suppress(DamagedFile):
             read_record(about)
             continue
-        with suppress(DamagedFile, AttributeError, KeyError, TypeError, ValueError):
+        with suppress(DamagedFile, AttributeError, EOFError, FileNotFoundError, KeyError, TypeError, ValueError):
             told = json.loads(about.read_bytes())
             record = {key: told[key] for key in ("name", "version", "chunk", "seed")}
             values, part = about.with_suffix(".npy"), about.with_suffix(".part")

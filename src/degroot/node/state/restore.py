@@ -20,8 +20,7 @@ from degroot.files.checksums import DamagedFile, decode_record, digest_file
 from degroot.maps import LifetimeBudget
 from degroot.node.config import Configuration, read
 from degroot.node.peers.roster import read_newest
-from degroot.node.records.chain import IN, Origin
-from degroot.node.records.ledger import record_beside
+from degroot.node.records.ledger import note_beside
 from degroot.node.server.lock import lock_state
 from degroot.node.state.backup import (
     BLOCK_BYTES,
@@ -34,6 +33,7 @@ from degroot.node.state.backup import (
     STATE,
     list_identity,
 )
+from degroot.node.state.owner import check_owner
 from degroot.node.state.version import RESTORING, check_version
 from degroot.node.tls.roster import FILE as ROSTER
 from degroot.node.tls.roster import SignedRoster
@@ -71,12 +71,14 @@ def restore_backup(path: Path, archive: Path, *, force: bool = False) -> Restore
                     f"An archive must be of the node that is restored, {configuration.name!r}; {archive} is of "
                     f"{manifest['node']!r}."
                 )
+            check_owner(_find_existing(configuration.state))
             if not configuration.state.exists():
                 undo.callback(shutil.rmtree, configuration.state, ignore_errors=True)
             with lock_state(make_folder(configuration.state, mode=PRIVATE)):
                 restored = _restore(configuration, opened, archive, manifest, force=force)
             undo.pop_all()
-            return restored
+            told = _restore_identity(configuration, opened, archive, manifest["files"])
+            return replace(restored, kept=(*restored.kept, *told))
     except DeGrootError:
         raise
     except OSError as error:
@@ -104,9 +106,8 @@ def _restore(
         restored = unfinished / STATE
         check_version(restored)
         kept = [*_keep_roster(configuration, restored), *_keep_spending(configuration, restored)]
-        kept += _restore_identity(configuration, unfinished)
         told = f"made at {manifest['made']} by degroot {manifest['degroot']}, sha256 {digest_file(archive)}"
-        record_beside(restored / configuration.ledger.name, "", RESTORED, IN, 0, 0, 0, Origin(purpose=told))
+        note_beside(restored / configuration.ledger.name, RESTORED, told)
         settle(unfinished)
         shutil.rmtree(complete, ignore_errors=True)  # of one that was interrupted
         restored.rename(complete)
@@ -118,6 +119,11 @@ def _restore(
     complete.rmdir()
     sync(state)
     return Restored(manifest["made"], len(files), tuple(kept), moved)
+
+
+def _find_existing(state: Path) -> Path:
+    """The state folder, or the nearest folder above it that is there."""
+    return next(each for each in (state, *state.absolute().parents) if each.exists())
 
 
 def _read_manifest(opened: ZipFile, archive: Path) -> dict[str, Any]:
@@ -171,13 +177,21 @@ def _read_blocks(opened: ZipFile, archive: Path, name: str, files: Mapping[str, 
         raise _make_damage_error(archive, f"{name} does not match its checksum")
 
 
+def _list_states(state: Path) -> list[Path]:
+    """The state folder, and where restores have moved what was in it, or left it when they were interrupted."""
+    return [state, state / RESTORING, *sorted(state.glob(f"{SET_BY}*"))]
+
+
 def _keep_roster(configuration: Configuration, restored: Path) -> Iterator[str]:
-    """Keep the roster that is there where it has a higher number: nobody who was revoked is let in again."""
-    now, then = (_find_roster(replace(configuration, state=each)) for each in (configuration.state, restored))
+    """Keep the roster with the highest number that is there: nobody who was revoked is let in again."""
+    then = _find_roster(replace(configuration, state=restored))
+    found = {each: _find_roster(replace(configuration, state=each)) for each in _list_states(configuration.state)}
+    rosters = [each for each in found.values() if each is not None]
+    now = max(rosters, key=lambda roster: roster.number, default=None)
     if now is not None and (then is None or now.number > then.number):
         save_durably(restored / ROSTER, now.content)
         yield f"the roster stays at number {now.number}"
-    elif now is None and (configuration.state / ROSTER).exists():
+    if any(roster is None and (folder / ROSTER).exists() for folder, roster in found.items()):
         yield "the roster that was there cannot be read: whether it had a higher number is not known"
 
 
@@ -190,7 +204,7 @@ def _find_roster(configuration: Configuration) -> SignedRoster | None:
 def _keep_spending(configuration: Configuration, restored: Path) -> Iterator[str]:
     """Keep the maps that are there where more was spent: what has left has left."""
     then = _read_spending(restored / MAPS)
-    folders = [configuration.maps_folder, *configuration.state.glob(f"{SET_BY}*/{MAPS}")]
+    folders = [each / MAPS for each in _list_states(configuration.state)]
     folder = max(folders, key=lambda each: len(_read_spending(each)))
     now = _read_spending(folder)
     if then[: len(now)] == now:
@@ -220,15 +234,34 @@ def _read_spending(folder: Path) -> list[bytes]:
         return []
 
 
-def _restore_identity(configuration: Configuration, unfinished: Path) -> Iterator[str]:
-    """Put certificate and key in their places, if the archive has them and nothing is there."""
-    if configuration.identity is None:
+def _restore_identity(
+    configuration: Configuration, opened: ZipFile, archive: Path, files: Mapping[str, Any]
+) -> Iterator[str]:
+    """Put certificate, key and CA in their places, all three or none: those of different times do not fit together."""
+    places = {} if configuration.identity is None else list_identity(configuration.identity)
+    names = {place: f"{IDENTITY}{name}" for name, place in places.items()}
+    if not any(name in files for name in names.values()):
         return
-    for name, place in list_identity(configuration.identity).items():
-        source = unfinished / IDENTITY / name
-        if source.exists() and not place.exists():
-            save_durably(place, source.read_bytes(), mode=0o600)
-            yield f"{place} is restored"
+    what = "certificate, key and CA"
+    with ExitStack() as undo:
+        try:
+            there = [place for place in names if place.exists()]
+            if there:
+                yield f"{what} are not restored, since {there[0]} is there already"
+                return
+            if not all(name in files for name in names.values()):
+                yield f"{what} are not restored, since the archive does not have all three"
+                return
+            for place, name in names.items():
+                save_durably(place, _read_entry(opened, archive, name, files), mode=0o600)
+                undo.callback(place.unlink)
+        except OSError as error:
+            raise InvalidInput(
+                f"The places of {what} must be writable; {error.filename or configuration.path}: {error.strerror}. "
+                f"The state is restored without them: they are in {IDENTITY} of {archive}."
+            ) from error
+        undo.pop_all()
+    yield f"{what} are restored: {', '.join(map(str, names))}"
 
 
 def _move_aside(state: Path, present: list[Path]) -> Path | None:
