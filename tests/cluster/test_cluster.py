@@ -144,7 +144,7 @@ def test_opinions_of_agents_that_score_a_sample():
     assert found["trust"].shape == (len(POINTS), 6, 3)
 
 
-@pytest.mark.parametrize("rule", ["degroot", "stacking"])
+@pytest.mark.parametrize("rule", ["degroot", pytest.param("stacking", marks=pytest.mark.slow)])
 def test_the_guard_hears_the_same(rule):
     agents = linear(4)
     liar = agents[1].model

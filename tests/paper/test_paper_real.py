@@ -63,6 +63,7 @@ def test_figures_9_and_10_the_gain_grows_with_heterogeneity(module, data):
     assert medians.iloc[-1] > 2 * medians.iloc[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "fraction"), [(figure9, 0.8), (figure10, 0.7)])
 def test_figures_9_and_10_the_larger_gains_grow_on_boston(module, fraction):
     """The median grows too, but with agents of 71 rows that takes more repetitions to see."""
@@ -106,6 +107,7 @@ def test_figure_11_degroot_is_ahead_of_the_average(data, reading, numbers):
     assert (by_repetition(table, x="agents").median() > 0).all()
 
 
+@pytest.mark.slow
 def test_figure_11_degroot_is_ahead_from_2_to_128_agents_in_the_median_over_test_points():
     table, _ = computed(figure11, {"reading": figure11.AS_PRINTED}, reps=3, numbers=(2, 16, 128))
     assert (table["gain_in_median"] > 0).all()

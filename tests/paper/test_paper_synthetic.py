@@ -109,7 +109,7 @@ def test_other_readings_than_the_printed_one_are_marked():
 # the shapes
 
 
-@pytest.mark.parametrize("module", [figure1, figure4, figure7])
+@pytest.mark.parametrize("module", [figure1, figure4, pytest.param(figure7, marks=pytest.mark.slow)])
 def test_shapes_along_the_curve_are_as_in_the_paper(module):
     table, settings = tables(module, reps=40)
     shapes = [finding for finding in module.findings(table, settings) if finding.paper.startswith("shape")]
@@ -152,6 +152,7 @@ def test_pooling_can_be_shown_for_any_number_of_noises(noises):
 NUMBERS = (2, 3, 4, 5, 7, 10, 14, 20)
 
 
+@pytest.mark.slow
 def test_the_best_number_of_neighbours_grows_with_the_noise():
     table, settings = tables(figure5, readings=("as printed",), numbers=NUMBERS, noises=(0.1, 1.0), reps=8)
     grows, good = figure5.findings(table, settings)

@@ -252,10 +252,10 @@ JUNK = [
 ]
 
 
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("arrays", "sampled")]
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("listed", "arrays", "sampled")]
 
 
-@pytest.mark.parametrize("kind", ["listed", "saved", *SLOW])
+@pytest.mark.parametrize("kind", ["saved", *SLOW])
 def test_whatever_stands_in_the_file_is_taken_or_refused(tmp_path, kind):
     file, agents = listed(tmp_path, 'space = "standardise"')
     if kind == "arrays":
