@@ -103,7 +103,7 @@ class Node:
 
     async def echo(self, request: bytes, context) -> bytes:
         async with self.access.admitted(context, "ask") as visit:
-            await visit.message("ask", len(request), len(request))
+            visit.message("ask", len(request), len(request))
             if request == b"fail":
                 raise ArithmeticError("a handler that fails")
             visit.record_answer("ask", len(request), len(request))
@@ -118,7 +118,7 @@ class Node:
     async def chat(self, _, context) -> AsyncIterator[bytes]:
         async with self.access.admitted(context, "ask") as visit:
             while (request := await visit.next_message()) is not None:
-                await visit.message("chat", 1, len(request))
+                visit.message("chat", 1, len(request))
                 visit.record_answer("chat", 1, len(request))
                 yield request
 

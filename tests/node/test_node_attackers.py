@@ -484,11 +484,24 @@ def test_bytes_on_a_stream_that_are_no_message(nodes, path):
         send(made, path, b"\x0a\xff\xff")
 
 
-@pytest.mark.parametrize("method", ["Consult", "Predict", "PushCopy"])
-def test_bytes_after_a_message_that_are_none(nodes, method):
-    path = f"/degroot.v3.Collective/{method}"
+@pytest.mark.parametrize(("method", "answers"), [("Consult", 1), ("Predict", 1), ("PushCopy", 0)])
+def test_bytes_after_a_message_that_are_none(nodes, method, answers):
+    path, answered = f"/degroot.v3.Collective/{method}", []
     with channel(nodes, PEER) as made, refused(*NO_MESSAGE):
-        send(made, path, STREAMED[path].SerializeToString(), b"\x0a\xff\xff")
+        messages = STREAMED[path].SerializeToString(), b"\x0a\xff\xff"
+        answered.extend(made.stream_stream(path)(iter(messages), timeout=PATIENCE))
+    assert len(answered) == answers, "what came before is answered, and only then the call refused"
+
+
+def test_questions_that_are_none_one_after_the_other(nodes):
+    """Both are looked at before the answer to the first question is sent; the call is refused once."""
+    path, answered = "/degroot.v3.Collective/Consult", []
+    none = wire.ConsultRequest(protocol=PROTOCOL, points=POINTS, fields=["everything"])
+    messages = [each.SerializeToString() for each in (STREAMED[path], none, none)]
+    with channel(nodes, PEER) as made, refused(StatusCode.INVALID_ARGUMENT, "everything"):
+        for message in made.stream_stream(path)(iter(messages), timeout=PATIENCE):
+            answered.append(message)
+    assert len(answered) == 1
 
 
 @IN_EVERY_MODE

@@ -326,13 +326,13 @@ class Visit:
     async def next_message(self):
         return wire.FetchCopyRequest(protocol=PROTOCOL)
 
-    async def refusing(self, check, *given):
+    def refusing(self, check, *given):
         return Origin("", "south") if check is decode_origin else check(*given)
 
-    async def message(self, *_):
+    def message(self, *_):
         """It is within its limits."""
 
-    async def refuse(self, _kind, _code, told):
+    def refuse(self, _kind, _code, told):
         raise Refused(told)
 
 

@@ -32,20 +32,20 @@ class PoolingMember:
     async def take_part(self, message: wire.PoolMessage, visit: Visit) -> None:
         """Take part in a session that another node was asked for."""
         begin = message.begin
-        await visit.refusing(check_protocol, begin.protocol)
+        visit.refusing(check_protocol, begin.protocol)
         me, names = self._circle.configuration.name, self._circle.names
-        terms = await visit.refusing(PoolingTerms.told, begin, me, names, visit.name)
+        terms = visit.refusing(PoolingTerms.told, begin, me, names, visit.name)
         agent = self._circle.scores.seat.agent
-        await visit.refusing(check_digest, begin.schema_digest, agent.schema)
-        points = await visit.refusing(array, begin.points, (None, agent.n_features), "points")  # which have no gaps
+        visit.refusing(check_digest, begin.schema_digest, agent.schema)
+        points = visit.refusing(array, begin.points, (None, agent.n_features), "points")  # which have no gaps
         if agent.schema is not None:
-            await visit.refusing(agent.schema.check_numbers, points, "points")
+            visit.refusing(agent.schema.check_numbers, points, "points")
         body = message.SerializeToString()
-        await visit.points(POOL, points, len(body))
+        visit.points(POOL, points, len(body))
         if visit.name not in terms.members:
             told = f"A session must be begun by a member; {visit.name!r} is none."
-            await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
-        session = await visit.refusing(self._sessions.begun, terms.session, terms.members)
+            visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+        session = visit.refusing(self._sessions.begun, terms.session, terms.members)
         try:
             await self._pooled(terms, points, visit, session, body)
         finally:
@@ -79,20 +79,20 @@ class PoolingMember:
         message = await visit.next_message()
         if message is None or message.WhichOneof("kind") != "bounds":
             told = "Under a guard `bounds` must follow `begin`; they did not."
-            await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
-        held: GuardBounds = await visit.refusing(GuardBounds.decode, message.bounds, points, len(terms.members))
+            visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+        held: GuardBounds = visit.refusing(GuardBounds.decode, message.bounds, points, len(terms.members))
         return held
 
     async def listen(self, message: wire.PoolMessage, visit: Visit) -> None:
         """Take in a member's beliefs, round by round. It cannot be ahead by more than one: there is no flood."""
-        await visit.refusing(check_protocol, message.join.protocol)
-        await visit.message(POOL, 0, message.ByteSize())
+        visit.refusing(check_protocol, message.join.protocol)
+        visit.message(POOL, 0, message.ByteSize())
         name, finished = message.join.session[:64], False
-        session = await visit.refusing(self._sessions.joined, name, visit.name)
+        session = visit.refusing(self._sessions.joined, name, visit.name)
         try:
             while (message := await visit.next_message()) is not None:
                 visit.received(POOL, message.ByteSize())
-                await visit.refusing(self._received, session, visit.name, message)
+                visit.refusing(self._received, session, visit.name, message)
             finished = True
         finally:
             if not finished:

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn, TypeVar
@@ -49,6 +49,25 @@ class Exceeded(DeGrootError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class Refused(Exception):
+    """What came with a call is refused: `Access.admitted` aborts the call.
+
+    gRPC takes no status while a message is being sent, and only one. So nobody else aborts a call, and tasks that work
+    for one raise this to whoever waits for them.
+
+    Parameters
+    ----------
+    name : str or None
+        Who calls; None unless in the roster.
+    reason : str
+        A few words for metrics and the log; empty: it is no misdeed, and neither counted nor logged.
+    """
+
+    def __init__(self, name: str | None, reason: str, code: StatusCode, told: str, question: str = "") -> None:
+        super().__init__(told)
+        self.name, self.reason, self.code, self.told, self.question = name, reason, code, told, question
 
 
 class Bucket:
@@ -246,22 +265,31 @@ class Access:
 
     @asynccontextmanager
     async def admitted(self, context: Any, right: str | None) -> AsyncIterator["Visit"]:
-        """A visit of whoever calls, who must have the `right` (None: any); otherwise the call is aborted."""
-        name, certificate = await self._identified(context, right)
+        """A visit of whoever calls, who must have the `right` (None: any); what raises `Refused` aborts the call."""
+        try:
+            with self._visited(context, right) as visit:
+                yield visit
+        except Refused as refused:
+            refused.__traceback__ = refused.__context__ = None  # frames would keep the messages of the call
+            await self._abort(context, refused)
+
+    @contextmanager
+    def _visited(self, context: Any, right: str | None) -> Iterator["Visit"]:
+        name, certificate = self._identify(context, right)
         if right == ASK and self.closing.is_set():
-            await self.refuse_closing(context, name)
+            raise self.make_closing_refusal(name)
         try:
             allowance = self.allowances.of(name)
             allowance.enter()
         except Exceeded as exceeded:
-            await self.refuse(context, name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+            raise Refused(name, exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded)) from None
         visit = Visit(self, context, name, right, allowance, certificate)
         self.visits[right] += 1
         try:
             yield visit
         except LedgerError as error:
             told = f"{self.name!r} records every exchange, and cannot now: {error.reason}."
-            await self.refuse(context, name, "ledger", StatusCode.RESOURCE_EXHAUSTED, told)
+            raise Refused(name, "ledger", StatusCode.RESOURCE_EXHAUSTED, told) from None
         finally:
             self.visits[right] -= 1
             allowance.leave()
@@ -296,56 +324,54 @@ class Access:
             about = {"question": origin.question, "caller": name, "asker": origin.asker, "kind": kind, "rows": rows}
             asyncio.get_running_loop().call_soon(partial(self.log.info, "exchange", **about))  # nobody waits for it
 
-    async def refuse(
-        self, context: Any, name: str | None, reason: str, code: StatusCode, told: str, question: str = ""
-    ) -> NoReturn:
-        """Abort the call, count that and, unless there are too many, log it; `name`: None unless in the roster."""
-        self.metrics.refused(name, reason)
-        who = caller(context, self.insecure) or UNNAMED
-        suppressed = self.lines.take(who, reason)
-        if self.log is not None and suppressed is not None:
-            more: dict[str, Any] = {"suppressed": suppressed} if suppressed else {}
-            more |= {"question": question} if question else {}
-            self.log.warning("refused", caller=who[:100], host=find_host(context), reason=reason, why=told, **more)
-        await context.abort(code, told)
+    async def _abort(self, context: Any, refused: Refused) -> NoReturn:
+        """Abort a call, count that and, unless there are too many, log it."""
+        if refused.reason:
+            self.metrics.refused(refused.name, refused.reason)
+            self._log_refusal(context, refused)
+        await context.abort(refused.code, refused.told)
         raise RuntimeError("A call that is aborted must end.")  # `abort` raises
 
-    async def refuse_closing(self, context: Any, name: str) -> NoReturn:
-        """Abort a call because the node is closing."""
-        await self.refuse(context, name, "closing", StatusCode.UNAVAILABLE, f"{self.name!r} is shutting down.")
+    def _log_refusal(self, context: Any, refused: Refused) -> None:
+        who = caller(context, self.insecure) or UNNAMED
+        suppressed = self.lines.take(who, refused.reason)
+        if self.log is not None and suppressed is not None:
+            more: dict[str, Any] = {"suppressed": suppressed} if suppressed else {}
+            more |= {"question": refused.question} if refused.question else {}
+            told = {"reason": refused.reason, "why": refused.told}
+            self.log.warning("refused", caller=who[:100], host=find_host(context), **told, **more)
 
-    async def _identified(self, context: Any, right: str | None) -> tuple[str, bytes]:
+    def make_closing_refusal(self, name: str) -> Refused:
+        """The refusal of a call because the node is closing."""
+        return Refused(name, "closing", StatusCode.UNAVAILABLE, f"{self.name!r} is shutting down.")
+
+    def _identify(self, context: Any, right: str | None) -> tuple[str, bytes]:
         name, certificate = identify(context, self.insecure)
         if name is None:
             where = f"the metadata {NAME!r}" if self.insecure else "a certificate"
             told = f"A caller must have a name, in {where}; none came."
-            await self.refuse(context, None, "no name", StatusCode.UNAUTHENTICATED, told)
-        await self.check_lapse(context, name, certificate)
-        await self.check_right(context, name, right)
+            raise Refused(None, "no name", StatusCode.UNAUTHENTICATED, told)
+        self.check_lapse(name, certificate)
+        self.check_right(name, right)
         return name, certificate
 
-    async def check_lapse(self, context: Any, name: str, certificate: bytes) -> None:
-        """Abort the call of somebody whose certificate is no longer valid."""
+    def check_lapse(self, name: str, certificate: bytes) -> None:
+        """Refuse somebody whose certificate is no longer valid."""
         lapse = self.find_lapse(certificate)
         if lapse is not None:
             known, told = name if name in self.roster() else None, f"{name[:100]!r} is not let in: {lapse}."
-            await self.refuse(context, known, "certificate", StatusCode.UNAUTHENTICATED, told)
+            raise Refused(known, "certificate", StatusCode.UNAUTHENTICATED, told)
 
-    def has_right(self, name: str, right: str | None) -> bool:
-        """Whether somebody is in the roster, and has the right."""
-        rights = self.roster().get(name)
-        return rights is not None and (right is None or right in rights)
-
-    async def check_right(self, context: Any, name: str, right: str | None) -> None:
-        """Abort the call of somebody who is not in the roster, or has not the right."""
+    def check_right(self, name: str, right: str | None) -> None:
+        """Refuse somebody who is not in the roster, or has not the right."""
         rights = self.roster().get(name)
         if rights is None:
             told = f"{name[:100]!r} is not in the roster of {self.name!r}."
-            await self.refuse(context, None, "not in the roster", StatusCode.PERMISSION_DENIED, told)
+            raise Refused(None, "not in the roster", StatusCode.PERMISSION_DENIED, told)
         if right is not None and right not in rights:
             may = ", ".join(map(repr, sorted(rights))) or "nothing"
             told = f"{name!r} must have the right {right!r} at {self.name!r}; it may: {may}."
-            await self.refuse(context, name, f"may not {right}", StatusCode.PERMISSION_DENIED, told)
+            raise Refused(name, f"may not {right}", StatusCode.PERMISSION_DENIED, told)
 
 
 class Visit:
@@ -384,43 +410,38 @@ class Visit:
             with self._limit.within(LINGER if access.closing.is_set() else patience):
                 message = await self._context.read()
         except TimeoutError:
-            await access.check_lapse(self._context, self.name, self.certificate)
+            access.check_lapse(self.name, self.certificate)
             if access.closing.is_set():
-                await access.refuse_closing(self._context, self.name)
+                raise access.make_closing_refusal(self.name) from None
             told = f"A message must come within {patience:g} seconds (idle_seconds); none came."
-            if self._heard:  # peers keep streams open: that is no misdeed
-                await self._context.abort(StatusCode.DEADLINE_EXCEEDED, told)
-            await self.refuse("idle_seconds", StatusCode.DEADLINE_EXCEEDED, told)
+            reason = "" if self._heard else "idle_seconds"  # peers keep streams open: that is no misdeed
+            self.refuse(reason, StatusCode.DEADLINE_EXCEEDED, told)
         except DecodeError:
-            await self.refuse(
-                "malformed", StatusCode.INVALID_ARGUMENT, "A message must be one of the protocol; this is none."
-            )
+            told = "A message must be one of the protocol; this is none."
+            self.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
         if message is grpc.aio.EOF:
             return None
         self._heard = True
-        await self.check_admission()
+        self.check_admission()
         return message
 
-    async def check_admission(self) -> None:
-        """End the call if the caller would not be let in any more: the roster and certificates change."""
-        access = self._access
-        if access.find_lapse(self.certificate) is not None:
-            await access.check_lapse(self._context, self.name, self.certificate)
-        if not access.has_right(self.name, self.right):
-            await access.check_right(self._context, self.name, self.right)
+    def check_admission(self) -> None:
+        """Refuse the caller if it would not be let in any more: the roster and certificates change."""
+        self._access.check_lapse(self.name, self.certificate)
+        self._access.check_right(self.name, self.right)
 
-    async def message(self, kind: str, rows: int, received_bytes: int) -> None:
-        """Let a message with so many rows in, or end the call if that is over a limit."""
+    def message(self, kind: str, rows: int, received_bytes: int) -> None:
+        """Let a message with so many rows in, or refuse it if that is over a limit."""
         try:
             self._allowance.take(rows)
             self._access.budgets.take(self.name, rows)
         except Exceeded as exceeded:
-            await self.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+            self.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
         self.received(kind, received_bytes, rows)
 
-    async def points(self, kind: str, points: Array, received_bytes: int) -> None:
+    def points(self, kind: str, points: Array, received_bytes: int) -> None:
         """Let a message with points (M, d) in, as `message` does, and see whether they are the node's own rows."""
-        await self.message(kind, len(points), received_bytes)
+        self.message(kind, len(points), received_bytes)
         if self.name != self._access.name:
             self._access.watch.note(self.name, points)
 
@@ -458,7 +479,8 @@ class Visit:
         self._came_kind, self._came_rows, self._came_bytes = "", 0, 0
 
     async def reply(self, kind: str, rows: int, message: Any, request: bytes, origin: Origin) -> None:
-        """Record a message of a stream that replies to a request, and send it."""
+        """Record a message of a stream that replies to a request, and send it, if the caller may still have it."""
+        self.check_admission()
         self.record_exchange(kind, rows, request, message, origin)
         await self._context.write(message)
 
@@ -475,22 +497,22 @@ class Visit:
             with suppress(LedgerError):
                 self.record_answer(UNANSWERED if self._came_rows else self._came_kind, self._came_rows, 0)
 
-    async def refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
-        """Abort the call, and count that."""
-        await self._access.refuse(self._context, self.name, reason, code, told, self.question)
+    def refuse(self, reason: str, code: StatusCode, told: str) -> NoReturn:
+        """Refuse what came."""
+        raise Refused(self.name, reason, code, told, self.question)
 
-    async def refusing(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """What `work` gives; if it refuses what came, the call is aborted."""
+    def refusing(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """What `work` gives; what it raises is a refusal of what came."""
         try:
             return work(*arguments)
         except UnknownVersion as error:
-            await self.refuse("version", StatusCode.FAILED_PRECONDITION, str(error))
+            self.refuse("version", StatusCode.FAILED_PRECONDITION, str(error))
         except UnknownMembers as error:
-            await self.refuse("roster", StatusCode.ABORTED, str(error))
+            self.refuse("roster", StatusCode.ABORTED, str(error))
         except InvalidInput as error:
-            await self.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
+            self.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
         except Exceeded as exceeded:
-            await self.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+            self.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
 
 
 def _text(name: bytes) -> str:
@@ -514,7 +536,7 @@ class Reading(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 request = await visit.next_message()
                 if request is None:
                     told = "A call must have a message; none came."
-                    await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+                    visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
             return await handler.unary_unary(request, context)
 
         return grpc.stream_unary_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)

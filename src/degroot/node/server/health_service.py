@@ -36,11 +36,11 @@ class HealthService:
     async def check(self, request: Any, context: Any) -> Any:
         """How it stands with a service now."""
         async with self._access.admitted(context, None) as visit:
-            await visit.message(HEALTH, 0, request.ByteSize())
+            visit.message(HEALTH, 0, request.ByteSize())
             if request.service not in self._troubles:
                 known = ", ".join(map(repr, self._troubles))
                 told = f"A service must be one of {known}; got {request.service[:100]!r}."
-                await visit.refuse("no such service", StatusCode.NOT_FOUND, told)
+                visit.refuse("no such service", StatusCode.NOT_FOUND, told)
             if visit.name == self._name:
                 troubles = "\n".join(self._troubles[request.service]().values())
                 context.set_trailing_metadata(((TROUBLES_KEY, troubles.encode()),))
@@ -50,7 +50,7 @@ class HealthService:
         """How it stands with a service now, and whenever that changes, until the node stops."""
         async with self._access.admitted(context, None) as visit:
             request = await visit.next_message() or health_pb2.HealthCheckRequest()
-            await visit.message(HEALTH, 0, request.ByteSize())
+            visit.message(HEALTH, 0, request.ByteSize())
             told = None
             while True:
                 status = self._find_status(request.service)
@@ -60,7 +60,7 @@ class HealthService:
                 if self._access.closing.is_set():
                     return
                 await self._wait_for_change(WATCH_SECONDS)
-                await visit.check_admission()
+                visit.check_admission()
 
     def _find_status(self, service: str) -> int:
         known = health_pb2.HealthCheckResponse

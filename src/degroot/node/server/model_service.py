@@ -155,16 +155,16 @@ class ModelService:
             try:
                 points = points_in(request, seat.agent.n_features, seat.agent.schema)
             except InvalidInput as error:
-                await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
+                visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
             body = request.SerializeToString()
-            await visit.points(MODEL_QUERY, points, len(body))
+            visit.points(MODEL_QUERY, points, len(body))
             try:
                 if seat.quick(len(points)):
                     predictions = seat.agent.predict(points)
                 else:
                     predictions = await run_model_in_thread(seat.agent.predict, points)
             except InvalidInput as error:
-                await visit.refuse("model", StatusCode.INTERNAL, str(error))
+                visit.refuse("model", StatusCode.INTERNAL, str(error))
             answer = response(request, seat.version, predictions)
             visit.record_exchange(MODEL_QUERY, len(points), body, answer, find_origin(request, visit.name))
             return answer
@@ -172,7 +172,7 @@ class ModelService:
     async def _told(self, request: Any, context: Any, answer: Any, model: tuple[str, str] | None = None) -> Any:
         """Something about the server, or about a model that has to be this one."""
         async with self._access.admitted(context, QUERY) as visit:
-            await visit.message(ABOUT, 0, request.ByteSize())
+            visit.message(ABOUT, 0, request.ByteSize())
             if model is not None:
                 await self._known(visit, model)
             visit.count(ABOUT, answer.ByteSize())
@@ -182,7 +182,7 @@ class ModelService:
         version = self._seat().version
         if model[0] != self._name or model[1] not in ("", version):
             told = f"The model must be {self._name!r}, version {version!r}; got {model[0][:100]!r}, {model[1][:100]!r}."
-            await visit.refuse("no such model", StatusCode.NOT_FOUND, told)
+            visit.refuse("no such model", StatusCode.NOT_FOUND, told)
 
 
 def add_to(server: grpc.aio.Server, service: ModelService) -> None:

@@ -76,7 +76,7 @@ class OtherMethods(grpc.GenericRpcHandler):  # type: ignore[misc]
 
         async def refuse(_requests: Any, context: Any) -> None:
             async with self._access.admitted(context, None) as visit:
-                await visit.refuse("method", StatusCode.UNIMPLEMENTED, told)
+                visit.refuse("method", StatusCode.UNIMPLEMENTED, told)
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
@@ -98,8 +98,8 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
     async def Describe(self, request: wire.DescribeRequest, context: Any) -> wire.Description:  # noqa: N802
         """Who this node is."""
         async with self._access.admitted(context, None) as visit:
-            await visit.refusing(check_protocol, request.protocol)
-            await visit.message(DESCRIBE, 0, request.ByteSize())
+            visit.refusing(check_protocol, request.protocol)
+            visit.message(DESCRIBE, 0, request.ByteSize())
             self._circle.note_instance(visit.name, request.instance, visit.host)
             description = self._circle.description(
                 visit.name, with_schema=request.schema, known_roster=request.roster, instance=request.instance
@@ -110,16 +110,16 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
     async def Confirm(self, request: wire.Signed, context: Any) -> wire.Signed:  # noqa: N802
         """The receipt for what a peer states of exchanges with this node."""
         async with self._access.admitted(context, None) as visit:
-            await visit.refusing(check_protocol, request.protocol)
-            await visit.message(RECEIPT, 0, request.ByteSize())
+            visit.refusing(check_protocol, request.protocol)
+            visit.message(RECEIPT, 0, request.ByteSize())
             receipts = self._access.receipts
             if receipts is None or visit.name not in self._circle.links:
                 told = f"Receipts must be between nodes with certificates; {visit.name!r} and {self._name!r} are not."
-                await visit.refuse("no peer", StatusCode.FAILED_PRECONDITION, told)
+                visit.refuse("no peer", StatusCode.FAILED_PRECONDITION, told)
             try:
                 signed, found = await run_in_thread(receipts.countersign, visit.name, request)
             except InvalidInput as error:
-                await visit.refuse("receipt", StatusCode.INVALID_ARGUMENT, str(error))
+                visit.refuse("receipt", StatusCode.INVALID_ARGUMENT, str(error))
             for each in found:
                 self._log.warning("ledgers differ", peer=visit.name, found=each)
             visit.count(RECEIPT, signed.ByteSize())
@@ -129,11 +129,11 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         """What this node's model predicts at points, request by request."""
         async with self._access.admitted(context, QUERY) as visit:
             while (request := await visit.next_message()) is not None:
-                points = await visit.refusing(self._asked_points, request)
-                origin = await visit.refusing(decode_origin, request.origin, visit.name)
+                points = visit.refusing(self._asked_points, request)
+                origin = visit.refusing(decode_origin, request.origin, visit.name)
                 body = request.SerializeToString()
                 visit.question = origin.question
-                await visit.points(PREDICTION, points, len(body))
+                visit.points(PREDICTION, points, len(body))
                 reply = await self._prediction(request.id, points, origin.question)
                 await visit.reply(PREDICTION, len(points), reply, body, origin)
 
@@ -144,7 +144,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             try:
                 encoded = await self._circle.copies.make_own_bundle(visit.name)
             except NotOffered as error:
-                await visit.refuse("not offered", StatusCode.FAILED_PRECONDITION, str(error))
+                visit.refuse("not offered", StatusCode.FAILED_PRECONDITION, str(error))
             visit.record_exchange(COPIED, 0, body, encoded, origin)
             for chunk in cut_bundle(encoded):
                 await context.write(chunk)
@@ -155,7 +155,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             origin, body = await read_fetch(visit, MAP)
             encoded = self._circle.maps.published_bytes
             if not encoded:
-                await visit.refuse("no map", StatusCode.FAILED_PRECONDITION, NOT_PUBLISHED)
+                visit.refuse("no map", StatusCode.FAILED_PRECONDITION, NOT_PUBLISHED)
             visit.record_exchange(MAP, 0, body, encoded, origin)
             for chunk in cut_bundle(encoded):
                 await context.write(chunk)
@@ -165,19 +165,19 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         async with self._access.admitted(context, None) as visit:
             if visit.name not in self._circle.links:
                 told = f"A copy must come from a peer; {visit.name!r} is none of {self._circle.configuration.name!r}."
-                await visit.refuse("no peer", StatusCode.PERMISSION_DENIED, told)
+                visit.refuse("no peer", StatusCode.PERMISSION_DENIED, told)
             if COPY not in self._circle.links[visit.name].peer.use or self._circle.configuration.identity is None:
                 told = f"A copy must be one that {self._name!r} uses; it uses none of {visit.name!r}."
-                await visit.refuse("no use", StatusCode.FAILED_PRECONDITION, told)
+                visit.refuse("no use", StatusCode.FAILED_PRECONDITION, told)
             if visit.name in self._pushing:
                 told = "Copies must come one at a time; another is on its way."
-                await visit.refuse("copies", StatusCode.RESOURCE_EXHAUSTED, told)
+                visit.refuse("copies", StatusCode.RESOURCE_EXHAUSTED, told)
             self._pushing.add(visit.name)
             try:
                 encoded, origin, salt = await self._read_bundle(visit)
                 bundle = await self._circle.copies.take(encoded, visit.name)
             except InvalidInput as error:
-                await visit.refuse("copy", StatusCode.INVALID_ARGUMENT, str(error))
+                visit.refuse("copy", StatusCode.INVALID_ARGUMENT, str(error))
             finally:
                 self._pushing.discard(visit.name)
             receipt = wire.CopyReceipt(version=bundle.version)
@@ -190,27 +190,27 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         origin, salt = NO_ORIGIN, b""
         while (chunk := await visit.next_message()) is not None:
             if not encoded:
-                await visit.refusing(check_protocol, chunk.protocol)
-                origin, salt = await visit.refusing(decode_origin, chunk.origin, visit.name), chunk.origin.salt
-            await visit.message(PUSHED, 0, chunk.ByteSize())
+                visit.refusing(check_protocol, chunk.protocol)
+                origin, salt = visit.refusing(decode_origin, chunk.origin, visit.name), chunk.origin.salt
+            visit.message(PUSHED, 0, chunk.ByteSize())
             if not chunk.content:
                 told = "A part of a copied model must have bytes; this one has none."
-                await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+                visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
             encoded += chunk.content  # as one: many small parts would take more room than they have bytes
             if len(encoded) > most:
                 told = f"A copied model must have at most {most - OVERHEAD_BYTES} bytes (limits.copy_bytes); more came."
-                await visit.refuse("copy_bytes", StatusCode.RESOURCE_EXHAUSTED, told)
+                visit.refuse("copy_bytes", StatusCode.RESOURCE_EXHAUSTED, told)
         return bytes(encoded), origin, salt
 
     async def Opinion(self, _requests: Any, context: Any) -> None:  # noqa: N802
         """What this node measured of all models near points, question by question, if its evidence is pooled."""
         async with self._admitted_to_evidence(context) as visit:
             while (question := await visit.next_message()) is not None:
-                points = await visit.refusing(self._asked_points, question)
-                origin = await visit.refusing(decode_origin, question.origin, visit.name)
+                points = visit.refusing(self._asked_points, question)
+                origin = visit.refusing(decode_origin, question.origin, visit.name)
                 body = question.SerializeToString()
                 visit.question = origin.question
-                await visit.points(OPINION, points, len(body))
+                visit.points(OPINION, points, len(body))
                 await visit.reply(OPINION, len(points), await self._opinion(question, points), body, origin)
 
     async def Pool(self, _requests: Any, context: Any) -> None:  # noqa: N802
@@ -224,7 +224,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
                 await self._member.listen(message, visit)
             else:
                 told = f"Pooling must open with `begin` or `join`; got {kind}."
-                await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
+                visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, told)
 
     @asynccontextmanager
     async def _admitted_to_evidence(self, context: Any) -> AsyncIterator[Visit]:
@@ -233,7 +233,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         async with self._access.admitted(context, OPINION if configuration.pooled else None) as visit:
             if not configuration.pooled:
                 told = f"{configuration.name!r} keeps its evidence to itself: `evidence` in its file is not {POOLED!r}."
-                await visit.refuse("evidence", StatusCode.FAILED_PRECONDITION, told)
+                visit.refuse("evidence", StatusCode.FAILED_PRECONDITION, told)
             yield visit
 
     async def Ask(self, request: wire.ConsultRequest, context: Any) -> wire.Answer:  # noqa: N802
@@ -245,6 +245,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         """Collective predictions, batch by batch, in order; while one is sent the next are at work."""
         async with self._access.admitted(context, ASK) as visit, aclosing(self._ahead(visit)) as answers:
             async for answer in answers:
+                visit.check_admission()
                 await context.write(answer)
 
     async def _ahead(self, visit: Visit) -> AsyncGenerator[wire.Answer, None]:
@@ -278,23 +279,23 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _answer(self, request: wire.ConsultRequest, visit: Visit) -> wire.Answer:
-        question = await visit.refusing(self._asked, request, visit.name)
+        question = visit.refusing(self._asked, request, visit.name)
         visit.question = question.origin.question
-        await self._check_fields(request, visit)
-        await visit.points("consult", question.points, request.ByteSize())
+        self._check_fields(request, visit)
+        visit.points("consult", question.points, request.ByteSize())
         try:
             until = None if request.way in ("", SOLVE) else Until(request.tolerance, request.rounds)
             answered = await self._answering.answer(visit.name, question, until)
         except TooFew as error:
-            await visit.refuse("quorum", StatusCode.UNAVAILABLE, str(error))
+            visit.refuse("quorum", StatusCode.UNAVAILABLE, str(error))
         except NotPooled as error:
-            await visit.refuse("evidence", StatusCode.FAILED_PRECONDITION, str(error))
+            visit.refuse("evidence", StatusCode.FAILED_PRECONDITION, str(error))
         except AgentError as error:
-            await visit.refuse("model", StatusCode.INTERNAL, str(error))
+            visit.refuse("model", StatusCode.INTERNAL, str(error))
         except InvalidInput as error:
-            await visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
+            visit.refuse("malformed", StatusCode.INVALID_ARGUMENT, str(error))
         except Exceeded as exceeded:
-            await visit.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
+            visit.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
         if question.view == OWN and visit.name != self._name:
             answered = self._redact(answered, visit.name)
         answer = encode_answer(answered, self._circle.scores.seat.agent.outputs)
@@ -315,7 +316,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         """The fields of answers that a caller may see."""
         return self._circle.configuration.fields.get(name, frozenset())
 
-    async def _check_fields(self, request: wire.ConsultRequest, visit: Visit) -> None:
+    def _check_fields(self, request: wire.ConsultRequest, visit: Visit) -> None:
         """End the call of somebody who asks for what they may not see."""
         granted = self._granted(visit.name)
         wanted = dict.fromkeys(GRANT_OF.get(name, name) for name in request.fields)
@@ -323,12 +324,12 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         lacking = [name for name in wanted if name not in granted]
         if request.correct and visit.name != self._name:
             told = f"Corrected answers, which tell more of labels, must be asked for by {self._name!r} itself."
-            await visit.refuse("correct", StatusCode.PERMISSION_DENIED, told)
+            visit.refuse("correct", StatusCode.PERMISSION_DENIED, told)
         if lacking:
             may = ", ".join(map(repr, sorted(granted))) or "nothing"
             wanted_fields = ", ".join(map(repr, lacking))
             told = f"{visit.name!r} must be granted {wanted_fields} at {self._name!r}; it may see: {may}."
-            await visit.refuse("fields", StatusCode.PERMISSION_DENIED, told)
+            visit.refuse("fields", StatusCode.PERMISSION_DENIED, told)
 
     @property
     def _name(self) -> str:
@@ -389,9 +390,9 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
 async def read_fetch(visit: Visit, kind: str) -> tuple[Origin, bytes]:
     """Where a request for a copy or a map comes from, and its bytes."""
     request = await visit.next_message()
-    await visit.refusing(check_protocol, 0 if request is None else request.protocol)
-    origin, body = await visit.refusing(decode_origin, request.origin, visit.name), request.SerializeToString()
-    await visit.message(kind, 0, len(body))
+    visit.refusing(check_protocol, 0 if request is None else request.protocol)
+    origin, body = visit.refusing(decode_origin, request.origin, visit.name), request.SerializeToString()
+    visit.message(kind, 0, len(body))
     return origin, body
 
 
