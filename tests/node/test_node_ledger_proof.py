@@ -1,6 +1,9 @@
 """The ledger as proof: whatever is changed, removed, cut or forged is found and named."""
 
+import errno
 import json
+import os
+import shutil
 import sqlite3
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,7 +19,8 @@ from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records import ledger as ledgers
 from degroot.node.records.chain import GENESIS, IN, OUT, Origin, Record, digest_exchange, link, parse_line, write_line
 from degroot.node.records.export import read_export, read_ledger, write_csv, write_json
-from degroot.node.records.ledger import DAY, Ledger
+from degroot.node.records.journal import Journal
+from degroot.node.records.ledger import DAY, Ledger, LedgerError
 from degroot.node.records.receipts import RECEIPT, Receipts
 from degroot.node.records.verification import verify_together
 from degroot.node.tls import authority, signing
@@ -306,6 +310,62 @@ def test_a_receipt_that_was_added_or_removed_is_named(pair):
     assert any("record 5000, is in no record: it was forged" in each for each in north.findings())
     north.change("DELETE FROM receipts")
     assert any("the receipt for 30 exchanges with south, record 61, is missing" in each for each in north.findings())
+
+
+def test_a_record_is_never_without_its_receipt(tmp_path, keys, monkeypatch):
+    """At every step in which a receipt is kept, what another process reads, and what a killed one leaves, is whole."""
+    north, south = (Member(tmp_path / name, keys, name) for name in ("north", "south"))
+    copies, execute, write = [], Ledger.execute, Ledger._write
+
+    def copying(step):
+        def copy(*arguments, **more):
+            found = step(*arguments, **more)
+            if arguments[0] is north.ledger:
+                copies.append(shutil.copytree(north.path.parent, tmp_path / f"copy{len(copies)}"))
+            return found
+
+        return copy
+
+    for k in range(2):
+        north.ask(south, question=f"{k:016x}")
+        north.ledger.make_durable()  # which signs its head
+        with monkeypatch.context() as copied:
+            copied.setattr(Ledger, "execute", copying(execute))
+            copied.setattr(Ledger, "_write", copying(write))
+            assert north.confirm(south) == ([], [])
+    north.close()
+    kept, waiting = [], 0
+    for folder in copies:
+        member = Member.__new__(Member)
+        member.name, member.keys, member.path = "north", keys, folder / "ledger.sqlite"
+        first = member.verify()[0]
+        with closing(sqlite3.connect(member.path)) as connection:
+            waiting += connection.execute("SELECT count(*) FROM receipts WHERE number < 0").fetchone()[0]
+        member.open().close()
+        second = member.verify()[0]
+        assert (first.findings, second.findings) == ((), ())
+        assert (first.receipts, first.confirmed) == (second.receipts, second.confirmed)
+        kept.append(first.confirmed)
+    assert waiting > 1, "no copy was made in between"
+    assert (kept, kept[-1]) == (sorted(kept), 2)
+
+
+def test_a_receipt_that_cannot_be_recorded_is_not_kept(tmp_path, keys, monkeypatch):
+    north, south = (Member(tmp_path / name, keys, name) for name in ("north", "south"))
+    north.ask(south)
+    statement = north.receipts.make_statement("south")
+    reply, _ = south.receipts.countersign("north", statement)
+
+    def fail(self, lines):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(Journal, "append", fail)
+        with pytest.raises(LedgerError, match="No space left"):
+            north.receipts.accept("south", statement, reply)
+    assert north.ledger.execute("SELECT count(*) FROM receipts") == [(0,)]
+    north.close()
+    assert north.verify()[0].is_whole
 
 
 def test_a_receipt_by_another_key_is_refused(pair, keys):

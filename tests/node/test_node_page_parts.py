@@ -482,10 +482,7 @@ def test_an_exchange_is_confirmed_when_a_receipt_has_it_and_the_peer_knows_it(tm
         statement = wire.Statement(digests=b"".join(bytes.fromhex(each) for each in stated), head=head)
         contents = [statement.SerializeToString(), wire.Receipt(unknown=unknown).SerializeToString()]
         stored = [wire.Signed(content=content).SerializeToString() for content in contents]
-        kept = book.record_receipt(peer, "receipt", direction, "for some exchanges", "ab" * 32)
-        book.make_durable()
-        values = (kept.number, 0.0, peer, direction, *stored)
-        book.execute("INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?)", values)
+        book.record_receipt(peer, "receipt", direction, "for some exchanges", *stored)
 
     keep(digests[:2], unknown=[1])
     keep(digests[2:3])

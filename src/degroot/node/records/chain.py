@@ -85,3 +85,8 @@ def digest_exchange(
     """What both sides of an exchange compute of it; `request` holds a salt, which neither keeps."""
     about = f"{caller}\t{callee}\t{kind}\t{rows}\t{question}\t{len(request)}\t{len(reply)}\n"
     return sha256(about.encode() + request + reply).hexdigest()
+
+
+def digest_receipt(statement: bytes, reply: bytes) -> str:
+    """What the chain holds of a receipt, as it is stored."""
+    return sha256(sha256(statement).digest() + reply).hexdigest()

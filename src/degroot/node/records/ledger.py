@@ -29,6 +29,7 @@ from degroot.node.records.chain import (
     OUT,
     Origin,
     Record,
+    digest_receipt,
     is_linked,
     link,
     parse_line,
@@ -128,9 +129,28 @@ SELECT 1 FROM main.records WHERE number > (SELECT max(number) FROM main.records)
 """
 SELECT_LAST = "SELECT number, hash FROM records ORDER BY number DESC LIMIT 1"
 SELECT_EXPIRED = "SELECT number, hash FROM checkpoint"
-WITH_JOURNAL = (  # in what is read, `records` has those in the journal too
+KEEP_RECEIPT = """
+INSERT INTO receipts SELECT min(ifnull(min(number), 0), 0) - 1, ?, ?, ?, ?, ? FROM receipts
+"""
+FORGET_RECEIPT = "DELETE FROM receipts WHERE number = (SELECT min(number) FROM receipts)"  # the latest that was kept
+NUMBER_RECEIPT = "UPDATE receipts SET number = ? WHERE number = (SELECT min(number) FROM receipts)"
+FORGET_UNRECORDED = """
+DELETE FROM receipts WHERE number < 0
+    AND NOT EXISTS (SELECT 1 FROM records WHERE digest = digest_receipt(statement, reply))
+"""
+NUMBER_RECORDED = """
+UPDATE OR REPLACE receipts SET number = (SELECT number FROM records WHERE digest = digest_receipt(statement, reply))
+WHERE number < 0
+"""
+NUMBERED_RECEIPTS = """
+SELECT number, at, peer, direction, statement, reply FROM main.receipts WHERE number > 0
+UNION ALL SELECT records.number, kept.at, kept.peer, kept.direction, statement, reply FROM main.receipts AS kept
+    JOIN records ON records.digest = digest_receipt(statement, reply) WHERE kept.number < 0
+"""
+WITH_JOURNAL = (  # in what is read, `records` has those in the journal too, and `receipts` the numbers of records
     "CREATE TEMP TABLE waiting AS SELECT * FROM main.records LIMIT 0",
     "CREATE TEMP VIEW records AS SELECT * FROM main.records UNION ALL SELECT * FROM temp.waiting",
+    f"CREATE TEMP VIEW receipts AS {NUMBERED_RECEIPTS}",
 )
 FOLD = """
 INSERT INTO totals
@@ -301,9 +321,26 @@ class Ledger:
                     self._counts[key] = [*map(sum, zip(known, numbers, strict=True))]
             raise
 
-    def record_receipt(self, peer: str, kind: str, direction: str, told: str, digest: str) -> Record:
-        """Write down that a receipt is kept, which has that digest."""
-        return self._write([(peer, kind, direction, 0, 0, 0, 0, "", "", told, digest)])[0]
+    def record_receipt(
+        self, peer: str, kind: str, direction: str, told: str, statement: bytes, reply: bytes
+    ) -> Record:  # fmt: skip
+        """Keep a receipt, and write down that it is kept.
+
+        It is kept first, under a number below 0, so that a record is never without its receipt, however this process
+        ends and whenever another reads. By its digest it is found to be that record's.
+        """
+        with self._moving:
+            at = self._clock()
+            self.execute(KEEP_RECEIPT, (at, peer, direction, statement, reply))
+            digest = digest_receipt(statement, reply)
+            try:
+                record = self._write([(peer, kind, direction, 0, 0, 0, 0, "", "", told, digest)], at=at)[0]
+            except LedgerError:
+                with suppress(LedgerError):
+                    self.execute(FORGET_RECEIPT)
+                raise
+            self.execute(NUMBER_RECEIPT, (record.number,))
+            return record
 
     def note(self, kind: str, told: str, digest: str = "", question: str = "") -> str:
         """Write down something about the ledger itself, or about a question; what is written, in one line."""
@@ -444,6 +481,7 @@ class Ledger:
             newer = [record for record in content.records if record.number > self._head.number]
             self.lost = range(self._head.number + 1, newer[0].number if newer else 0)
             self._insert(newer)
+            self._number_receipts()
         except BaseException:
             self._connection.close()
             raise
@@ -465,6 +503,12 @@ class Ledger:
             self.note(LOST, f"records {self.lost[0]} to {self.lost[-1]}")
         self._take_in_beside()
         self._move()
+
+    def _number_receipts(self) -> None:
+        """Give receipts the numbers of their records where the process before was killed too early to do so."""
+        with self._transaction():
+            self._connection.execute(FORGET_UNRECORDED)
+            self._connection.execute(NUMBER_RECORDED)
 
     def _find_head(self, statement: str) -> Head:
         found = self._connection.execute(statement).fetchone()
@@ -572,7 +616,7 @@ class Ledger:
             self._connection.execute(FOLD, (last.number,))
             self._connection.execute("DELETE FROM records WHERE number <= ?", (last.number,))
             self._connection.execute(
-                "DELETE FROM receipts WHERE number <= ? AND number NOT IN (SELECT max(number) FROM receipts "
+                "DELETE FROM receipts WHERE number BETWEEN 1 AND ? AND number NOT IN (SELECT max(number) FROM receipts "
                 "GROUP BY peer, direction)", (last.number,),
             )  # fmt: skip
             self._forget_certificates()
@@ -711,6 +755,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         raise _not_a_ledger(path, error) from error
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            _add_functions(connection)
             connection.execute("BEGIN")
             version = _check_version(connection, path)
             if version != VERSION:
@@ -788,6 +833,7 @@ def _find_file(error: sqlite3.Error | OSError, path: Path) -> Path:
 def _connect(path: Path) -> sqlite3.Connection:
     # no thread is special: the lock keeps them apart
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    _add_functions(connection)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk; many records share one
@@ -798,6 +844,16 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _add_functions(connection: sqlite3.Connection) -> None:
+    """What statements use: `digest_receipt`, as records have it."""
+
+    def digest(statement: Any, reply: Any) -> bytes | None:
+        is_whole = isinstance(statement, bytes) and isinstance(reply, bytes)
+        return bytes.fromhex(digest_receipt(statement, reply)) if is_whole else None
+
+    connection.create_function("digest_receipt", 2, digest, deterministic=True)
 
 
 def find_damage(path: Path) -> str:

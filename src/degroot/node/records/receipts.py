@@ -223,12 +223,8 @@ class Receipts:
 
     def _keep(self, peer: str, direction: str, statement: wire.Signed, reply: wire.Signed, exchanges: int) -> None:
         """Keep a receipt, with a record of it in the chain; certificates are kept once."""
-        stored = [self._without_certificate(each).SerializeToString() for each in (statement, reply)]
-        told = f"for {exchanges} exchanges"
-        record = self.ledger.record_receipt(peer, RECEIPT, direction, told, digest_receipt(*stored))
-        self.ledger.execute(
-            "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?)", (record.number, record.at, peer, direction, *stored)
-        )
+        signed, answer = (self._without_certificate(each).SerializeToString() for each in (statement, reply))
+        self.ledger.record_receipt(peer, RECEIPT, direction, f"for {exchanges} exchanges", signed, answer)
 
     def _without_certificate(self, message: wire.Signed) -> wire.Signed:
         fingerprint = self.ledger.keep_certificate(message.certificate)
@@ -324,11 +320,6 @@ def split_digests(joined: bytes) -> Sequence[str]:
     if len(joined) % DIGEST_BYTES or len(joined) > MOST * DIGEST_BYTES:
         raise Malformed(f"A statement must have up to {MOST} digests of {DIGEST_BYTES} bytes; it has not.")
     return [joined[start : start + DIGEST_BYTES].hex() for start in range(0, len(joined), DIGEST_BYTES)]
-
-
-def digest_receipt(statement: bytes, reply: bytes) -> str:
-    """What the chain holds of a receipt, as it is stored."""
-    return sha256(sha256(statement).digest() + reply).hexdigest()
 
 
 def decode_receipt(statement: bytes, reply: bytes) -> tuple[wire.Signed, wire.Statement, wire.Signed, wire.Receipt]:

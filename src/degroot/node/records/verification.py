@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from degroot.exceptions import InvalidInput
-from degroot.node.records.chain import GENESIS, IN, OUT, Record, is_linked
+from degroot.node.records.chain import GENESIS, IN, OUT, Record, digest_receipt, is_linked
 from degroot.node.records.export import (
     LedgerContent,
     StoredReceipt,
@@ -35,7 +35,6 @@ from degroot.node.records.receipts import (
     PEER_GONE_BACK,
     RECEIPT,
     decode_receipt,
-    digest_receipt,
     split_digests,
 )
 from degroot.node.tls.signing import LEDGER_CONTEXT, RECEIPT_CONTEXT, Checker
