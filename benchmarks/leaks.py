@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ from degroot.node.protocol.codec import PROTOCOL, array, tensor
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server import model_service
 from degroot.node.tls import authority
+from degroot.node.tls.signing import sign
 
 HEAD = """\
 Written by `make bench`. Real node processes on loopback with mutual TLS. {K} organisations share scikit-learn's
@@ -370,7 +372,9 @@ def craft_bundle(consortium: Consortium, dealt: Dealt) -> Iterator[wire.CopyChun
     content = make_linear(model.coef_, model.intercept_, dealt.victim.X[0])
     identity = IdentityFiles(**consortium.credentials(ATTACKER))
     about = describe_to(consortium, ATTACKER, ATTACKER)
-    yield wire.CopyChunk(protocol=PROTOCOL, content=make_bundle(about, VICTIM, ".onnx", content, None, identity))
+    yield wire.CopyChunk(
+        protocol=PROTOCOL, content=make_bundle(about, VICTIM, ".onnx", content, None, partial(sign, identity))
+    )
 
 
 def guess_labels(dealt: Dealt, said: Array) -> tuple[Array, dict[str, Array]]:

@@ -561,11 +561,12 @@ def test_init_writes_the_address_peers_and_clients_that_are_given(degroot, tmp_p
 
 
 def test_a_key_that_others_can_read_is_a_warning(degroot, site):
-    (site.folder / "north.key").chmod(0o644)
-    checked = degroot("node", "check", site.path)
-    assert checked.code == 0, checked
-    assert outcomes(checked.out)["key"] == "warning"
-    assert "chmod 600" in checked.out
+    for mode, is_told in ((0o640, False), (0o644, True)):  # a group can be the node's alone
+        (site.folder / "north.key").chmod(mode)
+        checked = degroot("node", "check", site.path)
+        assert checked.code == 0, checked
+        assert (outcomes(checked.out).get("key") == "warning") == is_told
+    assert "can be read by every user; chmod o-rwx" in checked.out
 
 
 @pytest.mark.parametrize(

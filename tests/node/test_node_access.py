@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from degroot.exceptions import InvalidInput
 from degroot.node.config import Limits
+from degroot.node.records.chain import NO_ORIGIN
 from degroot.node.records.ledger import Ledger, LedgerError, summary
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
@@ -94,7 +95,7 @@ class Node:
             log=self, lines=RefusalLines(lambda: self.now),
         )  # fmt: skip
         self.logged: list[dict[str, object]] = []
-        self.entered = asyncio.Event()
+        self.entered, self.thought = asyncio.Event(), asyncio.Event()
 
     def warning(self, event: str, **about: object) -> None:
         """Keep a line of the log."""
@@ -122,6 +123,14 @@ class Node:
                 visit.record_answer("chat", 1, len(request))
                 yield request
 
+    async def ponder(self, _, context) -> None:
+        async with self.access.admitted(context, "ask") as visit:
+            request = await visit.next_message()
+            visit.message("ponder", 3, len(request))
+            self.entered.set()
+            await self.thought.wait()
+            await visit.reply("ponder", 3, b"the answer", request, NO_ORIGIN)
+
     async def greet(self, request: bytes, context) -> bytes:
         async with self.access.admitted(context, None) as visit:
             return visit.name.encode()
@@ -141,6 +150,7 @@ class Node:
             "greet": grpc.unary_unary_rpc_method_handler(self.greet),
             "listen": grpc.stream_unary_rpc_method_handler(self.listen),
             "chat": grpc.stream_stream_rpc_method_handler(self.chat),
+            "ponder": grpc.stream_stream_rpc_method_handler(self.ponder),
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         model_service.add_to(server, model_service.ModelService("north", lambda: None, self.access))
@@ -185,6 +195,7 @@ async def calling(port: int, identity: tuple[bytes, bytes] | None = None, name: 
             greet=lambda request: channel.unary_unary(f"/{SERVICE}/greet")(request, metadata=metadata),
             listen=lambda: channel.stream_unary(f"/{SERVICE}/listen")(metadata=metadata),
             chat=lambda: channel.stream_stream(f"/{SERVICE}/chat")(metadata=metadata),
+            ponder=lambda: channel.stream_stream(f"/{SERVICE}/ponder")(metadata=metadata),
         )
 
 
@@ -565,6 +576,30 @@ def test_a_stream_that_goes_quiet_is_ended(tmp_path):
             assert await south.echo(b"hello") == b"hello"
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_who_is_removed_while_an_answer_is_under_way_does_not_get_it(tmp_path, is_removed):
+    async def scene():
+        node = Node(tmp_path, insecure=True)
+        async with node.running() as port, calling(port, name="south") as south:
+            call = south.ponder()
+            await call.write(b"a question")
+            await node.entered.wait()
+            if is_removed:
+                del node.roster["south"]
+            node.thought.set()
+            if is_removed:
+                assert await call.code() is StatusCode.PERMISSION_DENIED
+                assert "not in the roster" in await call.details()
+            else:
+                assert await call.read() == b"the answer"
+                assert await call.code() is StatusCode.OK
+
+    asyncio.run(scene())
+    (entry,) = summary(tmp_path / "ledger.sqlite")
+    sent = 0 if is_removed else len(b"the answer")
+    assert (entry.kind, entry.rows, entry.sent) == ("unanswered" if is_removed else "ponder", 3, sent)
 
 
 def test_a_stream_that_is_cut_gives_its_slot_back(tmp_path):

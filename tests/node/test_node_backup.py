@@ -422,6 +422,7 @@ def test_root_writes_nothing_into_the_state_folder_of_another_user(tmp_path, deg
     commands = [
         ("page", path), ("token", "add", path, "ada"), ("token", "revoke", path, "ada"), ("import", path, archive),
         ("export", path, "--peer", "south"), ("backup", path, "--out", other), ("restore", path, archive, "--force"),
+        ("check", path),
     ]  # fmt: skip
 
     def check_refused(command, folder, user):

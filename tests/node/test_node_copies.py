@@ -35,6 +35,7 @@ from degroot.node.config import IdentityFiles
 from degroot.node.config.check import inspect
 from degroot.node.copies import copy
 from degroot.node.copies.bundle import make_bundle, open_bundle
+from degroot.node.copies.exchange import CopyExchange
 from degroot.node.copies.store import HeldCopies, check_bundle, check_held
 from degroot.node.peers.link import cut_bundle
 from degroot.node.protocol.codec import PROTOCOL
@@ -43,6 +44,7 @@ from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.records.ledger import OUT, summary
 from degroot.node.tls import authority
 from degroot.node.tls.roster import write_roster
+from degroot.node.tls.signing import sign
 
 COPYING = ["query", "copy"]
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
@@ -64,12 +66,16 @@ def identity(folder, name):
     return IdentityFiles(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
 
 
+def signer(folder, name):
+    return partial(sign, identity(folder, name))
+
+
 def described(name="north", **about):
     return wire.Description(protocol=PROTOCOL, name=name, n_features=3, **about)
 
 
 def bundled(keys, content=b"a model", owner="north", recipient="south", suffix=".onnx", labels=None):
-    return make_bundle(described(owner), recipient, suffix, content, labels, identity(keys, owner))
+    return make_bundle(described(owner), recipient, suffix, content, labels, signer(keys, owner))
 
 
 def test_the_first_chunk_of_a_bundle_says_which_protocol_it_is_and_where_it_comes_from():
@@ -120,7 +126,7 @@ def test_a_bundle_is_for_one_recipient_and_by_its_owner(keys, tmp_path):
     authority.init_ca(tmp_path, "others", 30)
     with pytest.raises(InvalidInput, match=r"certificate of 'north' must be signed by the consortium's CA"):
         open_bundle(encoded, tmp_path / "ca.pem", "south")
-    forged = make_bundle(described("north"), "south", ".onnx", b"x", None, identity(keys, "south"))
+    forged = make_bundle(described("north"), "south", ".onnx", b"x", None, signer(keys, "south"))
     with pytest.raises(InvalidInput, match=r"A signature must be by the certificate of 'north'; it is by another's"):
         open_bundle(forged, keys / "ca.pem", "south")
     with pytest.raises(InvalidInput, match=r"A copied model must be one of"):
@@ -436,7 +442,7 @@ def test_a_peer_that_loses_the_right_gets_no_further_version(tmp_path):
 def offered(keys, content, suffix=".onnx", owner="node1", recipient="node0", names=("x0", "x1", "x2")):
     """A bundle, as one of the nodes of a consortium would make it."""
     about = described(owner, feature_names=names)
-    return make_bundle(about, recipient, suffix, content, None, identity(keys, owner))
+    return make_bundle(about, recipient, suffix, content, None, signer(keys, owner))
 
 
 def hold(configuration, **bundles):
@@ -570,24 +576,29 @@ def test_what_a_revoked_certificate_has_signed_is_not_taken_in_but_what_is_held_
     keys, names = ten.folder / "keys", ("x0", "x1", "x2")
     configuration = replace(ten.configuration("node0"), state=tmp_path)
     encoded, agent = offered(keys, linear_onnx([1.0, 2.0, 3.0], 0.5)), ten.agents[0]
-    assert check_bundle(configuration, encoded, agent, names).owner == "node1"
+    assert check_bundle(configuration, encoded, agent, names, ()).owner == "node1"
     hold(configuration, node1=encoded)
     roster = tmp_path / "roster.toml"
-    roster.write_bytes(write_roster(keys, revoke=["node1"]).content)
+    signed = write_roster(keys, revoke=["node1"])
+    roster.write_bytes(signed.content)
     serial = f"{load(keys / 'node1.pem').serial_number:x}"
     told = (
         "A signature must be by a certificate of 'node1' that is not revoked; the signed roster revokes this one "
         f"(serial number {serial})."
     )
-    assert complaint(lambda: check_bundle(configuration, encoded, agent, names)) == told
-    assert complaint(lambda: HeldCopies(configuration, None).take(encoded, "node1", agent, names)) == told
+    given, revoked = (agent, names), signed.revoked_serials
+    assert complaint(lambda: check_bundle(configuration, encoded, *given, revoked)) == told
+    assert complaint(lambda: HeldCopies(configuration, None).take(encoded, "node1", *given, revoked)) == told
+    holding = SimpleNamespace(roster=signed)  # in memory: the disk may be full
+    exchange = CopyExchange(configuration, lambda: SimpleNamespace(agent=agent, feature_names=names), None, holding)
+    assert complaint(lambda: asyncio.run(exchange.take(encoded, "node1"))) == told
     assert check_held(configuration, "node1").owner == "node1"
     path, text = ten.folder / "node0" / "revoked.toml", (ten.folder / "node0" / "node.toml").read_text()
     path.write_text(text.replace("[identity]", f'[identity]\nroster = "{roster}"'))
     (tmp_path / "stolen.degroot").write_bytes(encoded)
     assert run_cli("node", "import", path, tmp_path / "stolen.degroot") == (2, f"degroot: {told}\n")
     renew(keys, "node1")
-    assert check_bundle(configuration, offered(keys, b"a model"), agent, names).owner == "node1"
+    assert check_bundle(configuration, offered(keys, b"a model"), agent, names, revoked).owner == "node1"
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 from support.authority import end_after, identity_files, load, renew, server_credentials
@@ -19,7 +20,15 @@ from support.refusals import complaint
 
 from degroot.node.peers.instances import DUPLICATE_SECONDS, InstanceWatch
 from degroot.node.protocol.codec import LONGEST_PLACES, clean_places, draw_question
-from degroot.node.tls.authority import encode, init_ca, issue, open_authority, request_certificate, sign_request
+from degroot.node.tls.authority import (
+    encode,
+    init_ca,
+    issue,
+    make_ca,
+    open_authority,
+    request_certificate,
+    sign_request,
+)
 from degroot.node.tls.credentials import Lapsed, NodeCredentials
 from degroot.node.tls.roster import write_roster
 from degroot.node.tls.rotation import begin_rotation, finish_rotation
@@ -256,6 +265,24 @@ def test_the_certificate_of_a_node_is_looked_at_without_showing_the_own(keys, no
     issue(other, "south")
     with serving(other, "south") as address:
         assert why_lapsed(north, address).startswith("its certificate is not good: ")
+
+
+def test_an_authority_need_not_be_a_root(keys, tmp_path):
+    """Organisations give `ca.pem` an authority that another has signed, without that one."""
+    root, key = make_ca(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "root")]), 30, None)
+    now = load(keys / "ca.pem")
+    between = (
+        x509.CertificateBuilder(
+            root.subject, now.subject, now.public_key(), x509.random_serial_number(), now.not_valid_before_utc,
+            root.not_valid_after_utc,
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    (keys / "ca.pem").write_bytes(encode(between))
+    credentials = NodeCredentials(identity_files(keys, "north"), "north")
+    with serving(keys, "south") as address:
+        assert look(credentials, address) == load(keys / "south.pem")
 
 
 def test_comments_in_the_file_of_the_ca_are_no_matter(keys, north):

@@ -124,8 +124,10 @@ def test_what_libraries_log_is_json_too(captured, capsys):
 
     asyncio.run(scene())
     logging.getLogger("library").warning("a message of %s", "a library")
+    logging.getLogger("library").warning("%d of them", "many")
     logging.getLogger("library").info("said to nobody")
-    failed, message = written(capsys)
+    failed, message, misfit = written(capsys)
+    assert misfit["message"] == "%d of them"
     assert (failed["library"], failed["level"]) == ("asyncio", "error")
     assert "ValueError: forgotten" in failed["exception"]
     assert (message["library"], message["message"]) == ("library", "a message of a library")

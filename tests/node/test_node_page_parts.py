@@ -261,6 +261,21 @@ def test_answers_expire_after_their_days(tmp_path):
     assert archive.find(new.id) is None
 
 
+def test_answers_that_a_restore_has_moved_aside_expire_too(tmp_path):
+    now = [100.0 * DAY]
+    archive = Archive(tmp_path, days=2.0, clock=lambda: now[0])
+    archive.save(made_answer(at=now[0]))
+    aside = tmp_path / "before-restore-20260101T000000000000"
+    aside.mkdir()
+    (tmp_path / "answers").rename(aside / "answers")
+    (aside / "answers" / "other.npz").write_bytes(b"none of ours")
+    archive.expire()
+    assert len(files_in(aside)) == 2
+    now[0] += 2.1 * DAY
+    archive.expire()
+    assert files_in(aside) == {"other.npz"}
+
+
 def files_in(folder):
     return {path.name for path in (folder / "answers").iterdir()}
 

@@ -32,7 +32,7 @@ from degroot.node.page.tokens import (
     read_tokens,
     revoke_token,
 )
-from degroot.node.records.ledger import Ledger, opened
+from degroot.node.records.ledger import Ledger, LedgerError, opened
 from degroot.node.records.ledger_search import Wanted, add_up, find_days, find_questions
 from degroot.node.tls import authority
 
@@ -194,6 +194,22 @@ target = "y"
 [page]
 port = 8443
 """
+
+
+def test_a_token_that_cannot_be_recorded_is_not_made(tmp_path, degroot, monkeypatch):
+    path = tmp_path / "north.toml"
+    path.write_text(STOPPED)
+
+    def fail(ledger, *_):
+        raise LedgerError(ledger, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("degroot.node.records.ledger.note_beside", fail)
+        refused = degroot("node", "token", "add", path, "ada")
+        assert (refused.code, refused.out) == (2, "")
+        assert "No space left on device" in refused.err
+    assert degroot("node", "token", "list", path).out == ""
+    assert degroot("node", "token", "add", path, "ada").code == 0
 
 
 def test_making_and_revoking_a_token_is_a_note_of_the_ledger_without_the_token(tmp_path, degroot):

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from numpy.testing import assert_allclose
@@ -26,6 +27,7 @@ from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.scoring.load import load_scored_agent
+from degroot.node.scoring.residual_store import StorageError
 from degroot.node.server import run
 from degroot.node.server.access import Access, Allowances, DailyBudgets
 from degroot.node.server.health import Health
@@ -334,6 +336,28 @@ def test_nobody_sees_half_of_a_roster(tmp_path, monkeypatch):
             await nodes["node0"].take_roster("node0", "node3")
             monkeypatch.undo()
             assert seen == [(("node0", "node3"), ("node0", "node3"))] * 2
+
+    play(scene)
+
+
+def test_a_roster_that_storage_keeps_from_being_taken_in_is_tried_again(tmp_path, monkeypatch):
+    async def scene():
+        async with running(tmp_path) as (_, nodes):
+            circle, told = nodes["node0"].circle, []
+            keep, failing = circle.scores.keep, iter(["/a", "/a", "/b"])
+
+            async def fail(links):
+                for path in failing:
+                    raise StorageError(f"{path}: no space")
+                await keep(links)
+
+            monkeypatch.setattr(circle.scores, "keep", fail)
+            monkeypatch.setattr(circle, "_log", SimpleNamespace(error=lambda *_, reason, **about: told.append(reason)))
+            circle.file = replace(circle.file, peers=circle.file.peers[:1])
+            await circle._apply_roster()
+            assert circle.names == ("node0", "node1")
+            assert [model.name for model in circle.scores.seat.scored] == ["node0", "node1"]
+            assert told == ["/a: no space", "/b: no space"]
 
     play(scene)
 

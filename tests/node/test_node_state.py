@@ -1,12 +1,14 @@
 """What a node keeps on disk, how it scores its peers' models and takes in changes, and the inbox of a session."""
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,6 +34,7 @@ from degroot.node.scoring.residual_store import Residuals, StorageError, adopt
 from degroot.node.scoring.scored_agent import answers_at_once
 from degroot.node.server import model_service
 from degroot.node.server.access import Exceeded
+from degroot.node.server.lock import is_locked, lock_state
 from degroot.node.server.reload import _reload, _reread
 from degroot.node.server.threads import run_in_thread, run_model_in_thread
 
@@ -189,6 +192,44 @@ DAMAGE = {
         "it is of another model",
     ),
 }  # fmt: skip
+
+
+def test_a_state_folder_where_files_cannot_be_locked_is_refused_in_one_line(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    assert not is_locked(tmp_path)
+    assert list(tmp_path.iterdir()) == [], "to look leaves nothing there"
+    with lock_state(tmp_path):
+        assert is_locked(tmp_path)
+    monkeypatch.setattr("degroot.node.server.lock.try_lock", fail)
+    with (
+        pytest.raises(InvalidInput, match=r"must be where files can be locked; .*No locks available"),
+        lock_state(tmp_path),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", [f"south-{digest(SOUTH)}.json", f"south-{digest(SOUTH)}.npy"])
+def test_residuals_that_cannot_be_read_now_are_neither_damaged_nor_removed(tmp_path, monkeypatch, name):
+    """Too many open files, for example, pass; to score anew sends all rows to all peers once more."""
+    residuals, opened = Residuals.at(tmp_path, X, y), Path.open
+    scored(residuals, SOUTH)
+
+    def fail(path, *arguments, **more):
+        if path.name == name:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return opened(path, *arguments, **more)
+
+    def use():
+        residuals.find_complete()
+        residuals.read(SOUTH)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", fail)
+        with pytest.raises(StorageError, match="Too many open files"):
+            use()
+    assert list(read_complete(residuals)) == [SOUTH]
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

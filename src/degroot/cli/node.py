@@ -1,5 +1,6 @@
 """``degroot node``: one organisation's node."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,12 +96,11 @@ def init(
 @node.command(epilog=examples("degroot node check north.toml"))
 def check(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: UnsafePickle = False) -> None:
     """Try out all that a configuration says, without starting the node."""
-    from degroot.node import config
     from degroot.node.config import check as inspection
 
     inspection.check_system()
     failures = []
-    for finding in inspection.inspect(config.read(file), insecure_loopback, unsafe_pickle):
+    for finding in inspection.inspect(_read_to_write(file), insecure_loopback, unsafe_pickle):  # it tries to write
         typer.echo(f"{finding.outcome:<8}{finding.what}: {finding.told}")
         failures += [finding] if finding.outcome == inspection.FAILED else []
     if failures:
@@ -174,6 +174,7 @@ def import_(
     from degroot.node.copies.copy import open_copy
     from degroot.node.copies.store import check_bundle, check_newer, keep_bundle
     from degroot.node.peers.link import PUSHED
+    from degroot.node.peers.roster import read_newest
     from degroot.node.records.chain import IN
     from degroot.node.records.ledger import record_beside
     from degroot.node.scoring.load import load_scored_agent
@@ -181,7 +182,9 @@ def import_(
     told = _read_to_write(file)
     content = read_bundle(bundle, told.limits.copy_bytes)
     seat = load_scored_agent(told)
-    opened = check_bundle(told, content, seat.agent, seat.feature_names)
+    roster = read_newest(told)
+    revoked = frozenset[int]() if roster is None else roster.revoked_serials
+    opened = check_bundle(told, content, seat.agent, seat.feature_names, revoked)
     check_newer(told, opened)
     open_copy(opened, seat.agent, told.limits)
     keep_bundle(told, opened, content)
@@ -345,8 +348,8 @@ def add(
             raise InvalidInput(f"--may must be {' or '.join(RIGHTS)}; got {right!r}.")
     told = _read_to_write(file)
     address, may_ask = _find_page(told), ASK in (may or ())
-    secret = add_token(told.state, name, may_ask=may_ask, days=days)
-    _note_token(told, name, RIGHTS if may_ask else (LOOK,), days)
+    note = partial(_note_token, told, name, RIGHTS if may_ask else (LOOK,), days)
+    secret = add_token(told.state, name, may_ask=may_ask, days=days, note=note)
     typer.echo(f"{address}#token={secret}")
 
 

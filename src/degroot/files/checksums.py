@@ -1,5 +1,6 @@
 """Files that can tell whether they are whole: records as JSON and other content, each with its SHA-256."""
 
+import errno
 import json
 from collections.abc import Mapping
 from hashlib import file_digest, sha256
@@ -11,6 +12,10 @@ from degroot.files.atomic import save_durably
 
 KEY = "sha256"  # of a record's checksum
 DIGEST_BYTES = 32
+LOST = (
+    errno.ENOENT,
+    errno.EIO,
+)  # what systems say of a file whose content is gone; all else may pass, and is no damage
 
 
 class DamagedFile(DeGrootError):
@@ -36,10 +41,12 @@ def save_record(path: Path, told: Mapping[str, Any], *, mode: int = 0o666) -> No
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """What `save_record` wrote."""
+    """What `save_record` wrote. Raises OSError where that cannot be read now, and DamagedFile where it is lost."""
     try:
         return decode_record(path.read_bytes(), path)
     except OSError as error:
+        if error.errno not in LOST:
+            raise
         raise DamagedFile(path, str(error.strerror)) from error
 
 

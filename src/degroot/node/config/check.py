@@ -108,7 +108,8 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
         failures = (each for each in read_rosters(configuration).values() if isinstance(each, InvalidInput))
         yield from (CheckFinding("roster", WARNING, str(failure)) for failure in failures)
     if configuration.identity is not None and _readable_by_others(configuration.identity.key):
-        yield CheckFinding("key", WARNING, f"{configuration.identity.key} can be read by others; chmod 600 mends that")
+        told = f"{configuration.identity.key} can be read by every user; chmod o-rwx mends that"
+        yield CheckFinding("key", WARNING, told)
     rows: list[files.Rows] = []
     yield _found("data", lambda: _check_data(configuration, rows))
     seats: list[ScoredAgent] = []
@@ -181,7 +182,7 @@ def _check_roster(configuration: Configuration, rosters: list[SignedRoster]) -> 
 
 def _readable_by_others(path: Path) -> bool:
     try:
-        return bool(path.stat().st_mode & 0o077)
+        return bool(path.stat().st_mode & 0o007)  # its group may be the node's, as with systemd and Kubernetes
     except OSError:
         return False  # that it is not there is told elsewhere
 

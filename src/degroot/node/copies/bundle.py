@@ -14,10 +14,9 @@ from google.protobuf.message import DecodeError
 from degroot.exceptions import InvalidInput
 from degroot.models.exporting import COPYABLE
 from degroot.models.formats import version_of
-from degroot.node.config import IdentityFiles
 from degroot.node.protocol.codec import Malformed
 from degroot.node.protocol.v3 import collective_pb2 as wire
-from degroot.node.tls.signing import COPY_CONTEXT, check_signature, sign
+from degroot.node.tls.signing import COPY_CONTEXT, Signer, check_signature
 
 SUFFIX = ".degroot"  # of a bundle in a file
 OVERHEAD_BYTES = 1 << 20  # of a bundle beside the model's file, at most
@@ -58,7 +57,7 @@ def make_bundle(
     suffix: str,
     content: bytes,
     labels: Sequence[Any] | None,
-    identity: IdentityFiles,
+    sign: Signer,
 ) -> bytes:
     """A model's file, signed with the owner's key for one recipient. `description`: what the owner says of itself."""
     digest = hashlib.sha256(content)
@@ -70,7 +69,7 @@ def make_bundle(
         optional_columns=description.optional_columns, takes_gaps=description.takes_gaps,
     )  # fmt: skip
     signed = manifest.SerializeToString()
-    signature, certificate = sign(identity, COPY_CONTEXT, signed)
+    signature, certificate = sign(COPY_CONTEXT, signed)
     bundle = wire.Bundle(manifest=signed, content=content, signature=signature, certificate=certificate)
     return bytes(bundle.SerializeToString())
 

@@ -15,6 +15,7 @@ from degroot.node.errors import PeerError
 from degroot.node.peers.link import Link
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.threads import run_in_thread, run_model_in_thread
+from degroot.node.tls.credentials import NodeCredentials
 
 RETRY_SECONDS = 60.0  # before what failed is tried again
 
@@ -45,10 +46,21 @@ class FailedAttempts:
 
 
 class CopyExchange:
-    """Copies between one node and its peers. `seat`: gives what the node answers from, as it is now."""
+    """Copies between one node and its peers.
 
-    def __init__(self, configuration: Configuration, seat: Callable[[], ScoredAgent], log: Any) -> None:
-        self._configuration, self._seat, self._log = configuration, seat, log
+    Parameters
+    ----------
+    seat : callable
+        Gives what the node answers from, as it is now.
+    credentials : NodeCredentials or None
+        None: it runs without certificates, and there are no copies.
+    """
+
+    def __init__(
+        self, configuration: Configuration, seat: Callable[[], ScoredAgent], log: Any,
+        credentials: NodeCredentials | None = None,
+    ) -> None:  # fmt: skip
+        self._configuration, self._seat, self._log, self._credentials = configuration, seat, log, credentials
         self.held = HeldCopies(configuration, log)
         self._offer: ModelOffer | None = None  # of this node's own model, once it was examined
         self._examining, self._failed = asyncio.Lock(), FailedAttempts()
@@ -83,7 +95,8 @@ class CopyExchange:
         """This node's model for a peer, as a signed bundle."""
         seat = self._seat()
         offer = await self._examine(seat)
-        return await run_in_thread(offer_bundle, self._configuration, seat, offer, recipient)
+        sign = None if self._credentials is None else self._credentials.sign
+        return await run_in_thread(offer_bundle, self._configuration, seat, offer, recipient, sign)
 
     async def push(self, link: Link) -> None:
         """Give this node's model to a peer that may copy it and wants to, and cannot dial this node."""
@@ -141,8 +154,9 @@ class CopyExchange:
 
     async def take(self, encoded: bytes, owner: str) -> Bundle:
         """Keep a copy of a peer's model, which the peer has sent; it is opened when the peer is next looked after."""
-        seat = self._seat()
-        return await run_model_in_thread(self.held.take, encoded, owner, seat.agent, seat.feature_names)
+        seat, roster = self._seat(), None if self._credentials is None else self._credentials.roster
+        revoked = frozenset[int]() if roster is None else roster.revoked_serials
+        return await run_model_in_thread(self.held.take, encoded, owner, seat.agent, seat.feature_names, revoked)
 
     async def _find_bundle(self, link: Link, trouble: PeerError | None) -> Bundle | None:
         if COPY not in link.peer.use:

@@ -1,6 +1,7 @@
 """Offers: this node's own model as a file that peers with the right to it may copy."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from degroot.exceptions import InvalidInput
@@ -11,6 +12,8 @@ from degroot.node.config import COPY, Configuration
 from degroot.node.copies.bundle import make_bundle
 from degroot.node.protocol.description import describe_node
 from degroot.node.scoring.scored_agent import ScoredAgent
+from degroot.node.tls.signing import Signer
+from degroot.node.tls.signing import sign as sign_by_files
 
 
 class NotOffered(InvalidInput):
@@ -54,8 +57,13 @@ def check_copyable(configuration: Configuration) -> None:
         raise NotOffered(f"A model that is given to others must be a file {', '.join(COPYABLE)}; got {file}.")
 
 
-def offer_bundle(configuration: Configuration, seat: ScoredAgent, offer: ModelOffer, recipient: str) -> bytes:
-    """The node's model for a peer, signed, as its file is now."""
+def offer_bundle(
+    configuration: Configuration, seat: ScoredAgent, offer: ModelOffer, recipient: str, sign: Signer | None = None
+) -> bytes:
+    """The node's model for a peer, as its file is now, signed.
+
+    `sign`: by default with what is in the files of the node's identity.
+    """
     if COPY not in configuration.rights.get(recipient, ()) or recipient == configuration.name:
         rights = ", ".join(map(repr, sorted(configuration.rights.get(recipient, ())))) or "nothing"
         raise NotOffered(f"A peer must have the right {COPY!r} at {configuration.name!r}; {recipient!r} may: {rights}.")
@@ -66,7 +74,7 @@ def offer_bundle(configuration: Configuration, seat: ScoredAgent, offer: ModelOf
     description = describe_node(configuration, seat.agent, seat.feature_names)
     return make_bundle(
         description, recipient, _file(configuration).suffix.lower(), _content(configuration, seat),
-        configuration.model.classes, configuration.identity,
+        configuration.model.classes, sign or partial(sign_by_files, configuration.identity),
     )  # fmt: skip
 
 

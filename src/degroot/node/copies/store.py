@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from degroot.files.atomic import PRIVATE, find_stamp, make_folder, save
 from degroot.node.config import COPY, Configuration
 from degroot.node.copies.bundle import SUFFIX, Bundle, open_bundle, read_bundle
 from degroot.node.copies.copy import CopyError, ModelCopy, open_copy
-from degroot.node.peers.roster import read_newest
 from degroot.node.protocol.codec import PROTOCOL
 from degroot.node.protocol.description import describe_node, find_difference
 from degroot.node.protocol.v3 import collective_pb2 as wire
@@ -22,16 +21,16 @@ from degroot.node.server.threads import run_in_thread, run_model_in_thread
 CLOCK_SECONDS = 86_400.0  # by which an owner's clock may be ahead
 
 
-def check_bundle(configuration: Configuration, encoded: bytes, agent: Agent, names: tuple[str, ...]) -> Bundle:
+def check_bundle(
+    configuration: Configuration, encoded: bytes, agent: Agent, names: tuple[str, ...], revoked: Container[int]
+) -> Bundle:
     """A new bundle that is for this node, of a peer whose model it may hold, and that fits its rows.
 
-    Whoever has stolen a key can sign with it, until the newest roster revokes the certificate.
+    Whoever has stolen a key can sign with it, until the roster revokes the certificate.
     """
     uses = {peer.name: peer.use for peer in configuration.peers}
     if configuration.identity is None:
         raise InvalidInput("Copies must be signed; this node runs without certificates.")
-    roster = read_newest(configuration)
-    revoked = frozenset[int]() if roster is None else roster.revoked_serials
     bundle = open_bundle(encoded, configuration.identity.ca, configuration.name, revoked=revoked)
     if bundle.owner not in uses:
         raise InvalidInput(f"A copy must be of a peer's model; {bundle.owner!r} is not in the roster.")
@@ -164,9 +163,11 @@ class HeldCopies:
             self._log.warning("a copy that is held cannot be used", peer=name, file=str(path), reason=str(error))
             return None
 
-    def take(self, encoded: bytes, owner: str, agent: Agent, names: tuple[str, ...]) -> Bundle:
+    def take(
+        self, encoded: bytes, owner: str, agent: Agent, names: tuple[str, ...], revoked: Container[int]
+    ) -> Bundle:  # fmt: skip
         """Keep what a peer sent, if it is of its own model."""
-        bundle = check_bundle(self._configuration, encoded, agent, names)
+        bundle = check_bundle(self._configuration, encoded, agent, names, revoked)
         if bundle.owner != owner:
             raise InvalidInput(f"A copy must come from its owner, {bundle.owner!r}; it came from {owner!r}.")
         with self._keeping:

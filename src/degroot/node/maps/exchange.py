@@ -4,7 +4,7 @@ Whoever has everybody's maps answers for the consensus without another message a
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +102,16 @@ class MapExchange:
                 self.held[peer.name] = found
 
     def change(self, configuration: Configuration) -> None:
-        """Go on with another roster; maps of those who have left are deleted."""
+        """Go on with another roster."""
         self.configuration = configuration
         names = {peer.name for peer in configuration.peers}
-        for name in [each for each in self.held if each not in names]:
-            del self.held[name]
-            self._peer_path(name).unlink(missing_ok=True)
+        self.held = {name: each for name, each in self.held.items() if name in names}
+
+    def keep(self, names: Container[str]) -> None:
+        """Delete the maps of all but these peers."""
+        for path in self._peers_folder.glob(f"*{SUFFIX}"):
+            if path.name.removesuffix(SUFFIX) not in names:
+                path.unlink(missing_ok=True)
 
     async def publish(self, seat: ScoredAgent) -> None:
         """Publish a map of the models as they are, once all peers' are scored, unless that is done or was refused."""
@@ -253,7 +257,7 @@ class MapExchange:
 
     def _keep(self, owner: str, content: bytes) -> None:
         make_folder(self.configuration.maps_folder, mode=PRIVATE)
-        make_folder(self._peer_path(owner).parent, mode=PRIVATE)
+        make_folder(self._peers_folder, mode=PRIVATE)
         save(self._peer_path(owner), seal(content))
 
     def _read(self, path: Path, owner: str) -> EvidenceMap | None:
@@ -272,5 +276,9 @@ class MapExchange:
     def _own_path(self) -> Path:
         return self.configuration.maps_folder / f"{OWN_FILE}{SUFFIX}"
 
+    @property
+    def _peers_folder(self) -> Path:
+        return self.configuration.maps_folder / "peers"
+
     def _peer_path(self, owner: str) -> Path:
-        return self.configuration.maps_folder / "peers" / f"{owner}{SUFFIX}"
+        return self._peers_folder / f"{owner}{SUFFIX}"

@@ -32,6 +32,7 @@ from degroot.node.page.fields import describe_target
 from degroot.node.page.requests import AskTerms
 from degroot.node.records.chain import LATEST
 from degroot.node.records.ledger import DAY
+from degroot.node.state.version import SET_BY
 from degroot.schema import Schema, schema_from_text
 
 WORKING, DONE, FAILED = "working", "done", "failed"
@@ -199,15 +200,19 @@ class Archive:
             return [
                 entry(each.id, each.at, each.source, len(each.points), each.terms, each.person, DONE) for each in held
             ]
-        return [entry(*each.told, DONE) for each in self._kept_answers() if not self._has_expired(each.at)]
+        return [entry(*each.told, DONE) for each in _list_answers(self._folder) if not self._has_expired(each.at)]
 
     def expire(self) -> None:
-        """Delete what is kept for too long, or is too much; with nothing to be kept, all. Other files stay."""
-        for place, kept in enumerate(self._kept_answers()):
-            if not self.is_kept or place >= self._kept or self._has_expired(kept.at):
-                kept.path.unlink(missing_ok=True)
-                with self._lock:
-                    self._open.pop(kept.path.stem, None)
+        """Delete what is kept for too long, or is too much; with nothing to be kept, all. Other files stay.
+
+        So it is with answers that a restore has moved aside.
+        """
+        for folder in (self._folder, *self._folder.parent.glob(f"{SET_BY}*/{FOLDER}")):
+            for place, kept in enumerate(_list_answers(folder)):
+                if not self.is_kept or place >= self._kept or self._has_expired(kept.at):
+                    kept.path.unlink(missing_ok=True)
+                    with self._lock:
+                        self._open.pop(kept.path.stem, None)
         with self._lock:
             for id_ in [id_ for id_, answer in self._open.items() if self._has_expired(answer.at)]:
                 del self._open[id_]
@@ -239,18 +244,19 @@ class Archive:
     def _path(self, id_: str) -> Path:
         return self._folder / f"{id_}.npz"
 
-    def _kept_answers(self) -> list[KeptAnswer]:
-        """Those on disk, the newest first; not files that are damaged, or none of ours."""
-        found = []
-        for path in self._folder.glob("*.npz"):
-            with suppress(Exception):  # which such a file can raise
-                about = _about(path)
-                told = (about["id"], float(about["at"]), str(about["source"]), int(about["rows"]))
-                if ID.fullmatch(path.stem) and about["id"] == path.stem and moment(told[1]):
-                    written = path.stat().st_mtime_ns
-                    terms, person = _restore_terms(about["terms"]), str(about.get("person", ""))
-                    found.append(KeptAnswer(told[1], written, path, (*told, terms, person)))
-        return sorted(found, key=itemgetter(0, 1), reverse=True)
+
+def _list_answers(folder: Path) -> list[KeptAnswer]:
+    """Those in a folder, the newest first; not files that are damaged, or none of ours."""
+    found = []
+    for path in folder.glob("*.npz"):
+        with suppress(Exception):  # which such a file can raise
+            about = _about(path)
+            told = (about["id"], float(about["at"]), str(about["source"]), int(about["rows"]))
+            if ID.fullmatch(path.stem) and about["id"] == path.stem and moment(told[1]):
+                written = path.stat().st_mtime_ns
+                terms, person = _restore_terms(about["terms"]), str(about.get("person", ""))
+                found.append(KeptAnswer(told[1], written, path, (*told, terms, person)))
+    return sorted(found, key=itemgetter(0, 1), reverse=True)
 
 
 def _pack_answer(answer: Answer) -> bytes:

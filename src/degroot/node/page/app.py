@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 import uvicorn
@@ -42,6 +42,7 @@ from degroot.node.peers.notices import list_notices
 from degroot.node.peers.peers import Peers
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.records.recent import Recent
+from degroot.node.server.background import start_background
 from degroot.node.server.health import Health
 from degroot.node.server.listening import BACKLOG, bind
 from degroot.node.server.threads import run_in_thread
@@ -106,12 +107,12 @@ class Serving:
     """The page while it is there."""
 
     def __init__(
-        self, live: Live, desk: JobQueue, state: LedgerState, keeping: Iterable[Coroutine[Any, Any, None]],
-        server: uvicorn.Server, listening: socket.socket,
+        self, live: Live, desk: JobQueue, state: LedgerState, keeping: Mapping[str, Coroutine[Any, Any, None]],
+        server: uvicorn.Server, listening: socket.socket, log: Any,
     ) -> None:  # fmt: skip
         self._live, self._desk, self._state, self._server = live, desk, state, server
         self._task = asyncio.create_task(server.serve([listening]))
-        self._keeping = [asyncio.create_task(each) for each in keeping]
+        self._keeping = [start_background(name, each, log) for name, each in keeping.items()]
 
     async def close(self) -> None:
         """Send what is being sent, and go."""
@@ -157,8 +158,8 @@ def serve(
         row_routes(desk, archive),
     )
     server = _Server(_settings(application(views, routers, gate, log)))
-    keeping = (_expire(archive), _follow_tokens(tokens, configuration.timing.probe_seconds))
-    return Serving(live, desk, state, keeping, server, listening)
+    keeping = {"answers": _expire(archive), "tokens": _follow_tokens(tokens, configuration.timing.probe_seconds)}
+    return Serving(live, desk, state, keeping, server, listening, log)
 
 
 def _find_table(circle: Peers) -> AskedTable:

@@ -69,14 +69,13 @@ def read_tokens(state: Path) -> tuple[PageToken, ...] | None:
     try:
         told = read_record(path)
         return tuple(PageToken(**{**each, "may": tuple(each["may"])}) for each in told["tokens"])
+    except OSError as error:
+        raise InvalidInput(
+            f"The page's tokens must be open to the user of the node; {path}: {error.strerror}."
+        ) from error
     except (DamagedFile, KeyError, TypeError) as error:
-        failure = error.__cause__
-        if isinstance(failure, FileNotFoundError):
+        if isinstance(error.__cause__, FileNotFoundError):
             return None
-        if isinstance(failure, OSError):
-            raise InvalidInput(
-                f"The page's tokens must be open to the user of the node; {path}: {failure.strerror}."
-            ) from error
         raise InvalidInput(
             f"The page's tokens must be as `degroot node token` wrote them; {path} is damaged. "
             "Delete it, and add tokens anew."
@@ -84,9 +83,13 @@ def read_tokens(state: Path) -> tuple[PageToken, ...] | None:
 
 
 def add_token(
-    state: Path, name: str, *, may_ask: bool, days: int = DAYS, clock: Callable[[], float] = time.time
-) -> str:
-    """Make a token for somebody, who may look at the page with it, and ask if so wanted; the token, kept nowhere."""
+    state: Path, name: str, *, may_ask: bool, days: int = DAYS, clock: Callable[[], float] = time.time,
+    note: Callable[[], None] = lambda: None,
+) -> str:  # fmt: skip
+    """Make a token for somebody, who may look at the page with it, and ask if so wanted; the token, kept nowhere.
+
+    `note`: records that, before the token is good.
+    """
     if check_name(name, "The name of a token") == OPERATOR:
         raise InvalidInput(f"The name of a token must not be {OPERATOR!r}, which is that of `degroot node page`.")
     if not 1 <= days <= MAX_DAYS:
@@ -99,6 +102,7 @@ def add_token(
                     f"A name must have one token; {name!r} has one until {format_day(each.expires)} UTC. "
                     "Revoke it first."
                 )
+        note()
         tokens[:] = [each for each in tokens if each.name != name]
         return _append(tokens, name, RIGHTS if may_ask else (LOOK,), now, days)
 
@@ -145,7 +149,12 @@ def _edit_tokens(state: Path, *, make: bool = True) -> Iterator[list[PageToken]]
     """The tokens, to be changed by one process at a time; written when that is done. `make`: also where none are."""
     make_folder(state, mode=PRIVATE)
     with (state / LOCK).open("a") as lock:
-        wait_for_lock(lock)
+        try:
+            wait_for_lock(lock)
+        except OSError as error:
+            raise InvalidInput(
+                f"The page's tokens must be where files can be locked; {lock.name}: {error.strerror}."
+            ) from error
         before = read_tokens(state)
         tokens = list(before or ())
         yield tokens

@@ -123,6 +123,7 @@ class LinkContext:
             ("grpc.max_reconnect_backoff_ms", 2000),
             ("grpc.keepalive_time_ms", 30_000),
             ("grpc.enable_retries", 0),
+            ("grpc.enable_http_proxy", 0),  # nor does `look_at` use one: what is looked at is what is called
             ("grpc.use_local_subchannel_pool", 1),  # a new channel makes a new connection: certificates are checked
         ]
         if self.credentials is None:

@@ -62,7 +62,7 @@ class Peers:
         self.changed_data: tuple[Path, ...] = ()  # files of the own rows that have changed since they were read
         self.failures: dict[str, str] = {}  # why a change of a file could not be taken in; empty: it was
         self.links: dict[str, Link] = {}
-        self.copies = CopyExchange(configuration, lambda: scores.seat, log)
+        self.copies = CopyExchange(configuration, lambda: scores.seat, log, wiring.credentials)
         self.maps = MapExchange(configuration, log)
         self.maps.prepare(scores.seat)
         self._log = log
@@ -97,9 +97,19 @@ class Peers:
             await self._change(apply_roster(file, self.signed_roster))
 
     async def _apply_roster(self) -> None:
-        """Go on with the members of the roster, and the configuration as it is by then."""
-        async with self._changing:
-            await self._change(apply_roster(self.file, self.signed_roster))
+        """Go on with the members of the roster, and the configuration as it is by then; tried until it succeeds."""
+        told = ""
+        while True:
+            try:
+                async with self._changing:
+                    await self._change(apply_roster(self.file, self.signed_roster))
+            except (DeGrootError, OSError) as error:  # storage that fails may be mended
+                if str(error) != told:
+                    self._log.error("change not taken in", what="roster", reason=str(error))
+                told = str(error)
+                await asyncio.sleep(self.configuration.timing.probe_seconds)
+            else:
+                return
 
     def take_roster(self, content: bytes, name: str) -> None:
         """Go by the signed roster that a peer offers from now on, if it is newer; why it is not is logged once."""
@@ -137,7 +147,7 @@ class Peers:
             if name not in self.links:
                 self.links[name] = Link(peer, self.wiring)
                 self._following[name] = start_background(f"peer {name}", self._follow(self.links[name]), self._log)
-        self.configuration = configuration  # up to here nothing is awaited: nobody sees half of a roster
+        self.configuration = configuration  # and links, with nothing awaited between: nobody sees half of a roster
         for link in self.links.values():
             link.peer = wanted[link.name]
             link.wake()
@@ -145,6 +155,7 @@ class Peers:
             await link.close()
         await self.scores.keep(self.links)
         await self.copies.keep(self.links)
+        self.maps.keep(self.links)
 
     async def close(self) -> None:
         """Hang up on everybody."""
@@ -342,8 +353,8 @@ class Peers:
         description.instance, description.software = self.wiring.instance, SOFTWARE
         roster = self.signed_roster
         if roster is not None:
-            description.roster = roster.number
-            if known_roster is not None and roster.number > known_roster and caller in self.links:
+            description.roster = self.wiring.roster_number()
+            if known_roster is not None and description.roster > known_roster and caller in self.links:
                 description.signed_roster = roster.content
         if caller is not None:
             self._describe_to(description, caller)

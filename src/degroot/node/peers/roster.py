@@ -33,13 +33,23 @@ class RosterStore:
         self._given = None if configuration.identity is None else configuration.identity.roster
         self._stamp: object = None  # of the file that is given, when it was last found good
         self._is_saved = True  # whether the state folder has the roster
+        self._judged: tuple[SignedRoster, tuple[x509.Certificate, ...], bool] | None = None  # the last by `_counts`
         self.current: SignedRoster | None = None
         self.damage = ""  # why the one that was kept could not be read when the node started, if it could not
 
     @property
     def number(self) -> int:
-        """Of the roster; 0: there is none."""
-        return 0 if self.current is None else self.current.number
+        """Of the roster; 0: there is none that one of the CA's present keys has signed.
+
+        Another is gone by as long as there is none, and gives way to any: the key that signed it may have been stolen.
+        """
+        return 0 if self.current is None or not self._counts(self.current) else self.current.number
+
+    def _counts(self, roster: SignedRoster) -> bool:
+        authorities, known = tuple(self._authorities()), self._judged
+        if known is None or known[0] is not roster or known[1] != authorities:
+            known = self._judged = roster, authorities, is_signed(roster.content, authorities)
+        return known[2]
 
     def load(self) -> None:
         """Take in what is kept and what is given, before the node starts."""
@@ -74,14 +84,11 @@ class RosterStore:
         """Take in a roster that the CA has signed, whose number has to be higher; None: it is the one that is here.
 
         Raises InvalidInput where it cannot be taken in. One that cannot be saved holds too: `save` tries again.
-        A roster that none of the CA's present keys has signed does not count, whatever its number: the key that signed
-        it may have been stolen.
         """
         if self.current is not None and content == self.current.content:
             return None
-        authorities = tuple(self._authorities())
-        offered, current = parse_roster(content, authorities, where), self.current
-        if current is not None and offered.number <= current.number and is_signed(current.content, authorities):
+        offered, current = parse_roster(content, self._authorities(), where), self.current
+        if current is not None and offered.number <= self.number:
             if _strip(offered) == _strip(current):
                 return None
             raise OutdatedRoster(

@@ -36,7 +36,7 @@ from degroot.node.records.chain import (
     write_line,
 )
 from degroot.node.records.journal import Journal, read_journal, rotated_path
-from degroot.node.tls.signing import LEDGER_CONTEXT
+from degroot.node.tls.signing import LEDGER_CONTEXT, Signer
 
 VERSION = 3  # versions 1 and 2 have no chain
 ASKED_BY = {IN: "they", OUT: "we"}  # as people are told
@@ -57,8 +57,6 @@ NOT_A_DATABASE, CORRUPT = 26, 11  # of SQLite's error codes
 TAKEN_OVER, SET_ASIDE, DAMAGED_LINES = "taken over", "damaged ledger set aside", "damaged lines set aside"  # notes
 ASKED_AT_PAGE = "asked at the page"  # a note of a question: the person, whose name stays in this ledger
 LOST = "records lost"
-
-Signer = Callable[[bytes, bytes], tuple[bytes, bytes]]  # of context and message: signature and certificate
 
 TABLES = """
 CREATE TABLE records (

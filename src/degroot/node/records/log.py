@@ -96,7 +96,11 @@ class LibraryMessages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record as a line of the log."""
         write = self._log.error if record.levelno >= logging.ERROR else self._log.warning
-        write("library message", library=record.name, message=record.getMessage(), exc_info=record.exc_info or None)
+        try:
+            message = record.getMessage()
+        except Exception:  # arguments that do not fit: no library expects that to fail
+            message = str(record.msg)
+        write("library message", library=record.name, message=message, exc_info=record.exc_info or None)
 
 
 def without_contents(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -21,8 +21,8 @@ from degroot.exceptions import InvalidInput
 from degroot.node.protocol.codec import PROTOCOL, Malformed
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import DIGEST_BYTES, IN, LARGEST_COUNT, OUT, Record
-from degroot.node.records.ledger import DAY, SELECT_RECORDS, Head, Ledger, Signer
-from degroot.node.tls.signing import RECEIPT_CONTEXT, Checker
+from degroot.node.records.ledger import DAY, SELECT_RECORDS, Head, Ledger
+from degroot.node.tls.signing import RECEIPT_CONTEXT, Checker, Signer
 
 RECEIPT = "receipt"  # what the exchange of receipts itself is called in ledgers
 MOST = 10_000  # exchanges in one statement

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, describe_error
 from degroot.files.atomic import save_durably
-from degroot.files.checksums import DamagedFile, digest_file, read_record, save_record
+from degroot.files.checksums import LOST, DamagedFile, digest_file, read_record, save_record
 from degroot.node.protocol.codec import Model
 
 FOLDER = "residuals"  # in the state folder
@@ -28,7 +28,7 @@ BLOCK = 1 << 17  # numbers written at once
 
 
 class StorageError(DeGrootError):
-    """The state folder cannot be written."""
+    """The state folder cannot be written, or read."""
 
 
 Tell = Callable[[str, Path, str], None]  # of a damaged file: whose model it is of, where it is, and what is wrong
@@ -44,6 +44,7 @@ class Residuals:
 
     Of each model there is a record (.json) and the residuals (.npy); until all chunks are scored, what is there of them
     (.part), and a checksum of each chunk (.done). What does not match its checksum is removed, and `tell` is called.
+    What cannot be read now is a StorageError: it may be whole.
     """
 
     folder: Path
@@ -74,6 +75,8 @@ class Residuals:
             except DamagedFile as error:
                 self._drop(values, error)
                 continue
+            except OSError as error:
+                raise _refusal(values, error) from error
             model, written = Model(record["name"], record["version"]), values.stat().st_mtime_ns
             if model.name not in newest or written > newest[model.name][1]:
                 newest[model.name] = model, written
@@ -96,6 +99,8 @@ class Residuals:
             self._drop(values, error)
             return None
         except OSError as error:
+            if error.errno not in LOST:
+                raise _refusal(values, error) from error
             self._drop(values, DamagedFile(values, str(error.strerror)))
             return None
         return residuals
@@ -319,4 +324,4 @@ def _remove(path: Path) -> None:
 
 
 def _refusal(path: Path, error: OSError) -> StorageError:
-    return StorageError(f"The state folder must have room and be writable; {path}: {error.strerror}.")
+    return StorageError(f"The state folder must have room, and be readable and writable; {path}: {error.strerror}.")

@@ -462,10 +462,11 @@ class Visit:
         self._came_kind, self._came_rows, self._came_bytes = "", 0, 0
 
     def record_exchange(self, kind: str, rows: int, request: bytes, reply: Any, origin: Origin) -> None:
-        """Record a reply as `record_answer` does, with the digest of it and of the request.
+        """Record a reply as `record_answer` does, with the digest of it and of the request, if it may be given.
 
         A request without a question has no salt: a digest would let others test guesses of its contents.
         """
+        self.check_admission()
         body = reply if isinstance(reply, bytes) else reply.SerializeToString()
         digest = ""
         if origin.question:
@@ -479,13 +480,13 @@ class Visit:
         self._came_kind, self._came_rows, self._came_bytes = "", 0, 0
 
     async def reply(self, kind: str, rows: int, message: Any, request: bytes, origin: Origin) -> None:
-        """Record a message of a stream that replies to a request, and send it, if the caller may still have it."""
-        self.check_admission()
+        """Record a message of a stream that replies to a request, and send it."""
         self.record_exchange(kind, rows, request, message, origin)
         await self._context.write(message)
 
     async def send(self, kind: str, rows: int, message: Any, origin: Origin) -> None:
         """Record a message of a stream that replies to no single request, and send it."""
+        self.check_admission()
         self.record_answer(kind, rows, message.ByteSize(), origin)
         await self._context.write(message)
 

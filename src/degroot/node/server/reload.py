@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
+
 from degroot import models
 from degroot.agents.agent import try_model
 from degroot.exceptions import DeGrootError, InvalidInput
@@ -41,6 +43,8 @@ async def watch_files(
     files = {"configuration": configuration.path, "model": configuration.model.file}
     seen = {what: _find_stamp(path) for what, path in files.items()}
     looked = asyncio.get_running_loop().time()
+    credentials = circle.wiring.credentials
+    kept = set(() if credentials is None else credentials.authorities)  # in the state folder
     expiry = ExpiryWatch(circle, log)
     expiry.look()
     while True:
@@ -49,6 +53,7 @@ async def watch_files(
             manager.tell_reloading()
         changes: dict[str, Callable[[], Awaitable[None]]] = {
             "certificate": partial(_renew, circle, is_asked, log),
+            "former CAs": partial(_keep_authorities, circle, kept),
             "roster": partial(_look_for_roster, circle, is_asked),
             "kept roster": partial(_save_roster, circle),
         }
@@ -106,9 +111,21 @@ async def _renew(circle: Peers, is_asked: bool, log: Any) -> None:
     credentials = circle.wiring.credentials
     if credentials is not None and credentials.refresh(force=is_asked):
         log.info("certificate taken in", until=f"{credentials.expires:%Y-%m-%dT%H:%M:%SZ}", serial=credentials.serial)
-        keep_authorities(circle.file.state, credentials.authorities)
         for link in circle.links.values():
             link.wake()
+
+
+async def _keep_authorities(circle: Peers, kept: set[x509.Certificate]) -> None:
+    """Keep the certificates of the CA in the state folder, which records go back to when it has another key."""
+    credentials = circle.wiring.credentials
+    if credentials is None or kept.issuperset(credentials.authorities):
+        return
+    try:
+        keep_authorities(circle.file.state, credentials.authorities)
+    except OSError as error:
+        told = f"Certificates of the CA must be kept in the state folder; {circle.file.state}: {error.strerror}."
+        raise InvalidInput(told) from error
+    kept.update(credentials.authorities)
 
 
 async def _look_for_roster(circle: Peers, is_asked: bool) -> None:

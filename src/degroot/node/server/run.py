@@ -195,7 +195,8 @@ def make_receipts(
         return None
 
     def check(context: bytes, message: bytes, signature: bytes, certificate: bytes, name: str) -> None:
-        signing.check_signature(context, message, signature, certificate, files.ca, name)
+        trusted = credentials.authorities
+        signing.check_signature(context, message, signature, certificate, files.ca, name, authorities=trusted)
 
     return Receipts(ledger, configuration.name, credentials.sign, check, peers)
 

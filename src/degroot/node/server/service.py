@@ -298,6 +298,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
             visit.refuse(exceeded.limit, StatusCode.RESOURCE_EXHAUSTED, str(exceeded))
         if question.view == OWN and visit.name != self._name:
             answered = self._redact(answered, visit.name)
+        visit.check_admission()
         answer = encode_answer(answered, self._circle.scores.seat.agent.outputs)
         visit.record_answer("consult", len(question.points), answer.ByteSize(), question.origin)  # which has no salt
         return answer

@@ -23,11 +23,10 @@ from degroot.node.config import Configuration, IdentityFiles
 from degroot.node.page import tokens
 from degroot.node.records.journal import rotated_path
 from degroot.node.records.ledger import beside_path, find_damage, journal_path, opened
-from degroot.node.state.version import check_version
+from degroot.node.state.version import SET_BY, check_version
 
 FORMAT = 1  # of archives
 MANIFEST, STATE, CONFIGURATION, IDENTITY = "manifest.json", "state/", "node.toml", "identity/"
-SET_BY = "before-restore-"  # how folders begin that a restore has moved the state before to
 LEFT_OUT = ("lock", tokens.FILE, tokens.LOCK, tokens.EARLIER_FILE)  # whoever has a token may ask
 LEDGER_OF_SQLITE = ("ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm")
 WAITING = ("ledger.journal", "ledger.journal.moving", "ledger.beside", "ledger.beside.taking")

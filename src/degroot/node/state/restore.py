@@ -29,12 +29,11 @@ from degroot.node.state.backup import (
     IDENTITY,
     LEFT_OUT,
     MANIFEST,
-    SET_BY,
     STATE,
     list_identity,
 )
 from degroot.node.state.owner import check_owner
-from degroot.node.state.version import RESTORING, check_version
+from degroot.node.state.version import RESTORING, SET_BY, check_version
 from degroot.node.tls.roster import FILE as ROSTER
 from degroot.node.tls.roster import SignedRoster
 

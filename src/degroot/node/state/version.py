@@ -13,6 +13,7 @@ from degroot.node.scoring.residual_store import StorageError, adopt
 
 VERSION = 2
 FILE = "version.json"
+SET_BY = "before-restore-"  # how folders begin that a restore has moved the state before to
 RESTORING = ".restored"  # what a restore has not put in its place yet; if it is there, the restore was interrupted
 
 
@@ -30,6 +31,8 @@ def check_version(state: Path) -> int | None:
         told = read_record(mark)
     except DamagedFile:
         return None
+    except OSError as error:
+        raise StorageError(f"The state folder must be readable; {mark}: {error.strerror}.") from error
     if told["version"] > VERSION:
         raise InvalidInput(
             f"A state folder must be of version {VERSION} or older; {state} was written by degroot {told['degroot']} "

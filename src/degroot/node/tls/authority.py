@@ -19,7 +19,7 @@ from degroot.files.atomic import PRIVATE, make_folder, save_durably
 from degroot.files.lock import wait_for_lock
 from degroot.files.toml import Table
 from degroot.node.config.names import CA, NEW, check_name
-from degroot.node.tls.files import find_names, read_bytes, read_certificates, read_key, validity
+from degroot.node.tls.files import check_validity, find_names, read_bytes, read_certificates, read_key
 
 CA_DAYS, DAYS = 3650, 365
 MAX_DAYS = 36_500
@@ -79,10 +79,11 @@ def _lock(folder: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             wait_for_lock(stack.enter_context((folder / LOCK).open("a")))
+            yield
         except OSError as error:
-            told = f"A CA's folder must be one that can be written and locked; {folder}: {error.strerror}."
+            where = folder if error.filename is None else error.filename
+            told = f"A CA's folder must be one that can be written and locked; {where}: {error.strerror}."
             raise InvalidInput(told) from error
-        yield
 
 
 def open_authority(folder: Path, now: datetime | None = None) -> Authority:
@@ -90,7 +91,7 @@ def open_authority(folder: Path, now: datetime | None = None) -> Authority:
     path = folder / f"{CA}.key"
     certificate = read_certificates(folder / f"{CA}.pem", "The CA")[0]
     key = read_key(path, "The CA's key")
-    validity(certificate, "The CA's certificate", folder / f"{CA}.pem", now)
+    check_validity(certificate, "The CA's certificate", folder / f"{CA}.pem", now)
     if key.public_key() != certificate.public_key():
         hint = " Run `degroot keys rotate` again: it was interrupted." if (folder / RETIRED).exists() else ""
         raise InvalidInput(f"The CA's key must belong to its certificate; {path} does not.{hint}")
@@ -124,7 +125,7 @@ def init_ca(
         if present and not force:
             raise InvalidInput(f"A CA must be made where none is; {present[0]} is there already.")
         former = _move_aside(folder, present) if present else None
-        return NewAuthority(*_write(folder, CA, certificate, key, force), former)
+        return NewAuthority(*_write(_find_paths(folder, CA, force=force), certificate, key), former)
 
 
 def _move_aside(folder: Path, files: Iterable[Path]) -> Path:
@@ -144,9 +145,9 @@ def issue(
     key = ec.generate_private_key(ec.SECP256R1())
     with lock_ca(folder):
         certificate = _certify(open_authority(folder, now), folder, name, key.public_key(), hosts, _span(days, now))
-        paths = _write(folder, name, certificate, key, force)
-        _note_issued(folder, name, certificate, hosts)
-    return paths
+        paths = _find_paths(folder, name, force=force)
+        _note_issued(folder, name, certificate, hosts)  # first: what is not on the list cannot be revoked
+        return _write(paths, certificate, key)
 
 
 def request_certificate(
@@ -408,14 +409,19 @@ def _host(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _write(
-    folder: Path, stem: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey, force: bool
-) -> tuple[Path, Path]:
-    """Write the key, for its owner's eyes only, and then the certificate."""
-    paths = make_folder(folder) / f"{stem}.pem", folder / f"{stem}.key"
+def _find_paths(folder: Path, stem: str, *, force: bool) -> tuple[Path, Path]:
+    """Where a certificate and its key go; refused where one is already, unless by `force`."""
+    paths = folder / f"{stem}.pem", folder / f"{stem}.key"
     for path in paths:
         if path.exists() and not force:
             raise InvalidInput(f"Certificates and keys are not overwritten; {path} is there already.")
+    return paths
+
+
+def _write(
+    paths: tuple[Path, Path], certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+) -> tuple[Path, Path]:  # fmt: skip
+    """Write the key, for its owner's eyes only, and then the certificate."""
     write_file(paths[1], encode_key(key), 0o600)
     write_file(paths[0], encode(certificate), 0o644)
     return paths

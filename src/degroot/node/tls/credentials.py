@@ -257,6 +257,7 @@ def _make_context(authorities: tuple[x509.Certificate, ...]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False  # names of nodes are no host names: the caller compares them
     context.minimum_version = ssl.TLSVersion.TLSv1_3  # in which the server's certificate is known first
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an authority need not be a root, as with gRPC
     context.load_verify_locations(cadata=b"".join(each.public_bytes(Encoding.DER) for each in authorities))
     context.set_alpn_protocols(["h2"])
     return context

@@ -40,7 +40,7 @@ def read_key(path: Path, what: str) -> PrivateKeyTypes:
         raise InvalidInput(f"{what} must be a private key in PEM; {path} is none.") from error
 
 
-def validity(certificate: x509.Certificate, what: str, path: Path, now: datetime | None = None) -> None:
+def check_validity(certificate: x509.Certificate, what: str, path: Path, now: datetime | None = None) -> None:
     """Refuse a certificate that is not valid now."""
     now = datetime.now(UTC) if now is None else now
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc

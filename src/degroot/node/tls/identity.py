@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from degroot.exceptions import InvalidInput
 from degroot.node.config import IdentityFiles
-from degroot.node.tls.files import find_names, read_bytes, read_certificates, read_key, validity
+from degroot.node.tls.files import check_validity, find_names, read_bytes, read_certificates, read_key
 
 CERTIFICATE, KEY, CA = "The certificate", "The key", "The CA"
 
@@ -28,7 +28,7 @@ def check(files: IdentityFiles, name: str, now: datetime | None = None) -> datet
 def check_caller(files: IdentityFiles, now: datetime | None = None) -> None:
     """Refuse a certificate with which no node would let anybody in."""
     chain, authorities = read_certificates(files.certificate, CERTIFICATE), read_certificates(files.ca, CA)
-    validity(chain[0], CERTIFICATE, files.certificate, now)
+    check_validity(chain[0], CERTIFICATE, files.certificate, now)
     _check_signed(chain, authorities, files)
     check_authorities(chain, authorities, files.ca, now)
     if read_key(files.key, KEY).public_key() != chain[0].public_key():
@@ -41,7 +41,7 @@ def check_authorities(
     """Raise unless the certificate of the CA that has signed the last of a chain is valid now."""
     for authority in authorities:
         if is_issued_by(chain[-1], authority):
-            validity(authority, "The CA's certificate", ca, now)
+            check_validity(authority, "The CA's certificate", ca, now)
 
 
 def channel_credentials(files: IdentityFiles) -> Any:

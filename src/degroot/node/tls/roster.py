@@ -32,7 +32,7 @@ from degroot.node.tls.identity import is_issued_by
 from degroot.node.tls.signing import ROSTER_CONTEXT, is_signature, sign_with
 
 FILE = ROSTER  # in the CA's folder, and in the state folder of a node
-MAX_ROSTER_BYTES = 1_000_000
+MAX_ROSTER_BYTES = 900_000  # with a node's description it fits into the smallest `limits.message_bytes`
 MAX_SIGNATURES = 4  # a CA's, and while its key is replaced that of the CA before: others cost time to check
 MAX_NUMBER = 2**53
 HEADING = "# The members of a consortium, signed by its CA. `degroot keys roster` writes the next one: do not edit.\n"
@@ -105,8 +105,9 @@ def sign_roster(
     number = 1 + (before.number if before else 0)
     roster = SignedRoster(number, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", members, revoked)
     content = _sign(_encode(roster), authorities)
+    signed = parse_roster(content, [each.certificate for each in authorities], folder / FILE)  # or it is not written
     write_file(folder / FILE, content, 0o644)
-    return parse_roster(content, [each.certificate for each in authorities], folder / FILE)
+    return signed
 
 
 def _find_serial(path: Path, name: str, authorities: Iterable[Authority]) -> int:

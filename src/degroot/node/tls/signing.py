@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from degroot.exceptions import InvalidInput
-from degroot.files.atomic import save
+from degroot.files.atomic import save_durably
 from degroot.node.config import IdentityFiles
-from degroot.node.tls.files import find_names, read_bytes, read_certificates, read_key, validity
+from degroot.node.tls.files import check_validity, find_names, read_bytes, read_certificates, read_key
 from degroot.node.tls.identity import CA, CERTIFICATE, KEY, check_authorities, is_signed_by
 
 # before what is signed: a signature of one thing is none of another
@@ -21,6 +21,7 @@ COPY_CONTEXT, LEDGER_CONTEXT, RECEIPT_CONTEXT = b"degroot model copy\0", b"degro
 ROSTER_CONTEXT = b"degroot roster\0"
 MAX_CHAIN = 8  # certificates
 TRUSTED_FILE = "trusted-cas.pem"  # in the state folder
+Signer = Callable[[bytes, bytes], tuple[bytes, bytes]]  # of context and message: signature and certificate
 Checker = Callable[[bytes, bytes, bytes, bytes, str], None]  # context, message, signature, certificate, name: or raises
 PSS = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)
 
@@ -44,14 +45,15 @@ def sign_with(key: PrivateKeyTypes, message: bytes) -> bytes:
 
 def check_signature(
     context: bytes, message: bytes, signature: bytes, certificate: bytes, ca: Path, name: str, *,
-    allow_expired: bool = False, revoked: Container[int] = (),
+    authorities: Iterable[x509.Certificate] = (), allow_expired: bool = False, revoked: Container[int] = (),
 ) -> None:  # fmt: skip
     """Raise unless `name`, by a certificate of the CA, has signed the message.
 
-    `revoked`: serial numbers of certificates whose signatures do not count.
+    `authorities`: those in the file of the CA, if they were read before. `revoked`: serial numbers of certificates
+    whose signatures do not count.
     """
-    authorities = read_certificates(ca, CA)
-    chain = _check_by(authorities, context + message, signature, certificate, name)
+    trusted = list(authorities) or read_certificates(ca, CA)
+    chain = _check_by(trusted, context + message, signature, certificate, name)
     if chain[0].serial_number in revoked:
         raise InvalidInput(
             f"A signature must be by a certificate of {name!r} that is not revoked; the signed roster revokes this one "
@@ -59,8 +61,8 @@ def check_signature(
         )
     if allow_expired:
         return
-    validity(chain[0], f"The certificate of {name!r}", Path(f"{name}.pem"))
-    check_authorities(chain, authorities, ca)
+    check_validity(chain[0], f"The certificate of {name!r}", Path(f"{name}.pem"))
+    check_authorities(chain, trusted, ca)
 
 
 def make_checker(ca: Path, state: Path | None = None) -> Checker:
@@ -89,7 +91,7 @@ def keep_authorities(state: Path, authorities: Iterable[x509.Certificate]) -> No
     known = read_former(state)
     fresh = [each for each in authorities if each not in known]
     if fresh:
-        save(state / TRUSTED_FILE, b"".join(each.public_bytes(Encoding.PEM) for each in (*known, *fresh)))
+        save_durably(state / TRUSTED_FILE, b"".join(each.public_bytes(Encoding.PEM) for each in (*known, *fresh)))
 
 
 def _check_by(
