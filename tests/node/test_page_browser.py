@@ -533,6 +533,7 @@ def test_a_node_that_is_gone_is_said_to_be_and_comes_back(browser, tmp_path):
         until(page, r"/^([3-9]|\d\d+) s/.test(document.querySelector('#gone-ago').textContent)")
         for size, scheme in looks():
             look(page, "gone", size, scheme)
+        page.set_viewport_size(WIDE)  # narrower, peers are shown when they are opened
         two.fork("node0")
         page.get_by_text("This node does not answer.").wait_for(state="hidden")
         page.locator("tr[data-peer=node1] .pill[data-state=up]").wait_for()
@@ -755,7 +756,7 @@ def test_trust_is_shown_by_region(tab, nodes, tmp_path):
     tab.get_by_label("Up").select_option("x2")
     tab.get_by_text("Across: x0; up: x2.").wait_for()
     assert tab.locator("table.plane td:not(.none)").count() > 4
-    tab.get_by_label("Show").select_option(label="weight of node2")
+    tab.locator("#show").select_option(label="weight of node2")
     assert tab.locator("table.plane td[title^='node2 ']").count() > 4
 
 
@@ -785,6 +786,7 @@ def test_colours_are_chosen_kept_and_follow_the_system(browser, nodes):
     with Watched(browser, scheme="dark") as watched:
         page, ground = watched.page, "getComputedStyle(document.body).backgroundColor"
         page.goto(nodes.address())
+        page.get_by_role("heading", name="Answering", exact=True).wait_for()  # signed in, and loaded anew
         dark = page.evaluate(ground)
         page.emulate_media(color_scheme="light")
         light = page.evaluate(ground)
