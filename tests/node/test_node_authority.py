@@ -168,9 +168,11 @@ def test_requests_that_are_none_or_weak_or_for_somebody_else_are_refused(tmp_pat
     path.write_bytes(x509.load_der_x509_csr(bytes(der)).public_bytes(serialization.Encoding.PEM))
     assert "must be signed by its own key" in complaint(lambda: sign_request(keys, path))
     for key, problem in (
-        (rsa.generate_private_key(65537, 1024), "must have at least 2048 bits"),
-        (ec.generate_private_key(ec.SECP192R1()), "must have at least 256 bits"),
-        (dsa.generate_private_key(2048), "must be for a key of an elliptic curve, RSA or Ed25519"),
+        (rsa.generate_private_key(65537, 1024), "with at least 2048 bits; that in"),
+        (ec.generate_private_key(ec.SECP192R1()), "P-256 or P-384, or RSA"),
+        (ec.generate_private_key(ec.SECP521R1()), "is of the curve secp521r1"),  # which the TLS of gRPC does not take
+        (ed25519.Ed25519PrivateKey.generate(), "is of the type Ed25519PublicKey"),
+        (dsa.generate_private_key(2048), "is of the type DSAPublicKey"),
     ):
         write_request(path, key, "north")
         assert problem in complaint(lambda: sign_request(keys, path))
@@ -179,6 +181,35 @@ def test_requests_that_are_none_or_weak_or_for_somebody_else_are_refused(tmp_pat
         assert "name of a node or client must" in complaint(lambda: sign_request(keys, path))
     assert {each.name for each in keys.iterdir()} == {"ca.key", "ca.pem", "lock"}  # nothing was issued
     assert "No such file" in complaint(lambda: sign_request(keys, tmp_path / "nowhere"))
+
+
+def test_a_list_that_was_lost_revokes_nothing_by_halves(keys):
+    """A certificate that is on no list any more, such as one of a stolen key, would be let in."""
+    for _ in range(2):
+        issue(keys, "south", force=True)
+    issue(keys, "west")
+    whole = (keys / "issued.jsonl").read_bytes()
+    (keys / "issued.jsonl").unlink()
+    issue(keys, "south", force=True)
+    told = complaint(lambda: write_roster(keys, revoke=["south"]))
+    assert told.startswith(f"The CA's list must have all certificates, to revoke them; {keys / 'issued.jsonl'} lacks")
+    assert "--certificate FILE" in told
+    newest = load(keys / "south.pem").serial_number
+    assert write_roster(keys, revoke=["south"], certificates=[keys / "south.pem"]).revoked_serials == {newest}
+    (keys / "issued.jsonl").write_bytes(whole + (keys / "issued.jsonl").read_bytes())
+    assert len(write_roster(keys, revoke=["south"]).revoked_serials) == 3
+
+
+def test_a_roster_that_was_lost_at_the_ca_is_missed(keys):
+    """Nodes would refuse the low number of another, while whoever revokes a certificate believes that it is done."""
+    issue(keys, "west")
+    first = write_roster(keys, add=[("west", "a:1")]).content
+    write_roster(keys, revoke=["west"])
+    (keys / FILE).write_bytes(first)
+    told = f"The CA's newest roster must be there, number 2, since nodes refuse lower ones; {keys / FILE} is number 1."
+    assert complaint(lambda: write_roster(keys, revoke=["west"])).startswith(told)
+    (keys / FILE).unlink()
+    assert "roster.toml is missing. Copy it from a node's" in complaint(lambda: write_roster(keys, revoke=["west"]))
 
 
 @pytest.mark.parametrize("host", ["south", "SOUTH", "South"])
@@ -205,7 +236,7 @@ def test_a_key_that_is_there_must_be_one_that_can_sign(tmp_path):
     (tmp_path / "north.key").write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     )
-    assert "must be of an elliptic curve, RSA or Ed25519" in complaint(lambda: request_certificate(tmp_path, "north"))
+    assert "must be of the elliptic curve P-256 or" in complaint(lambda: request_certificate(tmp_path, "north"))
     with pytest.raises(InvalidInput, match="small letters"):
         request_certificate(tmp_path, "North")
 
@@ -401,7 +432,7 @@ def test_the_end_of_a_rotation_that_was_cut_off_anywhere_comes_when_it_is_run_ag
         open_authorities(folder)
         finish_rotation(folder)
         assert read_certificates(folder / "ca.pem", "The CA") == [second]
-        assert {path.name for path in folder.iterdir()} == {"ca.pem", "ca.key", FILE, "lock"}
+        assert {path.name for path in folder.iterdir()} == {"ca.pem", "ca.key", FILE, "issued.jsonl", "lock"}
         assert write_roster(folder).number == 3
     assert step > 5
     shutil.copytree(keys / "retired", keys / "retired.old")  # left by an end before, which was never run again

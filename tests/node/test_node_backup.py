@@ -444,6 +444,17 @@ def test_root_writes_nothing_into_the_state_folder_of_another_user(tmp_path, deg
     assert degroot("node", "restore", path, archive).code == 0
 
 
+def test_an_archive_is_a_file_and_not_in_the_folder_that_it_is_of(tmp_path, degroot):
+    path = make_node(tmp_path / "north")
+    into = degroot("node", "backup", path, "--out", path.parent / "state" / "in.zip")
+    assert (into.code, "must go elsewhere than into the state folder" in into.err) == (2, True)
+    (path.parent / "state" / "folder").mkdir()
+    assert degroot("node", "backup", path, "--out", path.parent / "state" / "folder" / "in.zip").code == 2
+    endless = degroot("node", "restore", path, "/dev/zero")
+    assert (endless.code, endless.err.count("\n")) == (2, 1)
+    assert "/dev/zero is none" in endless.err
+
+
 def test_who_is_not_root_may_write_into_a_folder_that_belongs_to_root(tmp_path, degroot, monkeypatch):
     """As in Kubernetes, where the group of a volume is the node's."""
     path = make_node(tmp_path / "north", more="[page]\nport = 8441")

@@ -1,5 +1,6 @@
 """A node's configuration: what is said is what is read, and every mistake is one line that names its place."""
 
+import os
 import re
 from importlib import import_module
 from pathlib import Path
@@ -238,6 +239,8 @@ def test_the_template_is_still_a_configuration_with_every_remark_that_holds_a_se
 def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
     assert "No such file" in complaint(tmp_path / "absent.toml")
     assert "directory" in complaint(tmp_path)
+    os.mkfifo(tmp_path / "pipe.toml")  # which would be waited for
+    assert "no regular file" in complaint(tmp_path / "pipe.toml")
     assert "line 1" in complaint(written(tmp_path, "name = north"))
     path = tmp_path / "north.toml"
     path.write_bytes(b"name = '\xff'")
@@ -292,7 +295,12 @@ def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
         ),
         ({"rest": "[limits]\nmessage_bytes = 3000000000"}, ["`limits.message_bytes`", "1000000"]),
         ({"rest": '[timing]\nprobe_seconds = "1"'}, ["`timing.probe_seconds`", "got '1'"]),
-        ({"rest": "[metrics]\nport = 70000"}, ["`metrics.port`", "from 0 to 65535", "got 70000"]),
+        ({"rest": "[metrics]\nport = 70000"}, ["`metrics.port`", "from 1 to 65535", "got 70000"]),
+        ({"rest": "[metrics]\nport = 0"}, ["`metrics.port`", "from 1 to 65535", "got 0"]),
+        ({"rest": "[limits]\nconcurrent_calls = 9999999999"}, ["`limits.concurrent_calls`", "at most 100000"]),
+        ({"rest": "[timing]\ndeadline_seconds = 1e300"}, ["`timing.deadline_seconds`", "at most 86400", "got 1e+300"]),
+        ({"rest": "[ledger]\nrecords = 99999999999999999999"}, ["`ledger.records`", "at most 1000000000000"]),
+        ({"rest": "[page]\nport = 8443\nanswer_days = 1e300"}, ["`page.answer_days`", "at most 36500"]),
         ({"rest": "[metrics]"}, ["`metrics.port`", "it is missing"]),
         ({"rest": '[metrics]\nport = 1\nhost = "a b"'}, ["`metrics.host`", "a name, of this machine", "got 'a b'"]),
         ({"rest": "[metrics]\nport = 1\nhost = 7"}, ["`metrics.host`", "got 7"]),

@@ -72,7 +72,8 @@ def read_metric(port, name):
 class Circle:
     """As much of a circle as health looks at."""
 
-    def __init__(self, able=3, has_consensus=False):
+    def __init__(self, able=3, has_consensus=False, removal=None):
+        self.removal = removal
         self.able, self.names = able, ("a", "b", "c")
         self.wiring = SimpleNamespace(credentials=None)
         self.configuration = SimpleNamespace(has_consensus=has_consensus, needed=2)
@@ -273,15 +274,16 @@ def test_what_was_found_long_ago_is_not_said_to_be_so_now(health):
 
 def test_ready_tells_every_reason_in_a_line_of_its_own(health, server, tmp_path):
     tmp_path.rmdir()
-    asyncio.run(health.look(Circle(able=1, has_consensus=True)))
+    asyncio.run(health.look(Circle(able=1, has_consensus=True, removal="it is not in the roster")))
     code, text = ask(server.port, "/ready")
     assert code == 503
     assert text.splitlines() == [
         f"{tmp_path} cannot be written: No such file or directory",
+        "it is not in the roster",
         "no quorum: 1 of 3 nodes can take part, 2 must",
     ]
     assert ask(server.port, "/live")[0] == 200
-    assert list(health.find_faults()) == [STORAGE]  # without a quorum it would answer for itself
+    assert list(health.find_faults()) == [STORAGE]  # without others it would answer for itself
     health.begin_stopping()
     assert ask(server.port, "/ready")[1].splitlines()[0] == "the node is shutting down"
     assert read_metric(server.port, 'degroot_trouble{kind="quorum"}') == 1

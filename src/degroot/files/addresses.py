@@ -10,7 +10,7 @@ FORM = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", re.ASCII
 LAST_PORT = 65535
 
 
-def split(address: object, what: str = "An address", first_port: int = 1) -> tuple[str, int]:
+def split(address: object, what: str = "An address") -> tuple[str, int]:
     """Host and port of ``"host:port"``; an IPv6 host stands in brackets there and without them here.
 
     Examples
@@ -25,8 +25,8 @@ def split(address: object, what: str = "An address", first_port: int = 1) -> tup
     if match is None:
         raise InvalidInput(f'{what} must be "host:port"; got {address!r}.')
     port = int(match[2])
-    if not first_port <= port <= LAST_PORT:
-        raise InvalidInput(f"{what} must have a port from {first_port} to {LAST_PORT}; got {address!r}.")
+    if not 1 <= port <= LAST_PORT:
+        raise InvalidInput(f"{what} must have a port from 1 to {LAST_PORT}; got {address!r}.")
     return match[1].strip("[]"), port
 
 
@@ -49,7 +49,7 @@ def is_loopback(address: str) -> bool:
     >>> is_loopback("localhost:7443"), is_loopback("127.8.0.1:7443"), is_loopback("10.0.0.1:7443")
     (True, True, False)
     """
-    return is_this_machine(split(address, first_port=0)[0])
+    return is_this_machine(split(address)[0])
 
 
 def is_this_machine(host: str) -> bool:

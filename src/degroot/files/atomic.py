@@ -1,5 +1,6 @@
 """Folders for what is written: made and tried out first, and filled with whole files only."""
 
+import errno
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,13 @@ def make_folder(path: Path, *, mode: int = 0o777) -> Path:
             return path
     except OSError as error:
         raise _refusal(path, error) from error
+
+
+def read_regular(path: Path) -> bytes:
+    """All of a file; OSError where it is none that ends, such as a pipe, which would be waited for."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return path.read_bytes()
 
 
 def find_stamp(path: Path) -> tuple[int, int, int] | None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from degroot.exceptions import InvalidInput
+from degroot.files.atomic import read_regular
 
 
 def toml_text(entries: Mapping[str, Any]) -> str:
@@ -96,7 +97,7 @@ class Table:
     def read(cls, path: Path, known: Collection[str], what: str = "configuration") -> "Table":
         """The table that is the whole file; `what` is how messages call it."""
         try:
-            content = path.read_bytes()
+            content = read_regular(path)
         except OSError as error:
             raise InvalidInput(f"The {what} must be a TOML file; {path}: {error.strerror}.") from error
         return cls.parse(content, path, known, what)

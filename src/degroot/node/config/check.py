@@ -118,7 +118,7 @@ def inspect(configuration: Configuration, insecure_loopback: bool, unsafe_pickle
         yield CheckFinding("port", OK, f"this node is running, on {configuration.listen}")
         yield _check_health(configuration)
     else:
-        yield _found("port", lambda: _check_port(*split(configuration.listen, first_port=0)))
+        yield _found("port", lambda: _check_port(*split(configuration.listen)))
         if configuration.metrics is not None:
             metrics = configuration.metrics
             yield _found("metrics port", lambda: _check_port(metrics.host, metrics.port))

@@ -47,7 +47,11 @@ from degroot.node.config.entries import (
 from degroot.node.config.names import check_name
 from degroot.rules.rules import RULES
 
-MOST_OF_COPIES = {"copy_bytes": 2**31 - 1, "copy_memory_bytes": 2**44, "copy_seconds": 86_400}
+LONGEST_SECONDS, LONGEST_DAYS = 86_400, 36_500
+MOST = {  # of settings that have no other limit: what is beyond is a slip, or more than timers and counters take
+    "requests_per_second": 10**9, "rows_per_second": 10**9, "concurrent_calls": 100_000, "copy_bytes": 2**31 - 1,
+    "copy_memory_bytes": 2**44, "days": LONGEST_DAYS, "records": 10**12,
+}  # fmt: skip
 MESSAGE_BYTES = (1_000_000, 2**31 - 1)  # a part of a copied model at least; no message can be longer
 
 Measures = TypeVar("Measures", Limits, Timing, LedgerSettings)
@@ -73,7 +77,7 @@ def read(path: Path) -> Configuration:
     configuration = Configuration(
         path=path,
         name=_name(table),
-        listen=_address(table, "listen", first_port=0),
+        listen=_address(table, "listen"),
         state=table.file("state"),
         evidence=evidence,
         quorum=_of_pooled(table, "quorum", evidence, lambda key: table.whole(key, 1, 1 + len(peers)), None, MAPS),
@@ -110,9 +114,9 @@ def _name(table: Table) -> str:
     return check_name(table.text("name"), table.what("name"))
 
 
-def _address(table: Table, key: str, first_port: int = 1) -> str:
+def _address(table: Table, key: str) -> str:
     address = table.text(key)
-    split(address, table.what(key), first_port)
+    split(address, table.what(key))
     return address
 
 
@@ -243,9 +247,9 @@ def _budget(table: Table, default: int) -> int:
 
 
 def _metrics(table: Table) -> MetricsAddress:
-    address = MetricsAddress(table.whole("port", 0, LAST_PORT), _host(table))
+    address = MetricsAddress(table.whole("port", 1, LAST_PORT), _host(table))
     try:
-        split(address.text, first_port=0)
+        split(address.text)
     except InvalidInput as error:
         raise table.refusal("host", "be an IP address, or a name, of this machine") from error
     return address
@@ -260,6 +264,8 @@ def _page(table: Table) -> Page:
     if not is_this_machine(host):
         raise table.refusal("host", "be an address of this machine only (127.0.0.0/8, ::1 or localhost)")
     days = table.given("answer_days", lambda key: table.number(key, zero=True), ANSWER_DAYS)
+    if days > LONGEST_DAYS:
+        raise table.refusal("answer_days", f"be at most {LONGEST_DAYS}")
     return Page(table.whole("port", 1, LAST_PORT), host, days)
 
 
@@ -270,9 +276,6 @@ def _texts(table: Table, key: str, known: tuple[str, ...], default: tuple[str, .
 def _limits(table: Table) -> Limits:
     if "message_bytes" in table.entries:
         table.whole("message_bytes", *MESSAGE_BYTES)
-    for key, most in MOST_OF_COPIES.items():
-        if key in table.entries and isinstance(table.entries[key], int | float) and table.entries[key] > most:
-            raise table.refusal(key, f"be at most {most}")
     limits = _measured(table, Limits())
     most = max(1, int(limits.rows_per_second))  # a request with more rows would never be let through
     rows = _at_most(table, "rows_per_request", limits.rows_per_request, most, "limits.rows_per_second")
@@ -295,6 +298,10 @@ def _measured(table: Table, default: Measures) -> Measures:
     """`default` with what the table says: whole numbers where it has whole ones, positive ones elsewhere."""
     whole = {key for key in table.entries if isinstance(getattr(default, key), int)}
     given: dict[str, Any] = {key: table.whole(key) if key in whole else table.number(key) for key in table.entries}
+    for key, value in given.items():
+        most = LONGEST_SECONDS if key.endswith("_seconds") else MOST.get(key)
+        if most is not None and value > most:
+            raise table.refusal(key, f"be at most {most}")
     return replace(default, **given)
 
 
@@ -333,7 +340,7 @@ def _check_roster(configuration: Configuration) -> None:
 
 def _check_ports(configuration: Configuration) -> None:
     """The page has a port to itself."""
-    taken = {"listen": split(configuration.listen, first_port=0)[1]}
+    taken = {"listen": split(configuration.listen)[1]}
     if configuration.metrics is not None:
         taken["metrics.port"] = configuration.metrics.port
     for what, port in taken.items():

@@ -26,7 +26,7 @@ def list_notices(circle: Peers) -> Iterator[tuple[str, str]]:
             elif ends <= soon:
                 yield "warning", f"{whose} expires on {ends:%Y-%m-%d}, in {(ends - now).days} days: renew it."
     roster = circle.signed_roster
-    if roster is not None and circle.is_removed:
+    if roster is not None and circle.removal is not None:
         yield "error", f"This node is not in the consortium's roster, number {roster.number}."
     for peer, link in sorted(circle.links.items()):
         where = circle.instances.describe(peer)

@@ -58,6 +58,7 @@ class Peers:
         self.instances = InstanceWatch()
         self._changing = asyncio.Lock()
         self._taking: set[asyncio.Task[None]] = set()  # rosters that are being taken in
+        self._told_removal: str | None = None
         self._refused_rosters: dict[str, str] = {}  # by peer: why the one that it offers is not taken in
         self.changed_data: tuple[Path, ...] = ()  # files of the own rows that have changed since they were read
         self.failures: dict[str, str] = {}  # why a change of a file could not be taken in; empty: it was
@@ -76,10 +77,12 @@ class Peers:
         return None if self.roster_store is None else self.roster_store.current
 
     @property
-    def is_removed(self) -> bool:
-        """Whether this node is not among the members of the signed roster."""
+    def removal(self) -> str | None:
+        """That this node is not among the members of the signed roster; None: it is, or there is none."""
         roster = self.signed_roster
-        return roster is not None and bool(roster.members) and self.configuration.name not in roster.members
+        if roster is None or not roster.members or self.configuration.name in roster.members:
+            return None
+        return f"this node is not in the consortium's roster, number {roster.number}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -153,6 +156,9 @@ class Peers:
             link.wake()
         for link in closing:
             await link.close()
+        if self.removal is not None and self.removal != self._told_removal:
+            self._log.error("not in the roster", reason=self.removal)
+        self._told_removal = self.removal
         await self.scores.keep(self.links)
         await self.copies.keep(self.links)
         self.maps.keep(self.links)
@@ -414,7 +420,7 @@ class Peers:
             self._count(self.wiring.metrics)
             await self._confirm(link)
             timing = self.configuration.timing
-            await link.rest(timing.probe_seconds if trouble and not self.is_removed else timing.heartbeat_seconds)
+            await link.rest(timing.probe_seconds if trouble and self.removal is None else timing.heartbeat_seconds)
 
     async def _confirm(self, link: Link) -> None:
         """Exchange receipts with a peer that can be asked, if that is due."""

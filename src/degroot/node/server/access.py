@@ -471,8 +471,9 @@ class Visit:
         digest = ""
         if origin.question:
             digest = digest_exchange(self.name, self._access.name, kind, rows, origin.question, request, body)
-            self._access.log_exchange(self.name, kind, rows, origin)
         self.record_answer(kind, rows, len(body), origin, digest)
+        if origin.question:
+            self._access.log_exchange(self.name, kind, rows, origin)
 
     def count(self, kind: str, sent_bytes: int) -> None:
         """Count a heartbeat that is answered."""

@@ -18,9 +18,10 @@ HANG_SECONDS = 15.0  # without a beat: the loop has hung
 STORAGE_SECONDS = 10.0  # a disk that takes longer for one block does not answer
 
 # what can be the matter, in the order in which it is reported
-LOOP, TASK, STARTING, STOPPING, CERTIFICATE, STORAGE, QUORUM = TROUBLES = (
-    "loop", "task", "starting", "stopping", "certificate", "storage", "quorum",
+LOOP, TASK, STARTING, STOPPING, CERTIFICATE, STORAGE, ROSTER, QUORUM = TROUBLES = (
+    "loop", "task", "starting", "stopping", "certificate", "storage", "roster", "quorum",
 )  # fmt: skip
+OF_OTHERS = (ROSTER, QUORUM)  # without others the node still answers its own people, from its own view
 
 WARMING = "the node is getting ready: kernels are loaded, or compiled"
 ANSWERING = "the node can answer"
@@ -60,8 +61,8 @@ class Health:
         return {kind: found[kind] for kind in TROUBLES if kind in found}
 
     def find_faults(self) -> dict[str, str]:
-        """What keeps the node from answering any question; without a quorum it may still answer for itself."""
-        return {kind: why for kind, why in self.find_troubles().items() if kind != QUORUM}
+        """What keeps the node from answering any question at all."""
+        return {kind: why for kind, why in self.find_troubles().items() if kind not in OF_OTHERS}
 
     def begin_serving(self) -> None:
         """Say that the kernels are warm and the port is bound."""
@@ -104,6 +105,7 @@ class Health:
         told = {
             CERTIFICATE: _find_certificate_trouble(circle),
             STORAGE: await self._find_storage_trouble(),
+            ROSTER: circle.removal,
             QUORUM: _find_quorum_trouble(circle),
         }
         found, self._looked = {kind: why for kind, why in told.items() if why is not None}, self._clock()

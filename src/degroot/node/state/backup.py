@@ -55,6 +55,8 @@ def write_backup(configuration: Configuration, out: Path, *, with_key: bool = Fa
         raise InvalidInput(f"--with-key must be of a node with a table [identity]; {configuration.path} has none.")
     if out.exists():
         raise InvalidInput(f"An archive is not overwritten; {out} is there already.")
+    if out.resolve().is_relative_to(state.resolve()):
+        raise InvalidInput(f"An archive must go elsewhere than into the state folder, {state}; got {out}.")
     if not out.absolute().parent.is_dir():
         raise InvalidInput(f"An archive must go to a folder that is there; {out.absolute().parent} is not.")
     try:

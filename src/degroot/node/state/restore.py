@@ -4,6 +4,7 @@ Of both the newer is kept, that of the state folder or that of the backup. Recor
 peers hold signatures of them, and the ledger has a note that it was restored.
 """
 
+import errno
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -41,6 +42,7 @@ RESTORED = "restored from a backup"  # a note of the ledger
 UNFINISHED = ".restoring"  # in the state folder
 MAPS = "maps"
 MAX_MANIFEST_BYTES = 1 << 26
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # which an error while the archive is read cannot be
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ def restore_backup(path: Path, archive: Path, *, force: bool = False) -> Restore
 
     `force`: also where there is state already, which is moved aside.
     """
+    if archive.exists() and not archive.is_file():
+        raise InvalidInput(f"An archive must be a file that `degroot node backup` wrote; {archive} is none.")
     try:
         with ZipFile(archive) as opened, ExitStack() as undo:  # what was made, where it is refused
             manifest = _read_manifest(opened, archive)
@@ -81,8 +85,9 @@ def restore_backup(path: Path, archive: Path, *, force: bool = False) -> Restore
     except DeGrootError:
         raise
     except OSError as error:
+        where = error.filename or (path.parent if error.errno in NO_ROOM else archive)
         raise InvalidInput(
-            f"A backup must be readable, and the state folder writable; {error.filename or archive}: {error.strerror}."
+            f"A backup must be readable, and the state folder writable; {where}: {error.strerror}."
         ) from error
     except Exception as error:  # which a damaged archive can raise
         raise _make_damage_error(archive, describe_error(error)) from error

@@ -3,15 +3,16 @@
 import ipaddress
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from degroot.exceptions import InvalidInput
@@ -19,7 +20,8 @@ from degroot.files.atomic import PRIVATE, make_folder, save_durably
 from degroot.files.lock import wait_for_lock
 from degroot.files.toml import Table
 from degroot.node.config.names import CA, NEW, check_name
-from degroot.node.tls.files import check_validity, find_names, read_bytes, read_certificates, read_key
+from degroot.node.tls.files import check_public_key, check_validity, find_names, read_bytes, read_certificates, read_key
+from degroot.node.tls.identity import is_issued_by
 
 CA_DAYS, DAYS = 3650, 365
 MAX_DAYS = 36_500
@@ -30,14 +32,14 @@ KEY_USES = (
     "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
     "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
 )  # fmt: skip
-ISSUED = "issued.jsonl"  # in the CA's folder: what it has issued, a line each
+ISSUED = "issued.jsonl"  # in the CA's folder: what it has issued, and the numbers of its rosters, a line each
+ROSTER_NUMBER = "roster"  # of a line there
 ROSTER, ROSTER_KEYS = "roster.toml", ("number", "issued", "members", "revoked")  # there, too: see roster.py
 RETIRED = "retired"  # a folder in the CA's: the CA before, while certificates of both are in use
 OWN_FILES = (f"{CA}.pem", f"{CA}.key", ROSTER, ISSUED, RETIRED)  # of a CA, in its folder
 LOCK = "lock"
 REQUEST_SUFFIX = ".csr"
-MIN_KEY_BITS = {"RSA": 2048, "elliptic curve": 256}  # of a key that the CA certifies
-PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
+PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +171,13 @@ def request_certificate(
     is_there = path.exists() if stem == name else find_pending_key(folder, name) is not None
     if is_there:
         key = read_key(path, "The key")
-        if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
-            raise InvalidInput(f"The key must be of an elliptic curve, RSA or Ed25519; {path} is not.")
+        check_public_key(key.public_key(), "The key", path)
+        key = cast(ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, key)
     else:
         key = ec.generate_private_key(ec.SECP256R1())
         write_file(path, encode_key(key), 0o600)
     builder = x509.CertificateSigningRequestBuilder(_subject(name)).add_extension(alternatives, False)
-    signed = builder.sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
+    signed = builder.sign(key, hashes.SHA256())
     request = folder / f"{stem}{REQUEST_SUFFIX}"
     write_file(request, signed.public_bytes(serialization.Encoding.PEM), 0o644)
     return request, path, fingerprint(key.public_key())
@@ -199,7 +201,8 @@ def sign_request(
     read = _read_request(request)
     names = find_names(read.subject)
     name = check_name(names[0] if len(names) == 1 else None, f"{request}: the name of a node or client")
-    key = _check_key(read.public_key(), request)
+    key = cast(PublicKey, read.public_key())
+    check_public_key(key, "The key of a request", request)
     hosts = [host for host in _find_hosts(read, request) if host != name]
     told = fingerprint(key)
     if expected is not None and "".join(expected.split()).lower() != told.replace(" ", ""):
@@ -220,18 +223,6 @@ def _has_other_key(path: Path, key: PublicKey) -> bool:
     return False
 
 
-def _check_key(key: object, request: Path) -> PublicKey:
-    """The key of a request, if it is strong enough to stand for a member."""
-    if not isinstance(key, PublicKey):
-        raise InvalidInput(f"A request must be for a key of an elliptic curve, RSA or Ed25519; {request} is not.")
-    if not isinstance(key, ed25519.Ed25519PublicKey):
-        kind = "RSA" if isinstance(key, rsa.RSAPublicKey) else "elliptic curve"
-        bits, least = key.key_size, MIN_KEY_BITS[kind]
-        if bits < least:
-            raise InvalidInput(f"A key ({kind}) must have at least {least} bits; that of {request} has {bits}.")
-    return key
-
-
 def fingerprint(key: PublicKey) -> str:
     """Of a public key, by which two people can compare it on the telephone."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
@@ -241,16 +232,35 @@ def fingerprint(key: PublicKey) -> str:
     return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
 
 
+def check_list(folder: Path) -> None:
+    """Refuse a list of certificates that lacks one which is in the folder: others may be lost with it."""
+    listed = {serial for _, serial, _ in _read_issued(folder)}
+    authorities = read_certificates(folder / f"{CA}.pem", "The CA")
+    for path in list_certificates(folder):
+        own = [each for each in _read_certificate(path) if any(is_issued_by(each, ca) for ca in authorities)]
+        if any(each.serial_number not in listed for each in own):
+            raise InvalidInput(
+                f"The CA's list must have all certificates, to revoke them; {folder / ISSUED} lacks that in {path}. "
+                "Put the list back from a backup, or name each certificate by --certificate FILE."
+            )
+
+
+def _read_certificate(path: Path) -> list[x509.Certificate]:
+    """The certificate in a file; none where that is none."""
+    with suppress(InvalidInput):
+        return read_certificates(path, "The certificate")[:1]
+    return []
+
+
 def list_issued(folder: Path) -> dict[str, list[int]]:
     """The serial numbers of all certificates that the CA has issued, by name, the newest last."""
     issued: dict[str, list[int]] = {}
     for name, serial, _ in _read_issued(folder):
         issued.setdefault(name, []).append(serial)
     for path in list_certificates(folder):  # those of versions that kept no list
-        with suppress(InvalidInput):
-            certificate = read_certificates(path, "The certificate")[0]
+        for each in _read_certificate(path):
             known = issued.setdefault(path.stem, [])
-            known.extend([certificate.serial_number] if certificate.serial_number not in known else [])
+            known.extend([each.serial_number] if each.serial_number not in known else [])
     return issued
 
 
@@ -265,6 +275,8 @@ def _read_issued(folder: Path) -> list[tuple[str, int, list[str]]]:
     for number, line in enumerate(_read_list(path).splitlines(), 1):
         try:
             entry = json.loads(line)
+            if ROSTER_NUMBER in entry:
+                continue
             hosts = [str(host) for host in entry.get("hosts", ())]
             issued.append((str(entry["name"]), int(entry["serial"], 16), hosts))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -297,6 +309,22 @@ def _note_issued(folder: Path, name: str, certificate: x509.Certificate, hosts: 
         "until": f"{certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}",
         "hosts": list(hosts),
     }
+    _add_to_list(folder, entry)
+
+
+def note_roster(folder: Path, number: int) -> None:
+    """Write down that a roster was signed: nodes take in higher numbers only."""
+    _add_to_list(folder, {ROSTER_NUMBER: number})
+
+
+def find_last_roster(folder: Path) -> int:
+    """The highest number of a roster that was signed in the CA's folder; 0: none was."""
+    _read_issued(folder)  # or a line is damaged
+    lines = map(json.loads, _read_list(folder / ISSUED).splitlines())
+    return max((int(line[ROSTER_NUMBER]) for line in lines if ROSTER_NUMBER in line), default=0)
+
+
+def _add_to_list(folder: Path, entry: Mapping[str, Any]) -> None:
     path = folder / ISSUED
     write_file(path, _read_list(path) + json.dumps(entry).encode() + b"\n", 0o644)
 

@@ -4,17 +4,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 from degroot.exceptions import InvalidInput
+from degroot.files.atomic import read_regular
+
+CURVES, MIN_RSA_BITS = ("secp256r1", "secp384r1"), 2048  # of keys that the TLS of gRPC takes; it takes no Ed25519
 
 
 def read_bytes(path: Path, what: str) -> bytes:
     """All of a file that has to be there."""
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise InvalidInput(f"{what} must be a file that can be read; {path}: {error.strerror}.") from error
 
@@ -38,6 +42,21 @@ def read_key(path: Path, what: str) -> PrivateKeyTypes:
         raise InvalidInput(f"{what} must be a private key without a password; {path} has one.") from error
     except Exception as error:  # ValueError, or that the algorithm is unknown
         raise InvalidInput(f"{what} must be a private key in PEM; {path} is none.") from error
+
+
+def check_public_key(key: object, what: str, path: Path) -> None:
+    """Refuse a public key that no connection can be made with, or that is weak: of members, not of the CA."""
+    if isinstance(key, rsa.RSAPublicKey):
+        came, fits = f"RSA with {key.key_size} bits", key.key_size >= MIN_RSA_BITS
+    elif isinstance(key, ec.EllipticCurvePublicKey):
+        came, fits = f"of the curve {key.curve.name}", key.curve.name in CURVES
+    else:
+        came, fits = f"of the type {type(key).__name__}", False
+    if not fits:
+        raise InvalidInput(
+            f"{what} must be of the elliptic curve P-256 or P-384, or RSA with at least {MIN_RSA_BITS} bits; that in "
+            f"{path} is {came}."
+        )
 
 
 def check_validity(certificate: x509.Certificate, what: str, path: Path, now: datetime | None = None) -> None:

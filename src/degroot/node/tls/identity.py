@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from degroot.exceptions import InvalidInput
 from degroot.node.config import IdentityFiles
-from degroot.node.tls.files import check_validity, find_names, read_bytes, read_certificates, read_key
+from degroot.node.tls.files import check_public_key, check_validity, find_names, read_bytes, read_certificates, read_key
 
 CERTIFICATE, KEY, CA = "The certificate", "The key", "The CA"
 
@@ -29,6 +29,7 @@ def check_caller(files: IdentityFiles, now: datetime | None = None) -> None:
     """Refuse a certificate with which no node would let anybody in."""
     chain, authorities = read_certificates(files.certificate, CERTIFICATE), read_certificates(files.ca, CA)
     check_validity(chain[0], CERTIFICATE, files.certificate, now)
+    check_public_key(chain[0].public_key(), f"The key of {CERTIFICATE.lower()}", files.certificate)
     _check_signed(chain, authorities, files)
     check_authorities(chain, authorities, files.ca, now)
     if read_key(files.key, KEY).public_key() != chain[0].public_key():

@@ -22,8 +22,11 @@ from degroot.node.tls.authority import (
     ROSTER,
     ROSTER_KEYS,
     Authority,
+    check_list,
+    find_last_roster,
     list_issued,
     lock_ca,
+    note_roster,
     open_authorities,
     write_file,
 )
@@ -78,7 +81,15 @@ def sign_roster(
 ) -> SignedRoster:  # fmt: skip
     """As `write_roster`, for a caller that holds the lock of the folder."""
     authorities = open_authorities(folder)
-    before = read_own(folder)
+    before, last, revoke = read_own(folder), find_last_roster(folder), list(revoke)
+    if last > (0 if before is None else before.number):
+        there = "is missing" if before is None else f"is number {before.number}"
+        raise InvalidInput(
+            f"The CA's newest roster must be there, number {last}, since nodes refuse lower ones; {folder / FILE} "
+            f"{there}. Copy it from a node's state folder."
+        )
+    if revoke and not certificates:
+        check_list(folder)
     members, revoked = dict(before.members) if before else {}, dict(before.revoked) if before else {}
     added = dict[str, str]()
     for name, address in add:
@@ -107,6 +118,7 @@ def sign_roster(
     content = _sign(_encode(roster), authorities)
     signed = parse_roster(content, [each.certificate for each in authorities], folder / FILE)  # or it is not written
     write_file(folder / FILE, content, 0o644)
+    note_roster(folder, number)
     return signed
 
 
