@@ -36,13 +36,13 @@ def questions(consortium, asked, peer):
     return sum(line.exchanges for line in lines if line.peer == peer and line.kind in ("opinion", "pool"))
 
 
-def complaint(consortium, name, prefix=()):
-    """The one line of a node that does not start."""
+def complaint(consortium, name, prefix=(), code=2):
+    """The one line of a node that does not start, with the exit code."""
     command = [*prefix, sys.executable, "-c", "from degroot.cli import main; main()", "node", "run"]
     node = subprocess.run(
         [*command, str(consortium.folder / name / "node.toml")], capture_output=True, text=True, timeout=60
     )
-    assert node.returncode == 2
+    assert node.returncode == code
     (line,) = node.stderr.splitlines()
     return line
 
@@ -348,7 +348,7 @@ def test_a_full_disk_is_told_and_harms_nothing(tmp_path, evidence):
         if not disk.there:
             pytest.skip("a small disk cannot be mounted in a namespace here")
         disk.fill()
-        assert "database or disk is full" in complaint(consortium, "node0", disk.enter)
+        assert "No space left on device" in complaint(consortium, "node0", disk.enter, code=75)
         disk.make_room()
         consortium.fork("node1", "node2").start("node0", prefix=disk.enter)
         with consortium.connect("node0", caller="node0") as node:

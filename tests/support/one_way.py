@@ -43,7 +43,8 @@ def drill(folder):
                 assert not missing(answer), (answer.flags, consortium.log(name)[-3000:])
                 expected = consortium.collective().consult(X, asker=name)
                 np.testing.assert_allclose(answer.value, expected.value, rtol=1e-9, atol=1e-9)
-                assert "pushed copy" not in consortium.log(name)
+                lines = [json.loads(line) for line in consortium.log(name).splitlines()]
+                assert not [line for line in lines if line["event"] == "refused" and "copy" in line["why"]]
             log = consortium.log(HIDDEN)
             until(lambda: consortium.log(HIDDEN).count('"peer ready"') == 2, lambda: consortium.log(HIDDEN), 300)
             assert consortium.log(HIDDEN).count('"model pushed"') >= 2, log

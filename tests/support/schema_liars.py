@@ -11,8 +11,8 @@ HUGE = "x" * (1 << 20)
 def describe_as(change):
     told = Peers.description
 
-    def description(self, caller=None, *, with_schema=False):
-        found = told(self, caller, with_schema=with_schema)
+    def description(self, caller=None, **asked):
+        found = told(self, caller, **asked)
         if caller is not None:
             change(found)
         return found
