@@ -251,7 +251,14 @@ def test_the_list_of_what_was_issued_is_whole_or_refused(keys):
     entry = json.dumps({"name": "north", "serial": "1f", "until": "2030-01-01T00:00:00Z"})
     (keys / "issued.jsonl").write_text(entry + "\n")
     assert list_issued(keys)["north"] == [0x1F, *serials["north"]]
-    for line in ("nothing", "[]", "{}", '{"name": "north", "serial": "xyz"}', '{"name": "north", "serial": 7}'):
+    for line in (
+        "nothing",
+        "[]",
+        "{}",
+        '{"name": "north", "serial": "xyz"}',
+        '{"name": "north", "serial": 7}',
+        '{"roster": "x"}',
+    ):
         (keys / "issued.jsonl").write_text(f"{entry}\n{line}\n")
         assert "line 2 is none" in complaint(lambda: list_issued(keys))
 

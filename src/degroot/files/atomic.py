@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ def make_folder(path: Path, *, mode: int = 0o777) -> Path:
 
 def read_regular(path: Path) -> bytes:
     """All of a file; OSError where it is none that ends, such as a pipe, which would be waited for."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # to read a folder says what it is
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return path.read_bytes()
 

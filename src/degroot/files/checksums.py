@@ -12,10 +12,7 @@ from degroot.files.atomic import save_durably
 
 KEY = "sha256"  # of a record's checksum
 DIGEST_BYTES = 32
-LOST = (
-    errno.ENOENT,
-    errno.EIO,
-)  # what systems say of a file whose content is gone; all else may pass, and is no damage
+LOST = (errno.ENOENT, errno.EIO)  # of a file whose content is gone; other errors may pass, and are no damage
 
 
 class DamagedFile(DeGrootError):

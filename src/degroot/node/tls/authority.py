@@ -271,17 +271,24 @@ def list_certificates(folder: Path) -> list[Path]:
 
 def _read_issued(folder: Path) -> list[tuple[str, int, list[str]]]:
     """Name, serial number and further hosts of each certificate on the CA's list."""
-    path, issued = folder / ISSUED, list[tuple[str, int, list[str]]]()
+    return _read_entries(folder)[0]
+
+
+def _read_entries(folder: Path) -> tuple[list[tuple[str, int, list[str]]], list[int]]:
+    """What is on the CA's list: its certificates, as `_read_issued` gives them, and the numbers of its rosters."""
+    path, issued, rosters = folder / ISSUED, list[tuple[str, int, list[str]]](), list[int]()
     for number, line in enumerate(_read_list(path).splitlines(), 1):
         try:
             entry = json.loads(line)
             if ROSTER_NUMBER in entry:
+                rosters.append(int(entry[ROSTER_NUMBER]))
                 continue
             hosts = [str(host) for host in entry.get("hosts", ())]
             issued.append((str(entry["name"]), int(entry["serial"], 16), hosts))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"{path} must have a certificate in every line; line {number} is none.") from error
-    return issued
+            told = "must have a certificate, or the number of a roster, in every line"
+            raise InvalidInput(f"{path} {told}; line {number} is none.") from error
+    return issued, rosters
 
 
 def _read_list(path: Path) -> bytes:
@@ -319,9 +326,7 @@ def note_roster(folder: Path, number: int) -> None:
 
 def find_last_roster(folder: Path) -> int:
     """The highest number of a roster that was signed in the CA's folder; 0: none was."""
-    _read_issued(folder)  # or a line is damaged
-    lines = map(json.loads, _read_list(folder / ISSUED).splitlines())
-    return max((int(line[ROSTER_NUMBER]) for line in lines if ROSTER_NUMBER in line), default=0)
+    return max(_read_entries(folder)[1], default=0)
 
 
 def _add_to_list(folder: Path, entry: Mapping[str, Any]) -> None:
