@@ -12,7 +12,7 @@ from degroot.files.atomic import save_durably
 
 KEY = "sha256"  # of a record's checksum
 DIGEST_BYTES = 32
-LOST = (errno.ENOENT, errno.EIO)  # of a file whose content is gone; other errors may pass, and are no damage
+LOST_FILE_ERRORS = (errno.ENOENT, errno.EIO)  # the content is gone; other errors may pass, and are no damage
 
 
 class DamagedFile(DeGrootError):
@@ -42,7 +42,7 @@ def read_record(path: Path) -> dict[str, Any]:
     try:
         return decode_record(path.read_bytes(), path)
     except OSError as error:
-        if error.errno not in LOST:
+        if error.errno not in LOST_FILE_ERRORS:
             raise
         raise DamagedFile(path, str(error.strerror)) from error
 

@@ -47,10 +47,10 @@ from degroot.node.config.entries import (
 from degroot.node.config.names import check_name
 from degroot.rules.rules import RULES
 
-LONGEST_SECONDS, LONGEST_DAYS = 86_400, 36_500
-MOST = {  # of settings that have no other limit: what is beyond is a slip, or more than timers and counters take
+MAX_SECONDS, MAX_DAYS = 86_400, 36_500
+MAX_VALUES = {  # of settings that have no other limit: what is beyond is a slip, or more than timers and counters take
     "requests_per_second": 10**9, "rows_per_second": 10**9, "concurrent_calls": 100_000, "copy_bytes": 2**31 - 1,
-    "copy_memory_bytes": 2**44, "days": LONGEST_DAYS, "records": 10**12,
+    "copy_memory_bytes": 2**44, "days": MAX_DAYS, "records": 10**12,
 }  # fmt: skip
 MESSAGE_BYTES = (1_000_000, 2**31 - 1)  # a part of a copied model at least; no message can be longer
 
@@ -264,8 +264,8 @@ def _page(table: Table) -> Page:
     if not is_this_machine(host):
         raise table.refusal("host", "be an address of this machine only (127.0.0.0/8, ::1 or localhost)")
     days = table.given("answer_days", lambda key: table.number(key, zero=True), ANSWER_DAYS)
-    if days > LONGEST_DAYS:
-        raise table.refusal("answer_days", f"be at most {LONGEST_DAYS}")
+    if days > MAX_DAYS:
+        raise table.refusal("answer_days", f"be at most {MAX_DAYS}")
     return Page(table.whole("port", 1, LAST_PORT), host, days)
 
 
@@ -299,7 +299,7 @@ def _measured(table: Table, default: Measures) -> Measures:
     whole = {key for key in table.entries if isinstance(getattr(default, key), int)}
     given: dict[str, Any] = {key: table.whole(key) if key in whole else table.number(key) for key in table.entries}
     for key, value in given.items():
-        most = LONGEST_SECONDS if key.endswith("_seconds") else MOST.get(key)
+        most = MAX_SECONDS if key.endswith("_seconds") else MAX_VALUES.get(key)
         if most is not None and value > most:
             raise table.refusal(key, f"be at most {most}")
     return replace(default, **given)

@@ -25,9 +25,8 @@ def list_notices(circle: Peers) -> Iterator[tuple[str, str]]:
                 yield "error", f"{whose} expired on {ends:%Y-%m-%d %H:%M} UTC: no other node can be reached."
             elif ends <= soon:
                 yield "warning", f"{whose} expires on {ends:%Y-%m-%d}, in {(ends - now).days} days: renew it."
-    roster = circle.signed_roster
-    if roster is not None and circle.removal is not None:
-        yield "error", f"This node is not in the consortium's roster, number {roster.number}."
+    if circle.removal is not None:
+        yield "error", f"{circle.removal[0].upper()}{circle.removal[1:]}."
     for peer, link in sorted(circle.links.items()):
         where = circle.instances.describe(peer)
         if where:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, describe_error
 from degroot.files.atomic import save_durably
-from degroot.files.checksums import LOST, DamagedFile, digest_file, read_record, save_record
+from degroot.files.checksums import LOST_FILE_ERRORS, DamagedFile, digest_file, read_record, save_record
 from degroot.node.protocol.codec import Model
 
 FOLDER = "residuals"  # in the state folder
@@ -99,7 +99,7 @@ class Residuals:
             self._drop(values, error)
             return None
         except OSError as error:
-            if error.errno not in LOST:
+            if error.errno not in LOST_FILE_ERRORS:
                 raise _refusal(values, error) from error
             self._drop(values, DamagedFile(values, str(error.strerror)))
             return None
