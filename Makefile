@@ -48,7 +48,7 @@ check: $(STAMP) ## style, types and import layers
 	$(BIN)/lint-imports
 
 build: $(STAMP) ## make the wheel and the sdist: dist/
-	$(BIN)/python -m build -o dist .
+	DEGROOT_KERNEL_LEVELS=all $(BIN)/python -m build -o dist .
 
 docs: $(STAMP) ## build the documentation and run its examples: build/docs/index.html; DATA=DIR as for paper
 	rm -rf build/docs docs/examples
@@ -58,8 +58,9 @@ docs: $(STAMP) ## build the documentation and run its examples: build/docs/index
 docs-links: $(STAMP) ## try the links of the documentation to other sites; needs the internet
 	$(BIN)/sphinx-build -q -W --keep-going -b linkcheck docs build/docs-links
 
-bench: $(STAMP) browser ## measure speed, accuracy, settings, mixed tables, intervals, attacks, nodes, leaks, maps, the page and scale; DATA=DIR as for paper
+bench: $(STAMP) browser ## measure speed, start, accuracy, settings, mixed tables, intervals, attacks, nodes, leaks, maps, the page and scale; DATA=DIR as for paper
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/accuracy.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/choosing.py
 	$(BIN)/python benchmarks/tables.py

@@ -356,7 +356,7 @@ def test_the_number_of_threads_does_not_matter(M):
 def test_one_job_is_one_thread(monkeypatch):
     collective, started = Collective(some_agents(0, sizes=(3000,)), neighbours=5, n_jobs=1), []
     start = threading.Thread.start
-    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 4)
+    monkeypatch.setattr("degroot.compute.compiled.threads", lambda: 4)
     monkeypatch.setattr(threading.Thread, "start", lambda thread: (started.append(thread.name), start(thread))[1])
     collective.consult(points(0, 5000))
     assert started == []

@@ -1,19 +1,14 @@
-import contextlib
 import os
 import pickle
-import re
-import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 import degroot
-from degroot import Agent, Collective
 
 NAMES = [
     "Agent",
@@ -144,48 +139,6 @@ def expected():
     return answers()  # noqa: F821
 
 
-@pytest.mark.slow  # it compiles every kernel
-def test_an_installation_that_cannot_be_written_gives_the_same_answers(tmp_path, expected):
-    assert_array_equal(without_a_cache(tmp_path, "answers()"), expected)
-
-
-def test_an_installation_that_cannot_be_written_works(tmp_path):
-    assert_array_equal(without_a_cache(tmp_path, "pooled()"), pooled())  # noqa: F821
-
-
-def without_a_cache(tmp_path, asked):
-    """What `asked` gives where numba has no place to keep code."""
-    # Permissions do not bind root, so every place where numba keeps code is below a regular file.
-    package = tmp_path / "lib" / "degroot"
-    shutil.copytree(Path(degroot.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    wall = tmp_path / "wall"
-    wall.touch()
-    for folder in [package, *filter(Path.is_dir, package.rglob("*"))]:
-        (folder / "__pycache__").touch()
-    before = sorted(tmp_path.rglob("*"))
-    code = f"""{MAKE}
-import degroot, numba, sys
-from degroot import trust
-assert degroot.__file__.startswith({str(package)!r}), degroot.__file__
-try:
-    numba.njit(cache=True)(trust._from_errors.py_func)
-except RuntimeError as error:
-    assert "cannot cache" in str(error), error
-else:
-    sys.exit("numba found a place for its cache: this tests nothing")
-assert type(trust._from_errors._cache).__name__ == "NullCache"
-np.save({str(tmp_path / "found.npy")!r}, {asked})
-"""
-    blocked = str(wall / "below")
-    python(
-        code,
-        PYTHONPATH=str(package.parent),
-        NUMBA_CACHE_DIR=blocked, HOME=blocked, XDG_CACHE_HOME=blocked, IPYTHONDIR=blocked,
-    )  # fmt: skip
-    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "found.npy"])
-    return np.load(tmp_path / "found.npy")
-
-
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 def test_the_number_of_threads_does_not_change_the_answers(threads, tmp_path, expected):
     file = str(tmp_path / "found.npy")
@@ -243,118 +196,3 @@ def test_threads_that_ask_at_once_get_the_same_answers(metric):
             if k % 2:
                 assert_array_equal(answer.standard_error, expected.standard_error)
                 assert_array_equal(answer.trust, expected.trust)
-
-
-# -- progress ----------------------------------------------------------------------------------------------------------
-
-CLOCK = """
-import sys, time
-import numpy as np
-from degroot import Agent, AgentError, Collective
-
-class Clock:
-    now = 0.0
-    monotonic = staticmethod(lambda: Clock.now)
-
-sys.modules["degroot.compute.progress"].time = Clock  # it moves when a model is asked: a busy machine is not slow work
-"""
-
-SLOW = (
-    CLOCK
-    + """
-def model(X):
-    Clock.now += {pause}
-    {then}
-    return X[:, 0]
-
-rows = np.arange(20.0)[:, None]
-print(Collective([Agent(model, rows, rows[:, 0], name) for name in "abc"], 3).predict(rows[:2]))
-"""
-)
-
-
-def test_nothing_is_written_where_nobody_watches():
-    assert python(SLOW.format(pause=0.15, then="")) == "[0. 1.]\n"  # `python` sees to it that standard error is empty
-
-
-def on_a_terminal(code):
-    """What `code` writes to a terminal that is its standard error."""
-    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
-    master, terminal = pty.openpty()
-    run = subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", code], stdin=terminal, stdout=subprocess.PIPE, stderr=terminal,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"},
-    )  # fmt: skip
-    os.close(terminal)
-    written = b""
-    with contextlib.suppress(OSError):  # Linux reports the end of a terminal as an error
-        while part := os.read(master, 4096):
-            written += part
-    os.close(master)
-    out = run.communicate(timeout=300)[0]
-    assert run.returncode == 0, written.decode()
-    return written.decode(), out.decode()
-
-
-def visible(written):
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written)
-
-
-def test_a_terminal_shows_how_far_slow_work_has_come():
-    written, out = on_a_terminal(SLOW.format(pause=0.2, then=""))
-    assert "Scoring models" in written
-    assert re.search(r"\b(67|100)%", written)
-    assert "Traceback" not in written
-    assert out == "[0. 1.]\n"
-
-
-def test_a_terminal_stays_clean_where_work_is_quick():
-    written, out = on_a_terminal(SLOW.format(pause=0, then=""))
-    assert visible(written).strip() == ""
-    assert out == "[0. 1.]\n"
-
-
-def test_what_a_model_prints_goes_where_it_was_sent():
-    written, out = on_a_terminal(SLOW.format(pause=0, then="print('asked')"))
-    assert out == 12 * "asked\n" + "[0. 1.]\n"  # nine times for the scores and three for the prediction
-    assert "asked" not in written
-
-
-def test_a_program_without_standard_error_works(monkeypatch):
-    rows = np.arange(20.0)[:, None]
-    agents = [Agent(lambda X: X[:, 0], rows, rows[:, 0], name) for name in "abc"]
-    monkeypatch.setattr(sys, "stderr", None)  # as under pythonw
-    assert_allclose(Collective(agents, 3).predict(rows), rows[:, 0], rtol=1e-14)
-
-
-ERROR = (
-    CLOCK
-    + """
-def model(X):
-    Clock.now += 0.2
-    if len(X) == 20:
-        raise RuntimeError("out of order")
-    return X[:, 0]
-
-def agent(name, n):
-    return Agent(model, np.arange(n)[:, None], np.arange(n), name)
-
-try:
-    Collective([agent("a", 10), agent("b", 10), agent("c", 20)], 3)
-except AgentError as error:
-    {then}
-"""
-)
-
-
-def test_an_error_in_slow_work_ends_the_bar():
-    then = "import os; os.write(2, b'<error>'); time.sleep(0.5)"
-    written, _ = on_a_terminal(ERROR.format(then=then))
-    before, after = written.split("<error>")
-    assert "Scoring models" in before
-    assert visible(after).strip() == ""
-
-
-def test_after_an_error_in_slow_work_printing_works():
-    _, out = on_a_terminal(ERROR.format(then="print(error)"))
-    assert out == "Agent 'a': its model must predict; it raised RuntimeError: out of order.\n"

@@ -3,8 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
-from degroot.compute.sums import row_sum
+from degroot.compute.compiled import Array, as_kernel_array, over_points
+from degroot.compute.kernel import compiled, compiled_for
+from degroot.compute.simd import LANES
+from degroot.compute.simd_vectors import largest, load, spread, store, vectors
 from degroot.exceptions import InvalidInput
 
 EPS = float(np.finfo(np.float64).eps)
@@ -46,29 +48,45 @@ def inverse_error_weights(table: Array) -> Array:
     table = as_kernel_array(table)
     rows = table.reshape(-1, table.shape[-1])
     trust = np.empty_like(rows)
-    over_points(_from_errors, rows, trust)
+    over_points(from_errors_into, rows, trust)
     return trust.reshape(table.shape)
 
 
-@compiled
-def trust_from_errors(errors: Array) -> Array:
-    """As `inverse_error_weights`, for errors (M, J, K) in one block of memory, on one thread."""
-    K, trust = errors.shape[2], np.empty_like(errors)
-    _from_errors(errors.reshape(-1, K), trust.reshape(-1, K))
-    return trust
-
-
-@compiled
-def _from_errors(errors: Array, trust: Array) -> None:
-    K = errors.shape[1]
-    for m in range(errors.shape[0]):
+@compiled_for("f8[2] f8[2]")
+def from_errors_into(errors: Array, trust: Array) -> None:
+    """As `inverse_error_weights`, from errors (M, K) into trust (M, K), both in one block of memory, on one thread."""
+    M, K = errors.shape
+    whole, lanes = K - K % LANES, vectors(1)
+    for m in range(M):
+        largest_of, row = spread(0.0), m * K
+        for at in range(row, row + whole, LANES):
+            largest_of = largest(load(errors, at), largest_of)
+        store(lanes, 0, largest_of)
         worst = 0.0
-        for j in range(K):
+        for lane in range(LANES):
+            worst = max(worst, lanes[lane])
+        for j in range(whole, K):
             worst = max(worst, errors[m, j])
         floor = max(EPS * worst, TINY)  # positive trust, so the consensus is unique
-        for j in range(K):
+        least, sums, total = spread(floor), spread(0.0), 0.0
+        for at in range(row, row + whole, LANES):
+            inverse = least / largest(least, load(errors, at))  # of NaN it is NaN
+            sums = sums + inverse
+            store(trust, at, inverse)
+        for j in range(whole, K):
             error = errors[m, j]
             trust[m, j] = floor / (floor if error <= floor else error)
-        total = row_sum(trust, m, K)
-        for j in range(K):
+            total += trust[m, j]
+        store(lanes, 0, sums)
+        total += sum_eight(lanes)
+        for at in range(row, row + whole, LANES):
+            store(trust, at, load(trust, at) / spread(total))
+        for j in range(whole, K):
             trust[m, j] /= total
+
+
+@compiled
+def sum_eight(lanes: Array) -> float:
+    """The sum of the first eight numbers, in an order that is always the same."""
+    total: float = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+    return total

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from support import oracle
 
-from degroot.consensus.dense import pool, stationary, trace_pooling
+from degroot.consensus.dense import pool, stationary, trace_pooling, weights_from_errors
 from degroot.exceptions import InvalidInput
 from degroot.trust import from_errors
 
@@ -89,6 +89,52 @@ def test_weights_that_differ_by_many_orders_are_exact_each(seed, K):
     T = np.where(size[None, :] > size[:, None], 1e-16, 0.3) * rng.uniform(0.5, 1, (K, K))
     T /= T.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(stationary(T), exact_weights(T), rtol=1e-13)
+
+
+def hard_trust(K, seed):
+    """Trust of many agents for which an iteration would take long, or err."""
+    rng = np.random.default_rng(seed)
+    halves, errors = np.arange(K) % 2, rng.exponential(size=(K, K))
+    yield "heavy tails", from_errors(rng.standard_cauchy((K, K)) ** 4)
+    yield "errors of 0", from_errors(np.where(rng.random((K, K)) < 0.1, 0.0, errors))
+    yield "one without errors in each row", from_errors(np.where(np.roll(np.eye(K), 1, 1) > 0, 0.0, errors))
+    yield "ratios of 1e12", from_errors(10.0 ** rng.uniform(-12, 0, (K, K)))
+    for loose in (1e-6, 1e-14):
+        yield f"two parties, else {loose}", from_errors(errors / np.where(halves[:, None] == halves, 1, loose))
+    yield "ranks far apart", from_errors(10.0 ** np.linspace(0, 14, K) * (1 + rng.random((K, K))))
+    yield "hardly listening", small_eps_chain(seed, K, 1e-13)
+    yield "everyone alike", np.full((K, K), 1 / K)
+
+
+@pytest.mark.parametrize("K", [15, 16, 17, 23, 24, 25, 40, 64, 101, 128])
+def test_every_weight_of_many_agents_is_exact_in_the_hard_cases(K):
+    """The oracle eliminates one agent after the other, without a subtraction."""
+    for name, trust in hard_trust(K, seed=K):
+        weights = stationary(trust)
+        np.testing.assert_allclose(weights, oracle.stationary(trust), rtol=1e-12, err_msg=name)
+        order = np.random.default_rng(1).permutation(K)
+        np.testing.assert_allclose(stationary(trust[np.ix_(order, order)]), weights[order], rtol=1e-12, err_msg=name)
+
+
+@given(seeds, st.integers(2, 150), st.integers(1, 12), spreads)
+def test_weights_are_the_same_whether_trust_is_kept_or_not(seed, K, M, spread):
+    errors = 10.0 ** (spread * np.random.default_rng(seed).uniform(-1, 1, (M, K, K)))
+    weights = np.empty((M, K))
+    weights_from_errors(errors, weights)
+    np.testing.assert_array_equal(weights, stationary(from_errors(errors)))
+
+
+@given(seeds, st.integers(16, 60), st.integers(1, 15))
+def test_who_is_not_listened_to_has_no_weight_among_many(seed, K, heard):
+    """Some listen to each other only, all others to them too: wherever the others stand, they carry nothing."""
+    rng = np.random.default_rng(seed)
+    trust = rng.exponential(size=(K, K))
+    few = rng.permutation(K)[:heard]
+    trust[np.ix_(few, np.setdiff1d(np.arange(K), few))] = 0.0
+    trust /= trust.sum(axis=1, keepdims=True)
+    weights = stationary(trust)
+    np.testing.assert_allclose(weights[few], stationary(trust[np.ix_(few, few)]), rtol=1e-12)
+    assert weights[np.setdiff1d(np.arange(K), few)].max(initial=0.0) == 0.0
 
 
 def test_the_order_of_agents_does_not_matter_for_weights_beyond_the_range_of_numbers():

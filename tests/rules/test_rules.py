@@ -11,6 +11,7 @@ from support import oracle
 
 from degroot import Agent, AgentError, Collective, DeGrootRegressor, InvalidInput, stacking
 from degroot.consultation.rule_selection import OPTIONS
+from degroot.rules.evidence import Evidence, stack_evidence
 from degroot.rules.rules import RULES
 
 
@@ -367,3 +368,18 @@ def test_pooling_one_after_the_other_is_pooling():
         one_by_one.add(moments[:, i].copy(), spread[:, i].copy(), effective[:, i].copy())
     for found, expected in zip(one_by_one.pooled(), stacking.pool(moments, spread, effective), strict=True):
         assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("moments", [False, True])
+def test_evidence_that_lies_side_by_side_is_stacked_as_it_is(moments):
+    whole, rng = Evidence.blank(5, 3, 3, moments=moments, spread=True), np.random.default_rng(0)
+    for array in (whole.errors, whole.moments, whole.spread, whole.effective):
+        if array is not None:
+            array[:] = rng.random(array.shape)
+    slots = [whole.slot(k) for k in range(3)]
+    together, apart = stack_evidence(slots), stack_evidence([slot.part(slice(0, 5)) for slot in slots])
+    assert together.spread is whole.spread
+    for name in ("errors", "moments", "spread", "effective"):
+        if getattr(apart, name) is not None:
+            assert_array_equal(getattr(together, name), getattr(apart, name))
+    assert_array_equal(stack_evidence(slots[::-1]).spread, whole.spread[:, ::-1])

@@ -17,13 +17,11 @@ import numpy as np
 from degroot import Agent, Collective, InvalidInput
 from degroot.node.client import connect
 from degroot.node.config import GRANTS, read
-from degroot.node.scoring.load import load_scored_agent, warm_up
 from degroot.node.tls import authority
 
 CLIENT = "analyst"
 QUIET = {"GRPC_VERBOSITY": "NONE"}  # gRPC writes lines to standard error that are no JSON unless it is told not to
-compiled = set()  # settings whose kernels are compiled
-PATIENCE = 600.0  # seconds to wait for nodes: they may have to compile the kernels, on a machine that is busy
+PATIENCE = 600.0  # seconds to wait for nodes, on a machine that is busy
 
 
 def free_ports(count):
@@ -255,7 +253,6 @@ chunk_rows = 50
         return read(self.folder / name / "node.toml")
 
     def start(self, *names, environment=None, prefix=()):
-        self.compile_kernels()
         for name in names or self.names:
             code = (
                 "import sys; from pathlib import Path; from degroot.node.config import read; "
@@ -271,17 +268,9 @@ chunk_rows = 50
 
     def fork(self, *names, before=None):
         """Start nodes quickly. `before`: a function of a module, called in each process with the node's folder."""
-        self.compile_kernels()
         for name in names or self.names:
             self.processes[name] = Forked(self.folder / name, before)
         return self
-
-    def compile_kernels(self):
-        """Compile once what the nodes compute with; in a fresh checkout each would, and be late on a busy machine."""
-        first = self.configuration(self.names[0])
-        if first.collective not in compiled:
-            warm_up(load_scored_agent(first))
-            compiled.add(first.collective)
 
     def log(self, name):
         return (self.folder / name / "log").read_text()

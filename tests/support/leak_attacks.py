@@ -11,7 +11,7 @@ from tritonclient.grpc import service_pb2_grpc
 
 from degroot.node.config import IdentityFiles
 from degroot.node.protocol.v3 import collective_pb2_grpc
-from degroot.node.tls.identity import channel_credentials
+from degroot.node.tls.contents import channel_credentials
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD
 
 PULL = 20.0  # rows' worth of the overall error in a local one, as in degroot.consultation.own_calibration

@@ -29,7 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled
+from degroot.asker.names import AVERAGE, CENTRED, CENTRED_NEAR, EQUAL, GLOBAL, INVERSE, LOCAL, OWN, TRUST
+from degroot.compute.compiled import Array, as_kernel_array
+from degroot.compute.kernel import compiled_for
 from degroot.neighbourhoods import Neighbourhoods
 from degroot.rules.evidence import NOTHING, NeighbourhoodSpec
 from degroot.rules.rules import STACKING_NEIGHBOURHOOD, RuleSettings
@@ -45,12 +47,7 @@ WIDE = NeighbourhoodSpec(0.4, "tricube", least=60)
 PULL = {NARROW: 20.0, WIDE: 50.0}  # rows' worth of all rows in what is found near a point
 SAMPLED_ROWS = 4000  # that means over wide neighbourhoods are taken from, at most
 
-OWN, LOCAL, CENTRED, GLOBAL, INVERSE, AVERAGE = (
-    "own", "local stacking", "centred", "global stacking", "inverse error", "average",
-)  # fmt: skip
-TRUST, EQUAL = "trust row", "equal weights"
-OWN_CORRECTED, MIXTURE_CORRECTED = "own, corrected", "mixture, corrected"  # what a learned correction adds
-LOCALLY_CENTRED = {NARROW: "locally centred, 15 %", WIDE: "locally centred, 40 %"}
+LOCALLY_CENTRED = dict(zip((NARROW, WIDE), CENTRED_NEAR, strict=True))
 EVERYBODY = -1  # instead of a model that is left out
 ROUNDING = 1e-13  # of residuals: what rounding may hide of how they vary about their mean
 
@@ -286,7 +283,7 @@ def _stack(gram: Array, n: int, without: Places) -> Array:
     return weights
 
 
-@compiled
+@compiled_for("f8[3] i8[1]")
 def _drop_models(weights: Array, without: Places) -> None:
     """Let weights (D, M, K) sum to 1 without the model at each of the places (D,)."""
     D, M, _ = weights.shape
@@ -297,14 +294,14 @@ def _drop_models(weights: Array, without: Places) -> None:
                 weights[d, m] /= weights[d, m].sum()
 
 
-@compiled
+@compiled_for("f8[2] f8 i8[1] f8[2]")
 def _stack_into(gram: Array, n: float, without: Places, weights: Array) -> None:
     room, support = rooms(len(gram))
     for d in range(len(without)):
         minimise(gram, (len(gram) - (without[d] >= 0)) / n, without[d], 0, room, support, weights[d])
 
 
-@compiled
+@compiled_for("f8[2] f8[2] f8[3]")
 def _add_shifts(weights: Array, bias: Array, shifts: Array) -> None:
     """Add the biases (K, Q) times weights (D, K) to shifts (D, M, Q).
 
@@ -318,7 +315,7 @@ def _add_shifts(weights: Array, bias: Array, shifts: Array) -> None:
                     shifts[d, m, q] += weights[d, k] * bias[k, q]
 
 
-@compiled
+@compiled_for("f8[2] f8[1] f8 i8[1] f8[3]")
 def _stack_locally_into(packed: Array, effective: Array, ridge: float, without: Places, weights: Array) -> None:
     D, M, K = weights.shape
     room, support = rooms(K)
@@ -335,7 +332,7 @@ def _stack_locally_into(packed: Array, effective: Array, ridge: float, without: 
             minimise(gram, shrinkage, left_out, 0, room, support, weights[d, m])
 
 
-@compiled
+@compiled_for("f8[2] f8[1] f8[2] f8[2] f8 f8 i8[1] f8[3] f8[3]")
 def _stack_centred_into(
     packed: Array, effective: Array, bias: Array, centred: Array, pull: float, n: float, without: Places,
     weights: Array, shifts: Array,

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled
+from degroot.compute.compiled import Array, as_kernel_array
+from degroot.compute.kernel import compiled, compiled_for
 
 CLIP, BEYOND = 1.5, 4.5  # errors of the forecast: where predictions are clipped, and beyond which not believed
 REACH = 2.0  # local errors of the own model that the answer may be away from its prediction
@@ -103,7 +104,7 @@ def _is_alone(replaced: int, others: int) -> bool:
     return others > 0 and 2 * replaced >= others
 
 
-@compiled
+@compiled_for("f8[3] f8[3] f8[2] f8[1] i8 f8[3] b1[2] b1[1]")
 def _bound_into(
     beliefs: Array, expected: Array, spread: Array, error: Array, own: int, believed: Array,
     replaced: NDArray[np.bool_], alone: NDArray[np.bool_],
@@ -137,7 +138,7 @@ def _bound_into(
     return total
 
 
-@compiled
+@compiled_for("b1[2] b1[2] i8 b1[2]")
 def _find_alone_without_each(
     replaced: NDArray[np.bool_], absent: NDArray[np.bool_], own: int, alone: NDArray[np.bool_]
 ) -> None:
@@ -149,7 +150,7 @@ def _find_alone_without_each(
             alone[k, m] = _is_alone(count - replaced[m, k], others if k == own or absent[m, k] else others - 1)
 
 
-@compiled
+@compiled_for("f8[3] f8[2] f8[1] b1[2] f8[3]")
 def _hold_into(value: Array, own: Array, reach: Array, alone: NDArray[np.bool_], held: Array) -> None:
     """Fill `held` (D, M, Q) with `value` (D, M, Q), at most `reach` (M,) from `own` (M, Q) in every output."""
     D, M, Q = value.shape

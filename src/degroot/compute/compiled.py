@@ -1,24 +1,21 @@
-"""Work on many points: compiled functions, and threads that take the points block by block.
+"""Work on many points: threads that take the points block by block, and the arrays that kernels take.
 
-Compiled functions release the interpreter's lock and use one thread each, so plain threads over blocks of points
+Kernels release the interpreter's lock and use one thread each, so plain threads over blocks of points
 use every core. Unlike numba's own thread pools they may be called from several threads at once and after a fork.
 """
 
-import ctypes
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any, Literal
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from degroot.compute.kernel_cache import share_compilation
-
 Array = NDArray[np.float64]
-Function = TypeVar("Function", bound=Callable[..., Any])
-Number = TypeVar("Number", bound=np.generic)
 
 # the one memory layout for which the kernels are compiled
 KERNEL_LAYOUT: tuple[Literal["C"], Literal["A"], Literal["W"]] = ("C", "A", "W")
@@ -30,19 +27,12 @@ _HELD_BYTES = 1 << 24  # what a thread holds at once
 _worker = threading.local()
 
 
-def compiled(function: Function) -> Function:
-    """Compile `function` to machine code, kept on disk where the installation or the user's cache can be written."""
-    try:
-        fast: Function = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
-        share_compilation(fast)
-    except RuntimeError:  # numba found no directory that it may write to: compile anew in every process
-        fast = numba.njit(nogil=True, error_model="numpy")(function)
-    return fast
-
-
+@cache
 def threads() -> int:
     """How many threads to use: every core of this process, or what ``NUMBA_NUM_THREADS`` says (joblib sets it)."""
-    return int(numba.config.NUMBA_NUM_THREADS)
+    with suppress(KeyError, ValueError):
+        return max(1, int(os.environ["NUMBA_NUM_THREADS"]))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def as_kernel_array(array: ArrayLike, dtype: type = np.float64) -> Array:
@@ -50,15 +40,6 @@ def as_kernel_array(array: ArrayLike, dtype: type = np.float64) -> Array:
     if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
         return array  # at once: `np.require` takes longer than a kernel for one point
     return np.require(array, dtype, KERNEL_LAYOUT)
-
-
-def writable_view(array: NDArray[Number]) -> NDArray[Number]:
-    """The same memory as an array that may be written: kernels are compiled for such, though they only read."""
-    if array.flags.writeable or not array.flags.c_contiguous or not array.nbytes:
-        return array if type(array) is np.ndarray else array.view(np.ndarray)
-    memory: Any = (ctypes.c_byte * array.nbytes).from_address(array.ctypes.data)
-    memory.owner = array  # who must live as long
-    return np.frombuffer(memory, array.dtype).reshape(array.shape)
 
 
 def over_points(kernel: Callable[..., None], *arrays: NDArray[Any]) -> None:
@@ -82,6 +63,17 @@ def block_size(M: int, floats: int, n_jobs: int | None) -> int:
     return size if size < 64 else -(-size // 64) * 64
 
 
+@contextmanager
+def on_one_thread(is_alone: bool = True) -> Iterator[None]:
+    """Share nothing among threads inside, on this thread."""
+    before = getattr(_worker, "busy", False)
+    _worker.busy = before or is_alone
+    try:
+        yield
+    finally:
+        _worker.busy = before
+
+
 def in_blocks(work: Callable[[int, int], object], count: int, block: int, n_threads: int | None = None) -> None:
     """Call ``work(start, stop)`` for consecutive blocks of at most `block` of `count` points, on all threads.
 
@@ -94,11 +86,8 @@ def in_blocks(work: Callable[[int, int], object], count: int, block: int, n_thre
     busy = getattr(_worker, "busy", False)
 
     def run(start: int) -> None:
-        before, _worker.busy = getattr(_worker, "busy", False), busy or len(starts) > 1 or most == 1
-        try:
+        with on_one_thread(busy or len(starts) > 1 or most == 1):
             work(start, min(start + block, count))
-        finally:
-            _worker.busy = before
 
     if busy or most == 1 or len(starts) <= 1:
         for start in starts:

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from degroot.compute.tables import ErrorFactory, is_frame, is_missing, to_numbers
+from degroot.compute.tables import ErrorFactory, is_frame, is_missing, is_sparse, to_numbers
 from degroot.exceptions import InvalidInput, describe_error
 
 NAMED = 4  # columns in a message
@@ -23,7 +22,7 @@ def describe_gaps(X: Any, *, only_empty: bool = False) -> str | None:
     >>> describe_gaps(np.array([[1.0, np.nan], [2.0, 3.0]]))
     'column 1 is NaN in 1 of 2 rows'
     """
-    if issparse(X) or not X.shape[0]:
+    if is_sparse(X) or not X.shape[0]:
         return None
     counts = np.array([int(is_missing(column).sum()) for column in _columns(X)])
     empty, some = np.flatnonzero(counts == X.shape[0]), np.flatnonzero(counts)

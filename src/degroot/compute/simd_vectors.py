@@ -6,14 +6,14 @@ were one.
 
 import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic, models, overload, register_model
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled, intrinsic, types
 from degroot.compute.simd import (
     LANES,
     data_of,
@@ -27,23 +27,44 @@ from degroot.compute.simd import (
     vector,
 )
 
-
-class _Eight(types.Type):  # type: ignore[misc]
-    """The type of a vector in compiled functions."""
-
-    def __init__(self) -> None:
-        super().__init__(name="Eight")
+OPERATORS = {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"}
 
 
-_eight = _Eight()
+@cache
+def _eight() -> Any:
+    """The type of a vector in kernels, which lives in a register, and its operators."""
+    from numba.extending import intrinsic as numba_intrinsic
+    from numba.extending import models, overload, register_model
 
+    class Eight(types.Type):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(name="Eight")
 
-@register_model(_Eight)
-class _EightModel(models.PrimitiveModel):  # type: ignore[misc]
-    """A vector lives in a register."""
+    @register_model(Eight)
+    class _Model(models.PrimitiveModel):  # type: ignore[misc]
+        def __init__(self, manager: Any, kind: Any) -> None:
+            super().__init__(manager, kind, vector)
 
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, vector)
+    eight = Eight()
+
+    def add_operator(sign: Callable[[Any, Any], Any], instruction: str) -> None:
+        @numba_intrinsic  # type: ignore[untyped-decorator]
+        def apply(_context: Any, _x: Any, _y: Any) -> Any:
+            def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+                return getattr(builder, instruction)(*arguments, flags=("contract",))
+
+            return eight(eight, eight), generate
+
+        @overload(sign)  # type: ignore[untyped-decorator]
+        def choose(x: Any, y: Any) -> Any:
+            def both(x: Any, y: Any) -> Any:
+                return apply(x, y)
+
+            return both if isinstance(x, Eight) and isinstance(y, Eight) else None
+
+    for sign, instruction in OPERATORS.items():
+        add_operator(sign, instruction)
+    return eight
 
 
 @compiled
@@ -54,7 +75,7 @@ def vectors(count: int) -> Array:
     return room[start : start + LANES * count]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load(_context: Any, array: Any, _at: Any) -> Any:
     """``load(array, at)``: the eight numbers from ``array[at]`` on."""
 
@@ -62,10 +83,10 @@ def load(_context: Any, array: Any, _at: Any) -> Any:
         place = builder.gep(data_of(context, builder, signature.args[0], arguments[0]), [arguments[1]])
         return builder.load(builder.bitcast(place, pointer), align=8)
 
-    return _eight(array, types.intp), generate
+    return _eight()(array, types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store(_context: Any, array: Any, _at: Any, _value: Any) -> Any:
     """``store(array, at, value)``: put the eight numbers of `value` at ``array[at]`` and on; float32 rounds them."""
 
@@ -77,59 +98,35 @@ def store(_context: Any, array: Any, _at: Any, _value: Any) -> Any:
         builder.store(value, builder.bitcast(place, kind.as_pointer()), align=4)
         return context.get_dummy_value()
 
-    return types.none(array, types.intp, _eight), generate
+    return types.none(array, types.intp, _eight()), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def spread(_context: Any, number: Any) -> Any:
     """``spread(number)``: the same number eight times."""
-    return _eight(types.float64), lambda _context, builder, _signature, arguments: spread_over(builder, arguments[0])
+    return _eight()(types.float64), lambda _context, builder, _signature, arguments: spread_over(builder, arguments[0])
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def reciprocal(_context: Any, _x: Any) -> Any:
     """``reciprocal(x)``: 1 / x, and 0 where x is 0."""
-    return _eight(_eight), lambda _context, builder, _signature, arguments: simd_reciprocal(builder, arguments[0])
+    return _eight()(_eight()), lambda _context, builder, _signature, arguments: simd_reciprocal(builder, arguments[0])
 
 
-def _operation(sign: Callable[[Any, Any], Any], instruction: str) -> None:
-    """Let compiled functions write ``x + y`` for vectors."""
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def apply(_context: Any, _x: Any, _y: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            return getattr(builder, instruction)(*arguments, flags=("contract",))
-
-        return _eight(_eight, _eight), generate
-
-    @overload(sign)  # type: ignore[untyped-decorator]
-    def _choose(x: Any, y: Any) -> Any:
-        def both(x: Any, y: Any) -> Any:
-            return apply(x, y)
-
-        return both if isinstance(x, _Eight) and isinstance(y, _Eight) else None
-
-
-_operation(operator.add, "fadd")
-_operation(operator.sub, "fsub")
-_operation(operator.mul, "fmul")
-_operation(operator.truediv, "fdiv")
-
-
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def largest(_context: Any, _x: Any, _y: Any) -> Any:
     """``largest(x, y)``: the larger of two numbers, eight times; y where they do not compare."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
 
-    return _eight(_eight, _eight), generate
+    return _eight()(_eight(), _eight()), generate
 
 
 def _product(from_zero: bool) -> Any:
     """The product function below that starts from 0, or from what is there."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def product(
         _context: Any,
         left: Any,

@@ -4,7 +4,8 @@ One running sum waits for each addition before the next. Leave to add in any ord
 with every call, and the last bit with it. Four running sums are faster than the one and as certain.
 """
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled
 
 
 @compiled

@@ -4,13 +4,13 @@ Models get a table in the form in which it came, feature names and all. Distance
 """
 
 import math
+import sys
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput, describe_error
@@ -27,11 +27,24 @@ def as_table(X: Any, complaint: ErrorFactory = InvalidInput, name: str = "X") ->
     if is_frame(X):
         return X
     table: Any = (
-        X if issparse(X) else as_array(X, lambda why: complaint(f"`{name}` must be a table of numbers; {why}."))
+        X if is_sparse(X) else as_array(X, lambda why: complaint(f"`{name}` must be a table of numbers; {why}."))
     )
     if table.ndim != 2:
         raise complaint(f"`{name}` must be 2-dimensional, (rows, features); its shape is {table.shape}.")
-    return table.tocsr() if issparse(table) else table
+    return table.tocsr() if is_sparse(table) else table
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether `X` is a sparse matrix. Without scipy imported nothing is, and it is not imported to see that.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> is_sparse(csr_array([[1.0]])), is_sparse(np.ones((1, 1)))
+    (True, False)
+    """
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(X))
 
 
 def is_frame(X: Any) -> bool:
@@ -87,10 +100,10 @@ def take(X: Any, rows: slice | NDArray[np.intp]) -> Any:
 def to_numbers(X: Any, complaint: ErrorFactory = InvalidInput, name: str = "X") -> Any:
     """`X` as a finite dense array or CSR of float32 or float64."""
     is_plain = type(X) is np.ndarray and X.ndim == 2  # as most are, and few points are asked about often
-    values = X if is_plain else as_table(X if issparse(X) else np.asarray(X), complaint, name)
+    values = X if is_plain else as_table(X if is_sparse(X) else np.asarray(X), complaint, name)
     if values.dtype.char not in "fd" or not values.dtype.isnative:
         values = as_floats(values, lambda why: complaint(f"{why} A `space` can turn it into numbers."), name)
-    if not is_plain and issparse(values):
+    if not is_plain and is_sparse(values):
         if not np.isfinite(values.data).all():
             raise complaint(f"`{name}` must be finite; it holds NaN or infinity. A `space` of the agent can fill gaps.")
     elif (place := _not_finite(values)) is not None:
@@ -179,7 +192,8 @@ def call_model(predict: Callable[[Any], Any], X: Any, complaint: ErrorFactory) -
 
 def as_array(values: Any, complaint: ErrorFactory) -> NDArray[Any]:
     """`values` as an array, if they can be one; whatever is wrong is a complaint."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+    masks = sys.modules.get("numpy.ma")  # without which nothing is masked
+    if masks is not None and isinstance(values, masks.MaskedArray) and masks.is_masked(values):
         raise complaint("some of it is masked")
     try:
         return np.asarray(values)

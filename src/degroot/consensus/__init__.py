@@ -1,5 +1,5 @@
 """DeGroot consensus: the stationary weights of a trust matrix, and pooling in rounds.
-Imports compute and exceptions only."""
+Imports compute, exceptions and trust only."""
 
 from degroot.consensus.dense import Pooling, check_beliefs, check_trust, pool, solve, stationary
 

@@ -8,12 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
+from degroot.compute.compiled import Array, as_kernel_array, over_points
+from degroot.compute.kernel import compiled, compiled_for
+from degroot.compute.simd import LANES
+from degroot.compute.simd_vectors import add_product, load, spread, store, vectors
 from degroot.compute.sums import row_product, row_sum
 from degroot.exceptions import InvalidInput
+from degroot.trust import from_errors_into, sum_eight
 
 ROW_SUM_TOLERANCE = 1e-6
-TOGETHER = 4  # agents that leave at once while many stay, so that the rest is read and written once; see _hand_on
+MANY = 16  # agents from whom on eight leave at a time
+HELD = 1 << 12  # numbers of trust that are made and used before the next are made
 ROUNDING = 1e-14  # how far apart agents who agree may be, over the largest belief
 
 
@@ -48,7 +53,7 @@ def solve(trust: Array) -> Array:
     """As `stationary`, for trust that is known to be positive with rows that sum to 1."""
     matrices = as_kernel_array(trust).reshape(-1, *trust.shape[-2:])
     weights = np.empty(matrices.shape[:2])
-    over_points(_solve, matrices, weights)
+    over_points(stationary_weights, matrices, weights)
     return weights.reshape(trust.shape[:-1])
 
 
@@ -62,16 +67,30 @@ def _from_another_end(trust: Array) -> Array:
     raise InvalidInput("Trust must lead to one consensus; in `trust` there are agents who never listen to each other.")
 
 
-@compiled
-def stationary_weights(trust: Array) -> Array:
-    """As `solve`, for trust (M, K, K) in one block of memory, on one thread."""
-    weights = np.empty(trust.shape[:2])
-    _solve(trust, weights)
-    return weights
+@compiled_for("f8[3] f8[2]")
+def stationary_weights(trust: Array, weights: Array) -> None:
+    """As `solve`, of trust (M, K, K) into weights (M, K), both in one block of memory, on one thread."""
+    if trust.shape[1] < MANY:
+        _solve_few(trust, weights)
+    else:
+        _solve_many(trust, weights)
+
+
+@compiled_for("f8[3] f8[2]")
+def weights_from_errors(errors: Array, weights: Array) -> None:
+    """As `stationary_weights`, for the trust that follows from errors (M, K, K). It is not kept."""
+    M, K = weights.shape
+    together = max(1, HELD // (K * K))
+    trust = np.empty((min(together, M), K, K))
+    for start in range(0, M, together):
+        stop = min(start + together, M)
+        some = trust[: stop - start]
+        from_errors_into(errors[start:stop].reshape(-1, K), some.reshape(-1, K))
+        stationary_weights(some, weights[start:stop])
 
 
 @compiled
-def _solve(trust: Array, weights: Array) -> None:
+def _solve_few(trust: Array, weights: Array) -> None:
     r"""Elimination and back substitution.
 
     For k = K, ..., 2: :math:`h_{kj} = \tau_{jk} / \sum_{l<k} \tau_{kl}`, what j hands to k, and
@@ -79,18 +98,19 @@ def _solve(trust: Array, weights: Array) -> None:
     :math:`w_k = \sum_{j<k} w_j h_{kj}`, up to a factor.
     """
     K = trust.shape[1]
-    staying, leaving, handed = np.empty((K, K)), np.empty((TOGETHER, K)), np.empty((K, K))
+    staying, handed = np.empty((K, K)), np.empty((K, K))
     for m in range(trust.shape[0]):
         for i in range(K):
             for j in range(K):
                 staying[i, j] = trust[m, i, j]
-        left = K
-        while left > 1:
-            group = TOGETHER if left > 4 * TOGETHER else 1  # for few agents the four are not worth their trouble
-            for k in range(group):
-                _leave(staying, left, k, leaving, handed)
-            left -= group
-            _hand_on(staying, left, group, leaving, handed)
+        for k in range(K - 1, 0, -1):
+            to_others = row_sum(staying, k, k)
+            for j in range(k):
+                handed[k, j] = staying[j, k] / to_others
+            for i in range(k):
+                share = handed[k, i]
+                for j in range(k):
+                    staying[i, j] += share * staying[k, j]
         weights[m, 0] = total = 1.0
         for k in range(1, K):
             weights[m, k] = row_product(weights, m, handed, k, k)
@@ -100,35 +120,110 @@ def _solve(trust: Array, weights: Array) -> None:
 
 
 @compiled
-def _leave(staying: Array, left: int, k: int, leaving: Array, handed: Array) -> None:
-    """The k-th of the last of `left` agents leaves: its trust in those before it, and what they hand to it."""
-    agent = left - 1 - k
-    for j in range(agent):
-        leaving[k, j] = staying[agent, j]
-        handed[agent, j] = staying[j, agent]
-    for earlier in range(k):  # who left just before, which `staying` does not show yet
-        gone = left - 1 - earlier
-        share, back = handed[gone, agent], leaving[earlier, agent]
-        for j in range(agent):
-            leaving[k, j] += share * leaving[earlier, j]
-            handed[agent, j] += back * handed[gone, j]
-    to_others = row_sum(leaving, k, agent)
-    for j in range(agent):
-        handed[agent, j] /= to_others
+def _solve_many(trust: Array, weights: Array) -> None:
+    """As `_solve_few`, eight agents at a time: those who stay are told of all who have left only before they leave.
+
+    Before the first agent there may be places of nobody, so that their number is a multiple of 8.
+    """
+    M, K = weights.shape
+    n = (K + LANES - 1) // LANES * LANES
+    first, stride = n - K, (n // LANES | 1) * LANES  # odd, since the cache holds few rows that are 1 KB apart
+    staying, handed = vectors(n * stride // LANES), vectors(n * stride // LANES)
+    u, lanes = vectors(n // LANES), vectors(1)
+    staying[:] = 0.0
+    handed[:] = 0.0
+    for m in range(M):
+        for i in range(K):
+            row = (first + i) * stride + first
+            for j in range(K):
+                staying[row + j] = trust[m, i, j]
+        for low in range(n - LANES, -1, -LANES):
+            _tell(staying, handed, n, stride, low)
+            for agent in range(low + LANES - 1, max(low - 1, first), -1):
+                _leave(staying, handed, stride, low, agent, lanes)
+        _substitute(handed, n, stride, first, u, lanes)
+        total = 0.0
+        for k in range(first, n):
+            total += u[k]
+        for k in range(K):
+            weights[m, k] = u[first + k] / total
 
 
 @compiled
-def _hand_on(staying: Array, left: int, group: int, leaving: Array, handed: Array) -> None:
-    """Those who stay reach each other also through those who leave."""
-    for i in range(left):
-        if group == TOGETHER:
-            a, b, c, d = handed[left + 3, i], handed[left + 2, i], handed[left + 1, i], handed[left, i]
-            for j in range(left):
-                staying[i, j] += a * leaving[0, j] + b * leaving[1, j] + c * leaving[2, j] + d * leaving[3, j]
-        else:
-            share = handed[left, i]
-            for j in range(left):
-                staying[i, j] += share * leaving[0, j]
+def _tell(staying: Array, handed: Array, n: int, stride: int, low: int) -> None:
+    """The eight agents from `low` on, who are to leave, take over what they reach through all who have left."""
+    top = low + LANES
+    for j in range(low):
+        for k in range(low, top):
+            handed[k * stride + j] = staying[j * stride + k]
+    for j in range(0, top, LANES):
+        add_product(
+            handed,
+            top * stride + low,
+            stride,
+            staying,
+            top * stride + j,
+            stride,
+            n - top,
+            staying,
+            low * stride + j,
+            stride,
+        )
+    for j in range(0, low, LANES):
+        add_product(
+            staying,
+            top * stride + low,
+            stride,
+            handed,
+            top * stride + j,
+            stride,
+            n - top,
+            handed,
+            low * stride + j,
+            stride,
+        )
+
+
+@compiled
+def _leave(staying: Array, handed: Array, stride: int, low: int, agent: int, lanes: Array) -> None:
+    """One of the eight agents from `low` on leaves, those after it already have: what others hand to it.
+
+    What is written beyond place `agent` means nothing.
+    """
+    top, row = low + LANES, agent * stride
+    for j in range(low, agent):
+        handed[row + j] = staying[j * stride + agent]
+    for gone in range(top - 1, agent, -1):
+        share, back = spread(handed[gone * stride + agent]), spread(staying[gone * stride + agent])
+        for j in range(0, top, LANES):
+            store(staying, row + j, load(staying, row + j) + share * load(staying, gone * stride + j))
+            store(handed, row + j, load(handed, row + j) + back * load(handed, gone * stride + j))
+    sums = spread(0.0)
+    for j in range(0, low, LANES):
+        sums = sums + load(staying, row + j)
+    store(lanes, 0, sums)
+    to_others = sum_eight(lanes)
+    for j in range(low, agent):
+        to_others += staying[row + j]
+    for j in range(0, top, LANES):
+        store(handed, row + j, load(handed, row + j) / spread(to_others))
+
+
+@compiled
+def _substitute(handed: Array, n: int, stride: int, first: int, u: Array, lanes: Array) -> None:
+    """Weights, up to a factor, from what agents hand to each other."""
+    u[:] = 0.0
+    u[first] = 1.0
+    for k in range(first + 1, n):
+        low = k // LANES * LANES
+        sums = spread(0.0)
+        for j in range(0, low, LANES):
+            sums = sums + load(u, j) * load(handed, k * stride + j)
+        store(lanes, 0, sums)
+        total = sum_eight(lanes)
+        for j in range(low, k):
+            total += u[j] * handed[k * stride + j]
+        u[k] = total
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +318,7 @@ def _spread(beliefs: Array) -> float:
     return float(beliefs.max() - beliefs.min())
 
 
-@compiled
+@compiled_for("f8[3] f8[2] i8 f8 i8[1] b1[1]")
 def _pool(
     trust: Array, beliefs: Array, rounds: int, tolerance: float, used: NDArray[np.int64], agreed: NDArray[np.bool_]
 ) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
+from degroot.compute.compiled import Array, as_kernel_array, over_points
+from degroot.compute.kernel import compiled, compiled_for
+from degroot.compute.order import find_median, find_nth_smallest
 from degroot.guard.checks import Mask, tolerated_liars
 
 LEEWAY = 2.0  # how far errors may be from what the peers measured, as a factor
@@ -129,7 +131,7 @@ def _select_nearest(stretch: Array, kept: Mask | None) -> Mask:
     return np.ascontiguousarray((distance <= np.maximum(enough, 1.0)) & (distance < np.inf))
 
 
-@compiled
+@compiled_for("f8[3] f8[2] b1[2] i8 f8[2] f8[2] f8[2]")
 def _bounds(local: Array, stretch: Array, asked: Mask, f: int, low: Array, high: Array, own: Array) -> None:
     M, K, _ = local.shape
     room = np.empty(K)
@@ -142,7 +144,7 @@ def _bounds(local: Array, stretch: Array, asked: Mask, f: int, low: Array, high:
                 own[m, j] = max(own[m, j], _nearby(local[m], stretch[m], asked[m], j, f, room))
 
 
-@compiled
+@compiled_for("f8[3] f8[2] f8[2] f8[2] i8[1] f8 f8[3]")
 def _within(
     errors: Array, low: Array, high: Array, own: Array, places: NDArray[np.intp], leeway: float, out: Array
 ) -> None:
@@ -174,8 +176,7 @@ def _measured(local: Array, stretch: Array, asked: Mask, j: int, f: int, power: 
     if rank < 1:
         return 0.0 if power < 0.0 else np.inf
     place = rank - 1 if power < 0.0 else n - rank
-    found: float = np.partition(room[:n], place)[place]
-    return found
+    return find_nth_smallest(room, n, place)
 
 
 @compiled
@@ -189,8 +190,7 @@ def _nearby(local: Array, stretch: Array, asked: Mask, j: int, f: int, room: Arr
     if n == 0:
         return 0.0
     place = max(0, min((n + 1) // 2, n - f) - 1)
-    found: float = np.partition(room[:n], place)[place]
-    return found
+    return find_nth_smallest(room, n, place)
 
 
 @compiled
@@ -202,11 +202,11 @@ def _level(errors: Array, low: Array, high: Array, room: Array) -> float:
             outside = errors[j] / low[j] if errors[j] < low[j] else 1.0
             room[n] = errors[j] / high[j] if errors[j] > high[j] else outside
             n += 1
-    level = np.median(room[:n]) if n else 1.0
+    level = find_median(room, n) if n else 1.0
     return level if 0.0 < level < np.inf else 1.0
 
 
-@compiled
+@compiled_for("f8[2] b1[2] f8[2]")
 def _capped(spread: Array, near: Mask, out: Array) -> None:
     M, K = spread.shape
     others = np.empty(K)
@@ -217,5 +217,5 @@ def _capped(spread: Array, near: Mask, out: Array) -> None:
                 if near[m, k] and k != i:
                     others[n] = spread[m, k]
                     n += 1
-            least = np.partition(others[:n], n // 2)[n // 2] if n else 0.0
+            least = find_nth_smallest(others, n, n // 2) if n else 0.0
             out[m, i] = max(spread[m, i], least)

@@ -19,7 +19,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
+from degroot.compute.compiled import Array, as_kernel_array, over_points
+from degroot.compute.kernel import compiled, compiled_for
 from degroot.rules.evidence import Evidence
 
 Mask = NDArray[np.bool_]
@@ -217,7 +218,7 @@ def semidefinite(moments: Array) -> NDArray[np.bool_]:
     return verdict
 
 
-@compiled
+@compiled_for("f8[3] b1[2]")
 def _semidefinite(moments: Array, verdict: NDArray[np.bool_]) -> None:
     M, J, length = moments.shape
     K = round((math.sqrt(8.0 * length + 1.0) - 1.0) / 2.0)

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled, in_blocks
+from degroot.compute.compiled import Array, as_kernel_array, in_blocks
+from degroot.compute.kernel import compiled_for
+from degroot.compute.tables import is_sparse
 from degroot.guard.checks import relative_distance
 from degroot.neighbourhoods import Neighbourhoods
 
@@ -149,7 +150,7 @@ class AnswerForecaster:
         return total
 
 
-@compiled
+@compiled_for("f8[2] f8[2] f8[1] f8[2] f8 f8[3] f8[2]")
 def _combine(
     means: Array, trend: Array, leverage: Array, overall: Array, size: float, answers: Array, squared: Array
 ) -> None:
@@ -219,4 +220,4 @@ class _Trend:
 
 
 def _dense(rows: Any) -> NDArray[np.float64]:
-    return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, np.float64)

@@ -8,7 +8,8 @@ called again.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
+from degroot.compute.compiled import Array, as_kernel_array, over_points
+from degroot.compute.kernel import compiled_for
 from degroot.compute.sums import row_sum
 from degroot.consensus.dense import check_beliefs, check_trust
 from degroot.exceptions import InvalidInput
@@ -111,18 +112,22 @@ def standard_error(without: ArrayLike) -> Array:
     return jackknife_error(values.reshape(-1, values.shape[-1])).reshape(values.shape[:-1])
 
 
-@compiled
 def jackknife_error(without: Array) -> Array:
     """As `standard_error`, for values (M, K) in one block of memory."""
+    error = np.empty(len(without))
+    _spread_into(without, error)
+    return error
+
+
+@compiled_for("f8[2] f8[1]")
+def _spread_into(without: Array, error: Array) -> None:
     M, K = without.shape
-    error = np.empty(M)
     for m in range(M):
         mean = row_sum(without, m, K) / K
         total = 0.0
         for i in range(K):
             total += (without[m, i] - mean) ** 2
         error[m] = np.sqrt((K - 1) / K * total) if K > 1 else np.nan
-    return error
 
 
 def influence(value: ArrayLike, without: ArrayLike) -> Array:

@@ -8,7 +8,8 @@ are left, the solution of :math:`u_k o_k = \sum_{j \ne i, k} u_j \tau_{jk}`, wha
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled, compiled_for
 from degroot.compute.simd_vectors import load, spread, store, vectors
 from degroot.jackknife import perturbation
 from degroot.jackknife.elimination_kernels import masked_tile, masked_tile_times_block, tile, tile_times_block, visits
@@ -31,7 +32,7 @@ def delete_each(trust: Array, beliefs: Array, values: Array, weights: Array) -> 
         delete_many(trust, beliefs, values, weights)
 
 
-@compiled
+@compiled_for("f8[3] f8[2] f8[2] f8[3]")
 def delete_few(trust: Array, beliefs: Array, values: Array, weights: Array) -> None:
     """Every one by elimination."""
     M, K = trust.shape[0], trust.shape[1]
@@ -51,7 +52,7 @@ def delete_few(trust: Array, beliefs: Array, values: Array, weights: Array) -> N
                 _keep(weights[m], order, lanes, u)
 
 
-@compiled
+@compiled_for("f8[3] f8[2] f8[2] f8[3]")
 def delete_many(trust: Array, beliefs: Array, values: Array, weights: Array) -> None:
     """As `delete_few`, with an elimination only for those whom `perturbation` cannot vouch for."""
     M, K = trust.shape[0], trust.shape[1]

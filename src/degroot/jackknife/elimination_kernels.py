@@ -6,9 +6,7 @@ number ``8 * (j * stride + k)``.
 
 from typing import Any
 
-from numba import types
-from numba.extending import intrinsic
-
+from degroot.compute.kernel import intrinsic, types
 from degroot.compute.simd import (
     data_of,
     loop,
@@ -47,7 +45,7 @@ def _four(builder: Any, first: Any) -> list[Any]:
 def _tile(masked: bool, times_block: bool) -> Any:
     """The tile function below that looks at `keep`, or not, and ends with a product, or not."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def tile(
         _context: Any, flow: Any, stride: Any, row: Any, column: Any, start: Any, trust: Any, n: Any, keep: Any
     ) -> Any:
@@ -102,7 +100,7 @@ masked_tile_times_block = _tile(masked=True, times_block=True)
 """As `masked_tile`, then multiplied by the 4 x 4 vectors of `flow` from (`column`, `column`) on."""
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def visits(_context: Any, flow: Any, _stride: Any, _first: Any, leaving: Any) -> Any:
     r"""``visits(flow, stride, first, leaving)``: replace the flows among four states by the time spent in each.
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled
 from degroot.compute.simd_vectors import add_product, largest, load, product, reciprocal, spread, store, vectors
 
 

@@ -4,8 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot import consensus
-from degroot.compute.compiled import Array, as_kernel_array, compiled, in_blocks, over_points
-from degroot.consensus.sparse.columns import Peers, ScorerColumns, columns, fill
+from degroot.compute.compiled import Array, as_kernel_array, in_blocks, over_points
+from degroot.compute.kernel import compiled, compiled_for
+from degroot.consensus.sparse.columns import SCORER_COLUMNS, Peers, ScorerColumns, columns, fill
 from degroot.consensus.sparse.hitting_times import TARGETS, hitting_times
 from degroot.consensus.sparse.weights import FEW, dense, solve
 from degroot.jackknife import sparse_deletion
@@ -85,20 +86,24 @@ def _values(trust: Array, peers: Peers, scorers: ScorerColumns, weights: Array, 
         values[i] = _value(trust, peers, int(i), beliefs)
 
 
-@compiled
 def _chain(trust: Array, peers: Peers, scorers: ScorerColumns, weights: Array) -> Chain:
     K = len(peers)
     flow, out, own = np.empty(len(scorers.source)), np.empty(K), np.zeros(K)
-    fill(trust, peers, scorers, flow, out)
-    for j in range(K):
+    chain = Chain(scorers, flow, out, own, weights, np.empty((TARGETS, K)), np.empty((TARGETS, K)))
+    _measure_chain(trust, peers, chain)
+    return chain
+
+
+@compiled_for(f"f8[2] i8[2] Chain({SCORER_COLUMNS} f8[1] f8[1] f8[1] f8[1] f8[2] f8[2])")
+def _measure_chain(trust: Array, peers: Peers, chain: Chain) -> None:
+    fill(trust, peers, chain.columns, chain.flow, chain.out)
+    for j in range(len(peers)):
         for c in range(peers.shape[1]):
-            own[j] += trust[j, c] if peers[j, c] == j else 0.0
-    rounds, slack = np.empty((TARGETS, K)), np.empty((TARGETS, K))
-    hitting_times(trust, peers, out, weights, rounds, slack)
-    return Chain(scorers, flow, out, own, weights, rounds, slack)
+            chain.own[j] += trust[j, c] if peers[j, c] == j else 0.0
+    hitting_times(trust, peers, chain.out, chain.weights, chain.rounds, chain.slack)
 
 
-@compiled
+@compiled_for(f"Chain({SCORER_COLUMNS} f8[1] f8[1] f8[1] f8[1] f8[2] f8[2]) f8[2] i8[2] i8[1] b1 f8[2] f8[2] b1[1]")
 def _leave_out(
     chain: Chain,
     trust: Array,

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled
 from degroot.compute.simd_vectors import largest, load, reciprocal, spread, store, vectors
 from degroot.consensus.sparse.columns import Peers, ScorerColumns
 from degroot.consensus.sparse.hitting_times import rounds_without

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled
 from degroot.compute.simd_vectors import load, reciprocal, spread, store, vectors
 from degroot.consensus.sparse.columns import Peers
 from degroot.consensus.sparse.hitting_times import FIRST, NEXT, ROUNDING, SLACK, SWEEPS

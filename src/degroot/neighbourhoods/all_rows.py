@@ -3,10 +3,9 @@
 from functools import cached_property
 from typing import Any
 
-from scipy.sparse import issparse
-
+from degroot.compute.tables import is_sparse
+from degroot.neighbourhoods.codes import UNIFORM
 from degroot.neighbourhoods.dense import DenseIndex
-from degroot.neighbourhoods.kernels import UNIFORM
 from degroot.neighbourhoods.large.rows import LargeSet
 from degroot.neighbourhoods.sparse import SparseIndex
 from degroot.neighbourhoods.summaries import Index, Summaries, moments_of_all
@@ -27,7 +26,7 @@ class Everything:
     def _searched(self) -> Index:
         if self.large is not None:
             return self.large.in_sequence(self.rows.shape[0], UNIFORM)
-        kind = SparseIndex if issparse(self.rows) else DenseIndex
+        kind = SparseIndex if is_sparse(self.rows) else DenseIndex
         return kind(self.rows, self.rows.shape[0], self.metric, UNIFORM)
 
     def summarise(self, queries: Any, asked: Summaries) -> None:

@@ -6,16 +6,15 @@ The candidates of query q are ``near[q, :count]``, their scores, and ``places[q,
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
-from degroot.compute.compiled import compiled
-from degroot.neighbourhoods.distances import MANHATTAN, measure
+from degroot.compute.kernel import compiled, inlined
+from degroot.neighbourhoods.codes import MANHATTAN
+from degroot.neighbourhoods.distances import measure
 from degroot.neighbourhoods.selection import bracket, count_below, settle
 from degroot.neighbourhoods.simd_distances import QUERIES, ROWS, WORD, below, how_many, lowest
 
 # To hand over many arrays takes as long as to look at some rows: such functions become part of their callers.
-inlined = numba.njit(nogil=True, error_model="numpy", forceinline=True)
 
 TINY = 1e-30  # what underflow may take from a score
 
@@ -107,7 +106,7 @@ def compact(
     counts[q] = kept
 
 
-@inlined  # type: ignore[untyped-decorator]
+@inlined
 def keep_found(
     found: Any, scores: Any, place: int, group: int, limits: Any, floors: Any, lengths: Any, rounding: float,
     metric: int, size: int, near: Any, places: Any, counts: Any,

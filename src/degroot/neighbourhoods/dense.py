@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from degroot.compute.compiled import Array, compiled, writable_view
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled, compiled_for
 from degroot.neighbourhoods.candidates import choose, keep_found, keep_sample, slack_of
-from degroot.neighbourhoods.distances import MANHATTAN, measure
+from degroot.neighbourhoods.codes import MANHATTAN
+from degroot.neighbourhoods.distances import measure
 from degroot.neighbourhoods.selection import search_all
 from degroot.neighbourhoods.simd_distances import QUERIES, ROWS, WORD, difference, product
-from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
+from degroot.neighbourhoods.summaries import SUMMARIES, Summaries, must_measure, reach, room_for, summarise
 from degroot.neighbourhoods.thresholds import rank_in_sample, score_sample, threshold
 
 SAMPLE = 2048  # rows from which the first threshold is taken
@@ -45,12 +47,10 @@ class DenseIndex:
 
     def summarise(self, queries: Array, asked: Summaries) -> None:
         """What is `asked` about the nearest rows of each query (m, d)."""
-        # read-only where a model was loaded as a memory map: the kernel would be compiled again for such arrays
-        rows, tiles = writable_view(self.rows), writable_view(self.tiles)
-        order, centre = writable_view(self.order), writable_view(self.centre)
         _summarise(
-            queries, rows, tiles, order, centre, self.scale, self.rounding, self.size, self.metric, self.kernel, asked
-        )
+            queries, self.rows, self.tiles, self.order, self.centre, self.scale, self.rounding, self.size, self.metric,
+            self.kernel, asked,
+        )  # fmt: skip
 
 
 def _tiles(rows: Array, norms: bool) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -106,7 +106,10 @@ def scan(
         )  # fmt: skip
 
 
-@compiled
+@compiled_for(
+    f"f8[2] f4[2] f4[3] i8[1] f8[1] f8 f8 i8 i8 i8 {SUMMARIES}",
+    f"f8[2] f8[2] f4[3] i8[1] f8[1] f8 f8 i8 i8 i8 {SUMMARIES}",
+)
 def _summarise(
     queries: Any, rows: Any, tiles: Any, order: Any, centre: Any, scale: float, rounding: float, size: int,
     metric: int, kernel: int, asked: Summaries,

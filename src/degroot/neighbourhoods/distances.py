@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-from scipy.sparse import csr_array, hstack, issparse
 
-from degroot.compute.compiled import compiled
+from degroot.compute.kernel import compiled, intrinsic, types
 from degroot.compute.simd import LANES, data_of, double, int32, int64, loop, number, spread_over, vector, zero
+from degroot.compute.tables import is_sparse
+from degroot.neighbourhoods.codes import MANHATTAN
 from degroot.neighbourhoods.simd_distances import CACHE, fetch
 
 
 def directions(rows: Any) -> Any:
     """Unit rows, with one more feature that only rows of zeros have: it puts them at a right angle to all others."""
-    if issparse(rows):
+    if is_sparse(rows):
+        from scipy.sparse import csr_array, hstack
+
         lengths = np.sqrt(np.asarray(rows.power(2).sum(axis=1))).ravel()
         empty = csr_array((lengths == 0.0).astype(np.float64)[:, None])
         units = rows.multiply(1.0 / np.where(lengths == 0.0, 1.0, lengths)[:, None])
@@ -46,9 +47,6 @@ def direction_into(rows: Any, row: int, out: Any, place: int) -> None:
         out[place, j] /= length
     out[place, d] = 1.0 if scale == 0.0 else 0.0
 
-
-EUCLIDEAN, COSINE, MANHATTAN = 0, 1, 2
-METRICS = {"euclidean": EUCLIDEAN, "cosine": COSINE, "manhattan": MANHATTAN}
 
 AT_ONCE = 4  # rows measured together
 CHUNK = 64  # rows whose directions are taken at once
@@ -83,7 +81,7 @@ def _halved(builder: Any, x: Any, y: Any) -> Any:
 def _four_rows(part: Callable[..., Any]) -> Any:
     """The function below whose sums are over ``part(row - query)``."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def four(
         _context: Any, rows: Any, a: Any, b: Any, c: Any, d: Any, queries: Any, query_at: Any, features: Any, out: Any,
         out_at: Any,

@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
-from scipy.spatial import KDTree
 
-from degroot.compute.compiled import Array, compiled
-from degroot.neighbourhoods.distances import MANHATTAN, measure
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled_for
+from degroot.neighbourhoods.codes import MANHATTAN
+from degroot.neighbourhoods.distances import measure
 from degroot.neighbourhoods.selection import search_all
-from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
+from degroot.neighbourhoods.summaries import SUMMARIES, Summaries, must_measure, reach, room_for, summarise
 
 LEAF = 16
 
@@ -19,6 +20,8 @@ class TreeIndex:
     path = "tree"
 
     def __init__(self, rows: Array, size: int, metric: int, kernel: int) -> None:
+        from scipy.spatial import KDTree  # here, since it takes long to import, and rows with many features need none
+
         self.rows, self.size, self.metric, self.kernel = rows, size, metric, kernel
         self.tree = KDTree(rows, leafsize=LEAF)
         self.rounding = (rows.shape[1] + 8) * 2.0**-52
@@ -31,7 +34,7 @@ class TreeIndex:
         _summarise(queries, self.rows, found, distances, size, self.rounding, self.metric, self.kernel, asked)
 
 
-@compiled
+@compiled_for(f"f8[2] f4[2] i8[2] f8[2] i8 f8 i8 i8 {SUMMARIES}", f"f8[2] f8[2] i8[2] f8[2] i8 f8 i8 i8 {SUMMARIES}")
 def _summarise(
     queries: Any, rows: Any, found: Any, distances: Any, size: int, rounding: float, metric: int, kernel: int,
     asked: Summaries,

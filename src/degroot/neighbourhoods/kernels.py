@@ -4,15 +4,10 @@ import math
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from degroot.compute.compiled import compiled
+from degroot.compute.kernel import compiled, intrinsic, types
 from degroot.compute.simd import LANES, data_of, int32, loop, number, plus_product, pointer, zero
-from degroot.neighbourhoods.distances import EUCLIDEAN
-
-UNIFORM, TRICUBE, GAUSSIAN = 0, 1, 2
-KERNELS = {"uniform": UNIFORM, "tricube": TRICUBE, "gaussian": GAUSSIAN}
+from degroot.neighbourhoods.codes import EUCLIDEAN, TRICUBE
 
 EQUALLY_FAR = 1.0 - 1e-9  # of the farthest distance: beyond it the difference may be rounding
 
@@ -30,7 +25,7 @@ def _eight(builder: Any, array: Any, block: Any) -> Any:
     return builder.load(builder.bitcast(place, pointer), align=8)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _largest(_context: Any, values: Any, _count: Any) -> Any:
     """``_largest(values, count)``: the largest of the first `count` numbers, none of which is negative."""
 
@@ -54,7 +49,7 @@ def _largest(_context: Any, values: Any, _count: Any) -> Any:
     return types.float64(values, types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def sums_of(_context: Any, weights: Any, values: Any, _count: Any) -> Any:
     r"""``sums_of(weights, values, count)``: :math:`\sum w, \sum w^2, \sum w v` over the first `count` numbers."""
 

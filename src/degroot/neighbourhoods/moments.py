@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from degroot.compute.compiled import compiled
+from degroot.compute.kernel import compiled, intrinsic, types
 from degroot.compute.simd import LANES, data_of, double, loop, number, plus_product, pointer, spread_over
 from degroot.neighbourhoods.simd_distances import CACHE, fetch
 
@@ -25,7 +23,7 @@ def _tile(lanes: int, at_once: int) -> Any:
     vector = ir.VectorType(double, lanes)
     nothing = ir.Constant(vector, [0.0] * lanes)
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def tile(
         _context: Any, rows: Any, weights: Any, _first: Any, _count: Any, _j: Any, _k: Any, out: Any, _out_at: Any,
         _stride: Any, _anew: Any,
@@ -76,7 +74,7 @@ _narrow = _tile(TILE, at_once=2)
 """As `_wide`, for 4 by 4 models. Rows are taken in pairs: a missing last one must have an address, and weight 0."""
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _scaled(_context: Any, values: Any, _at: Any, factor: Any, out: Any, _out_at: Any) -> Any:
     """``_scaled(values, at, factor, out, out_at)``: eight numbers times `factor`."""
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse
 
-from degroot.compute.compiled import Array, as_kernel_array, in_blocks, threads, writable_view
+from degroot.compute.compiled import Array, as_kernel_array, in_blocks, threads
+from degroot.compute.tables import is_sparse
 from degroot.neighbourhoods.all_rows import Everything
+from degroot.neighbourhoods.codes import COSINE, KERNELS, MANHATTAN, METRICS, UNIFORM
 from degroot.neighbourhoods.dense import DenseIndex
-from degroot.neighbourhoods.distances import COSINE, MANHATTAN, METRICS, directions
+from degroot.neighbourhoods.distances import directions
 from degroot.neighbourhoods.kdtree import LEAF, TreeIndex
-from degroot.neighbourhoods.kernels import KERNELS, UNIFORM
 from degroot.neighbourhoods.large.index import BlockedIndex
 from degroot.neighbourhoods.large.rows import Kept, LargeSet, large_set
 from degroot.neighbourhoods.sparse import SparseIndex
@@ -23,6 +23,8 @@ EXPONENT = 50  # of 2: rows beyond it are taken in other units, so that their sq
 BLOCK = 1024  # queries a thread takes at once
 
 Rows = NDArray[np.intp]  # numbers of rows
+
+NO_ROWS, NOTHING = np.empty(0, np.intp), np.empty((0, 0))  # made once: for one point it takes as long as some rows
 
 
 class Neighbourhoods:
@@ -56,15 +58,15 @@ class Neighbourhoods:
     ) -> None:
         self.n_rows, self.n_features = rows.shape
         self.size, self.metric, self.kernel = size, metric, kernel
-        self.sparse = issparse(rows) and rows.nnz < SPARSE_BELOW * self.n_rows * self.n_features
+        self.sparse = is_sparse(rows) and rows.nnz < SPARSE_BELOW * self.n_rows * self.n_features
         self._shift = 0
         self._large = large_set(rows, METRICS[metric], kept or {})
         if self._large is not None:
             self._index: Index = _choose_large(self._large, size, KERNELS[kernel])
             return
-        exponent = int(np.frexp(float(np.abs(rows.data if issparse(rows) else rows).max(initial=0.0)))[1])
+        exponent = int(np.frexp(float(np.abs(rows.data if is_sparse(rows) else rows).max(initial=0.0)))[1])
         self._shift = -exponent if abs(exponent) > EXPONENT else 0
-        self._index = _choose(self._prepared(rows), size, METRICS[metric], KERNELS[kernel])
+        self._index = _choose(self._prepared(rows, _kind_of(rows)), size, METRICS[metric], KERNELS[kernel])
 
     @property
     def path(self) -> str:
@@ -123,7 +125,7 @@ class Neighbourhoods:
         If the only row is left out, no row is near: `effective` is 0, `spread` infinite, and means are 0.
         """
         wanted = _wanted(exclude_row, spread, effective)
-        self._summarise(queries, Summaries(writable_view(values), 0, out, place, *wanted))
+        self._summarise(queries, Summaries(values, 0, out, place, *wanted))
 
     def moments_into(
         self,
@@ -155,27 +157,33 @@ class Neighbourhoods:
         """
         n, outputs, models = residuals.shape
         wanted = _wanted(exclude_row, spread, effective)
-        values = writable_view(residuals.reshape(n, outputs * models))
+        values = residuals.reshape(n, outputs * models)
         self._summarise(queries, Summaries(values, outputs, moments, place, *wanted))
 
     def _summarise(self, queries: Any, asked: Summaries) -> None:
-        self._index.summarise(self._prepared(queries), asked)
+        self._index.summarise(self._prepared(queries, np.float64), asked)
         if self._shift and asked.spread.size and METRICS[self.metric] != COSINE:
             asked.spread[:, asked.place] = _shifted(asked.spread[:, asked.place], -2 * self._shift)
 
-    def _prepared(self, rows: Any) -> Any:
+    def _prepared(self, rows: Any, kind: type) -> Any:
         """Rows in the form that the search wants: for the cosine metric, unit rows."""
         if self.sparse:
+            from scipy.sparse import csr_array
+
             rows = csr_array(rows, dtype=np.float64, copy=True)
             rows.sum_duplicates()
             if self._shift:
                 rows.data = _shifted(rows.data, self._shift)
         else:
-            kind = np.float32 if rows.dtype == np.float32 else np.float64
-            rows = as_kernel_array(rows.toarray() if issparse(rows) else rows, kind)
+            rows = as_kernel_array(rows.toarray() if is_sparse(rows) else rows, kind)
             if self._shift:
                 rows = _shifted(rows, self._shift)
         return directions(rows) if METRICS[self.metric] == COSINE else rows
+
+
+def _kind_of(rows: Any) -> type:
+    """The kind of numbers that rows are kept in."""
+    return np.float32 if rows.dtype == np.float32 else np.float64
 
 
 def _choose_large(large: LargeSet, size: int, kernel: int) -> Index:
@@ -187,7 +195,7 @@ def _choose_large(large: LargeSet, size: int, kernel: int) -> Index:
 def _choose(rows: Any, size: int, metric: int, kernel: int) -> Index:
     if size == rows.shape[0] and kernel == UNIFORM:
         return Everything(rows, metric)
-    if issparse(rows):
+    if is_sparse(rows):
         return SparseIndex(rows, size, metric, kernel)
     return _tree_if_faster(rows, size, metric, kernel) or DenseIndex(rows, size, metric, kernel)
 
@@ -227,10 +235,8 @@ def _leaves_met(index: TreeIndex) -> float:
 
 def _wanted(exclude_row: Rows | None, spread: Array | None, effective: Array | None) -> tuple[Rows, Array, Array]:
     """Empty arrays for what is not wanted, so that kernels are compiled for one kind of arguments."""
-    rows = np.empty(0, np.intp) if exclude_row is None else np.require(exclude_row, np.intp, ["C", "A", "W"])
-    nothing = np.empty((0, 0))
-    spread, effective = nothing if spread is None else spread, nothing if effective is None else effective
-    return rows, spread, effective
+    rows = NO_ROWS if exclude_row is None else np.require(exclude_row, np.intp, ["C", "A", "W"])
+    return rows, NOTHING if spread is None else spread, NOTHING if effective is None else effective
 
 
 def _shifted(values: Array, exponent: int) -> Array:

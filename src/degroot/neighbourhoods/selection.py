@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from degroot.compute.compiled import compiled
+from degroot.compute.kernel import compiled
+from degroot.compute.order import sort_with_keys
 from degroot.neighbourhoods.distances import measure
 from degroot.neighbourhoods.simd_distances import below, how_many, lowest
 
@@ -82,7 +83,7 @@ def put_in_order(rows: Any, marks: Any) -> None:
     `marks` has a bit for each row there is, none of which is set.
     """
     if rows.size < marks.size // 8:
-        rows.sort()
+        sort_with_keys(rows, np.arange(rows.size))
         return
     for i in range(rows.size):
         marks[rows[i] >> 6] |= np.uint64(1) << np.uint64(rows[i] & 63)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from degroot.compute.kernel import intrinsic, types
 from degroot.compute.simd import data_of, int32, int64, loop, number, plus_product, spread_over
 
 ROWS = 16  # rows in a tile: one AVX-512 register
@@ -46,7 +45,7 @@ def _plus_difference(builder: Any, total: Any, rows: Any, query: Any) -> Any:
 def _tile(plus: Callable[..., Any]) -> Any:
     """The tile function whose inner step is ``total = plus(total, feature of 16 rows, feature of one query)``."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def tile(
         _context: Any,
         rows: Any,
@@ -100,7 +99,7 @@ difference = _tile(_plus_difference)
 """As `product`, with sums of absolute differences."""
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def below(_context: Any, values: Any, _start: Any, _threshold: Any) -> Any:
     """``below(values, start, threshold)``: which of the 64 numbers from ``values[start]`` are at or below, as bits."""
 
@@ -112,7 +111,7 @@ def below(_context: Any, values: Any, _start: Any, _threshold: Any) -> Any:
     return types.uint64(values, types.intp, types.float32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def lowest(_context: Any, _bits: Any) -> Any:
     """The place of the lowest bit that is set, 64 if none is."""
 
@@ -122,7 +121,7 @@ def lowest(_context: Any, _bits: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def how_many(_context: Any, _bits: Any) -> Any:
     """How many bits are set."""
 
@@ -132,7 +131,7 @@ def how_many(_context: Any, _bits: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def fetch(_context: Any, values: Any, _at: Any) -> Any:
     """``fetch(values, at)``: call what is stored around ``values[at]`` into the cache, and do not wait for it."""
 

@@ -6,15 +6,17 @@ boundary to be told apart are measured again, entry by entry.
 """
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from degroot.compute.compiled import compiled
-from degroot.neighbourhoods.distances import MANHATTAN
+from degroot.compute.kernel import compiled, compiled_for
+from degroot.neighbourhoods.codes import MANHATTAN
 from degroot.neighbourhoods.selection import settle
-from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
+from degroot.neighbourhoods.summaries import SUMMARIES, Summaries, must_measure, reach, room_for, summarise
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 LANES = 8  # queries side by side
 
@@ -24,13 +26,13 @@ class SparseIndex:
 
     path = "sparse"
 
-    def __init__(self, rows: csr_array, size: int, metric: int, kernel: int) -> None:
+    def __init__(self, rows: "csr_array", size: int, metric: int, kernel: int) -> None:
         self.rows, self.size, self.metric, self.kernel = rows, size, metric, kernel
         power = abs(rows) if metric == MANHATTAN else rows.power(2)
         self.norms = np.asarray(power.sum(axis=1), dtype=np.float64).ravel()
         self.rounding = (int(np.diff(rows.indptr).max(initial=0)) + 8) * 2.0**-51
 
-    def summarise(self, queries: csr_array, asked: Summaries) -> None:
+    def summarise(self, queries: "csr_array", asked: Summaries) -> None:
         """What is `asked` about the nearest rows of each query (m, d)."""
         rows = self.rows
         _summarise(
@@ -104,7 +106,10 @@ def _slack(score: float, norm: float, rounding: float, metric: int) -> float:
     return rounding * reach * (reach + 2.0 * length)
 
 
-@compiled
+@compiled_for(
+    f"i4[1] i4[1] f8[1] i4[1] i4[1] f8[1] i8 f8[1] f8 i8 i8 i8 {SUMMARIES}",
+    f"i8[1] i8[1] f8[1] i8[1] i8[1] f8[1] i8 f8[1] f8 i8 i8 i8 {SUMMARIES}",
+)
 def _summarise(
     q_indptr: Any, q_indices: Any, q_data: Any, indptr: Any, indices: Any, data: Any, d: int,
     norms: Any, rounding: float, size: int, metric: int, kernel: int, asked: Summaries,

@@ -2,18 +2,15 @@
 
 from typing import Any, NamedTuple, Protocol
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled, compiled_for, inlined
 from degroot.compute.simd import LANES
-from degroot.neighbourhoods.distances import COSINE, EUCLIDEAN
-from degroot.neighbourhoods.kernels import UNIFORM, sums_of, weigh
+from degroot.neighbourhoods.codes import COSINE, EUCLIDEAN, UNIFORM
+from degroot.neighbourhoods.kernels import sums_of, weigh
 from degroot.neighbourhoods.moments import addresses, edge_of, second_moments
-
-# To hand over so many arrays takes as long as to summarise a few rows: these functions become part of their callers.
-_inlined = numba.njit(nogil=True, error_model="numpy", forceinline=True)
 
 
 class Summaries(NamedTuple):
@@ -26,6 +23,9 @@ class Summaries(NamedTuple):
     exclude_row: NDArray[np.intp]  # (m,) a row for each query that does not belong to its neighbourhood
     spread: Array  # (m, places) mean squared distance
     effective: Array  # (m, places) effective number of rows
+
+
+SUMMARIES = "Summaries(f8[2] i8 f8[3] i8 i8[1] f8[2] f8[2])"  # their types, in signatures of kernels
 
 
 class Index(Protocol):
@@ -49,7 +49,7 @@ class SummaryBuffers(NamedTuple):
     edge: Array  # the last residuals
 
 
-@compiled
+@compiled_for(f"i8 i8 {SUMMARIES}")
 def reach(size: int, n: int, asked: Summaries) -> int:
     """How many of the n rows have to be found: one more than there are in a neighbourhood if a row may be left out."""
     return min(size + 1, n) if asked.exclude_row.size else size
@@ -117,7 +117,7 @@ def _tell_nothing(m: int, asked: Summaries) -> None:
         asked.effective[m, asked.place] = 0.0
 
 
-@_inlined  # type: ignore[untyped-decorator]
+@inlined
 def summarise(chosen: Any, m: int, metric: int, kernel: int, asked: Summaries, room: SummaryBuffers) -> None:
     """Write what is asked about the neighbourhood of query m, the `chosen` rows, whose gaps are in `room`."""
     count = _leave_out(chosen, room.gaps, asked.exclude_row[m]) if asked.exclude_row.size else chosen.size
@@ -132,7 +132,7 @@ def summarise(chosen: Any, m: int, metric: int, kernel: int, asked: Summaries, r
         _tell_moments(chosen, count, m, metric, asked, room)
 
 
-@_inlined  # type: ignore[untyped-decorator]
+@inlined
 def _tell_moments(chosen: Any, count: int, m: int, metric: int, asked: Summaries, room: SummaryBuffers) -> None:
     """The second moments of residuals, the spread and the effective number, whichever are asked for."""
     gaps, place = room.gaps, asked.place
@@ -153,7 +153,7 @@ def _tell_moments(chosen: Any, count: int, m: int, metric: int, asked: Summaries
         asked.effective[m, place] = total * total / squares
 
 
-@compiled
+@compiled_for(f"{SUMMARIES}")
 def _summarise_all(asked: Summaries) -> None:
     every = np.arange(asked.values.shape[0])
     summarise(every, 0, EUCLIDEAN, UNIFORM, asked, room_for(every.size, asked))

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from degroot.compute.compiled import compiled
-from degroot.neighbourhoods.distances import MANHATTAN
+from degroot.compute.kernel import compiled
+from degroot.neighbourhoods.codes import MANHATTAN
 from degroot.neighbourhoods.selection import bracket, count_below
 from degroot.neighbourhoods.simd_distances import ROWS, difference, product
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from degroot.compute.compiled import compiled
+from degroot.compute.kernel import compiled, compiled_for, intrinsic, types
 from degroot.compute.simd import data_of, int32, loop, number, plus_product, spread_over
 from degroot.neighbourhoods.candidates import row_at
-from degroot.neighbourhoods.distances import COSINE, MANHATTAN, direction_into
+from degroot.neighbourhoods.codes import COSINE, MANHATTAN
+from degroot.neighbourhoods.distances import direction_into
 from degroot.neighbourhoods.simd_distances import ROWS, fetch
 
 AHEAD = 2 * ROWS  # rows between the one that is packed and the one that is fetched
@@ -35,7 +34,7 @@ def transposed(builder: Any, lines: list[Any]) -> list[Any]:
     return lines
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _pack_square(_context: Any, rows: Any, starts: Any, _j: Any, centre: Any, scale: Any, tiles: Any, _at: Any) -> Any:
     """``_pack_square(rows, starts, j, centre, scale, tiles, at)``
 
@@ -72,7 +71,7 @@ def _pack_square(_context: Any, rows: Any, starts: Any, _j: Any, centre: Any, sc
     return types.none(rows, starts, at, centre, types.float64, tiles, at), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def add_norms(_context: Any, tiles: Any, _at: Any, _features: Any) -> Any:
     """``add_norms(tiles, at, features)``: the squared norms of 16 rows after the features of their tile."""
 
@@ -122,7 +121,7 @@ def _fetch_row(rows: Any, row: int) -> None:
         fetch(rows, at)
 
 
-@compiled
+@compiled_for("f4[2] i4[1] i8 i8 f8[1] f8 i8 f4[3]", "f8[2] i4[1] i8 i8 f8[1] f8 i8 f4[3]")
 def pack(rows: Any, order: Any, first: int, last: int, centre: Any, scale: float, metric: int, tiles: Any) -> int:
     """The rows at places first..last as tiles (tiles, features + 1, 16), the last feature the squared norm.
 

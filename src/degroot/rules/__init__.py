@@ -1,6 +1,2 @@
 """Rules, from evidence to weights; `degroot` holds the paper's Algorithms 1 and 2.
 Imports consensus, jackknife, stacking, trust and compute only."""
-
-from degroot.rules.rules import RULES
-
-__all__ = ["RULES"]

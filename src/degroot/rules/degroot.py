@@ -7,8 +7,8 @@ replaces how weights follow from these; the rest is the same.
 
 import numpy as np
 
-from degroot.compute.compiled import Array
-from degroot.consensus.dense import stationary_weights
+from degroot.compute.compiled import Array, as_kernel_array
+from degroot.consensus.dense import weights_from_errors
 from degroot.consensus.sparse.weights import solve as sparse_weights
 from degroot.jackknife.delete_one import jackknife_error
 from degroot.jackknife.elimination import MANY, delete_few, delete_many
@@ -24,8 +24,12 @@ def pool_predictions(rule: Rule, evidence: Evidence, beliefs: Array) -> tuple[Ar
 
 def weigh_by_trust(evidence: Evidence) -> Array:
     """Stationary weights (M, K) of the trust matrix, w T = w: the limit of pooling p <- T p."""
-    trust = evidence.trust  # (M, K, K): inverse local errors, rows sum to 1; computed once, `degroot.trust`
-    return stationary_weights(trust) if evidence.peers is None else sparse_weights(trust, evidence.peers)
+    if evidence.peers is not None:
+        return sparse_weights(evidence.trust, evidence.peers)
+    weights = np.empty(evidence.errors.shape[:2])
+    # trust is inverse local errors, rows sum to 1: `degroot.trust`
+    weights_from_errors(as_kernel_array(evidence.errors), weights)
+    return weights
 
 
 def average_beliefs(weights: Array, beliefs: Array) -> Array:

@@ -1,7 +1,7 @@
 """Evidence: what the agents found on their own rows near each of M points. Rules turn it into weights."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from typing import NamedTuple, TypeAlias
@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, writable_view
+from degroot.compute.compiled import Array
 from degroot.stacking.local import Pool, coverage
-from degroot.trust import trust_from_errors
+from degroot.trust import inverse_error_weights
 
 PeerIndices: TypeAlias = NDArray[np.intp]  # (K, q) row i, ascending: the models that agent i scores
 Pair: TypeAlias = tuple[int, int]  # the places of an agent and of a model that it has not scored
@@ -51,6 +51,7 @@ class Evidence:
     effective: Array | None = None  # (M, K) how many equally near neighbours would count as much
     pooled: tuple[Array, Array] | None = None  # moments (M, K, K) of all agents, and how many rows they amount to, (M,)
     peers: PeerIndices | None = None  # (K, q) whom each agent scored; None: everybody
+    lies_in: "tuple[Evidence, int] | None" = field(default=None, repr=False)  # that of all agents, and the slot there
 
     @classmethod
     def blank(cls, M: int, slots: int, models: int, *, moments: bool = False, spread: bool = False) -> "Evidence":
@@ -62,7 +63,18 @@ class Evidence:
     @cached_property
     def trust(self) -> Array:
         """(M, K, K) row i: agent i's trust in every model."""
-        return trust_from_errors(self.errors)
+        return inverse_error_weights(self.errors)
+
+    def slot(self, place: int) -> "Evidence":
+        """What one agent measured, in the same memory."""
+        here, moments, spread, effective = slice(place, place + 1), self.moments, self.spread, self.effective
+        return Evidence(
+            self.errors[:, here],
+            None if moments is None else moments[:, here],
+            None if spread is None else spread[:, here],
+            None if effective is None else effective[:, here],
+            lies_in=(self, place),
+        )
 
     def part(self, points: slice) -> "Evidence":
         """The same arrays, for some of the points."""
@@ -77,7 +89,7 @@ class Evidence:
         if self.moments is None:
             return self
         errors = np.ascontiguousarray(self.moments[:, :, diagonal(self.errors.shape[-1])])
-        return replace(self, errors=errors)
+        return replace(self, lies_in=None, errors=errors)
 
     def select_models(self, columns: NDArray[np.intp]) -> "Evidence":
         """The same of some of the models, in another order."""
@@ -86,7 +98,7 @@ class Evidence:
             low = np.tril_indices(len(columns))
             row, column = np.maximum(columns[low[0]], columns[low[1]]), np.minimum(columns[low[0]], columns[low[1]])
             moments = self.moments[:, :, row * (row + 1) // 2 + column]
-        return replace(self, errors=np.ascontiguousarray(self.errors[:, :, columns]), moments=moments)
+        return replace(self, lies_in=None, errors=np.ascontiguousarray(self.errors[:, :, columns]), moments=moments)
 
     def among(self, points: NDArray[np.intp], members: NDArray[np.intp]) -> "Evidence":
         """What some of the agents say of each other near some of the points."""
@@ -146,14 +158,14 @@ def with_errors(evidence: Evidence, errors: Array) -> Evidence:
     stay positive semi-definite. A model without any error keeps its moments, but for the new error itself.
     """
     if evidence.moments is None:
-        return replace(evidence, errors=errors)
+        return replace(evidence, lies_in=None, errors=errors)
     K = errors.shape[1]
     row, column = np.tril_indices(K)
     known = evidence.errors > 0.0
     factor = np.sqrt(np.divide(errors, evidence.errors, out=np.ones_like(errors), where=known))
     moments = evidence.moments * factor[:, :, row] * factor[:, :, column]
     moments[:, :, row == column] = errors
-    return replace(evidence, errors=errors, moments=moments)
+    return replace(evidence, lies_in=None, errors=errors, moments=moments)
 
 
 def unknown(M: int, K: int) -> Evidence:
@@ -162,7 +174,14 @@ def unknown(M: int, K: int) -> Evidence:
 
 
 def stack_evidence(found: Sequence[Evidence], peers: PeerIndices | None = None) -> Evidence:
-    """What agents have measured, each in a slot of its own, side by side."""
+    """What agents have measured, each in a slot of its own, side by side: nothing is copied where it already is."""
+    if found[0].lies_in is not None:
+        whole, slots = found[0].lies_in[0], found[0].lies_in[0].errors.shape[1]
+        in_order = all(
+            e.lies_in is not None and e.lies_in[0] is whole and e.lies_in[1] == k for k, e in enumerate(found)
+        )
+        if in_order and len(found) == slots:
+            return replace(whole, peers=peers).complete()
     moments, spread, effective = (
         _beside([getattr(each, name) for each in found]) for name in ("moments", "spread", "effective")
     )
@@ -180,7 +199,7 @@ def pool_moments(found: Iterable[Evidence], K: int) -> Evidence | None:
     pool = None
     for each in found:
         arrays = (each.moments, each.spread, each.effective)
-        moments, spread, effective = (writable_view(np.asarray(array)[:, 0]) for array in arrays)
+        moments, spread, effective = (np.asarray(array)[:, 0] for array in arrays)
         pool = pool or Pool(len(moments), K)
         pool.add(moments, spread, effective)
     return Evidence(np.empty((0, K, K)), pooled=pool.pooled()) if pool is not None and pool.complete else None

@@ -17,7 +17,6 @@ from degroot.rules.degroot import delete_each_agent, weigh_by_trust
 from degroot.rules.evidence import MOMENTS, NOTHING, Evidence, NeighbourhoodSpec, Rule
 from degroot.trust import inverse_error_weights
 
-FOR_SAMPLES = ("degroot", "average")  # rules for agents that have scored some of the models only
 # second moments need more rows than errors do
 STACKING_NEIGHBOURHOOD = NeighbourhoodSpec(0.05, "tricube", least=20, most=500)
 

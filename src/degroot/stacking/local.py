@@ -14,7 +14,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
+from degroot.compute.compiled import Array, as_kernel_array, over_points
+from degroot.compute.kernel import compiled, compiled_for
 from degroot.exceptions import InvalidInput
 from degroot.stacking.simplex import minimise, rooms, solve
 
@@ -247,7 +248,7 @@ def _count_models(packed: int) -> int:
     return (math.isqrt(8 * packed + 1) - 1) // 2
 
 
-@compiled
+@compiled_for("f8[2] f8[2]")
 def _coverage(spread: Array, shares: Array) -> None:
     for m in range(len(spread)):
         _cover(spread[m], shares[m])
@@ -309,7 +310,7 @@ def _unpack(some: Array, others: Array, total: float, gram: Array) -> None:
             at += 1
 
 
-@compiled
+@compiled_for("f8[3] f8[2] f8[2] f8[3] f8[1]")
 def _pool(moments: Array, spread: Array, effective: Array, gram: Array, n: Array) -> None:
     shares, packed, nothing = np.empty(spread.shape[1]), np.empty(moments.shape[2]), np.zeros(moments.shape[2])
     for m in range(len(moments)):
@@ -321,7 +322,7 @@ def _pool(moments: Array, spread: Array, effective: Array, gram: Array, n: Array
         n[m] = _count_rows(shares, effective[m])
 
 
-@compiled
+@compiled_for("f8[2] f8[1] f8[1] f8[2] f8[2]")
 def _add_to_pool(moments: Array, spread: Array, effective: Array, total: Array, sums: Array) -> None:
     """In units of the least spread so far: `sums` are of shares and of shares squared over rows, and that spread."""
     for m in range(len(moments)):
@@ -339,14 +340,14 @@ def _add_to_pool(moments: Array, spread: Array, effective: Array, total: Array, 
                 total[m, at] += share * moments[m, at]
 
 
-@compiled
+@compiled_for("f8[2] f8[2] f8[3]")
 def _unpack_all(total: Array, sums: Array, gram: Array) -> None:
     nothing = np.zeros(total.shape[1])
     for m in range(len(total)):
         _unpack(total[m], nothing, sums[m, 0], gram[m])
 
 
-@compiled
+@compiled_for("f8[3] f8[2] f8[2] f8[2] f8 f8[2]")
 def _values_without(
     moments: Array, spread: Array, effective: Array, beliefs: Array, ridge: float, values: Array
 ) -> None:

@@ -15,7 +15,8 @@ let in, over the columns of all models: slopes follow from it at once, and rows 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
+from degroot.compute.compiled import Array, as_kernel_array, over_points
+from degroot.compute.kernel import compiled, compiled_for
 
 Places = NDArray[np.int64]
 
@@ -63,7 +64,7 @@ def solve(gram: Array, shrinkage: ArrayLike) -> Array:
     return weights.reshape(gram.shape[:-1])
 
 
-@compiled
+@compiled_for("f8[3] f8[1] f8[2]")
 def _solve(gram: Array, shrinkage: Array, weights: Array) -> None:
     room, support = rooms(gram.shape[1])
     for m in range(len(gram)):

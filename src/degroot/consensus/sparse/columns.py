@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled, compiled_for
 
 Peers = NDArray[np.intp]
 
@@ -18,24 +19,33 @@ class ScorerColumns(NamedTuple):
     place: NDArray[np.int64]  # in the flattened trust
 
 
-@compiled
+SCORER_COLUMNS = "ScorerColumns(i8[1] i4[1] i8[1])"  # their types, in signatures of kernels
+
+
 def columns(peers: Peers) -> ScorerColumns:
     """The columns of a trust matrix with the rows `peers` (K, q), each agent's trust in itself left out."""
+    count = int((peers != np.arange(len(peers))[:, None]).sum())
+    scorers = ScorerColumns(np.zeros(len(peers) + 1, np.int64), np.empty(count, np.int32), np.empty(count, np.int64))
+    _list_scorers(peers, scorers)
+    return scorers
+
+
+@compiled_for(f"i8[2] {SCORER_COLUMNS}")
+def _list_scorers(peers: Peers, scorers: ScorerColumns) -> None:
     K, q = peers.shape
-    start = np.zeros(K + 1, np.int64)
+    start, source, place = scorers.start, scorers.source, scorers.place
     for j in range(K):
         for c in range(q):
             start[peers[j, c] + 1] += peers[j, c] != j
     for k in range(K):
         start[k + 1] += start[k]
-    source, place, at = np.empty(start[K], np.int32), np.empty(start[K], np.int64), start.copy()
+    at = start.copy()
     for j in range(K):
         for c in range(q):
             k = peers[j, c]
             if k != j:
                 source[at[k]], place[at[k]] = j, j * q + c
                 at[k] += 1
-    return ScorerColumns(start, source, place)
 
 
 @compiled

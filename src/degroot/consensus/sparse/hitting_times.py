@@ -12,7 +12,8 @@ hardly listen to each other hardly move, wherever they are.
 
 import numpy as np
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled
 from degroot.consensus.sparse.columns import Peers, ScorerColumns
 
 TARGETS = 3

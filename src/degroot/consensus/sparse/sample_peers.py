@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import compiled
+from degroot.compute.kernel import compiled_for
 from degroot.exceptions import InvalidInput
 
 PeerIndices = NDArray[np.intp]
@@ -57,7 +57,7 @@ def _exchanged(regular: PeerIndices, generator: np.random.Generator) -> PeerIndi
     return regular  # which holds together always
 
 
-@compiled
+@compiled_for("i8[2] i8[2] i8[2]")
 def _exchange(places: PeerIndices, agents: PeerIndices, columns: PeerIndices) -> None:
     """Two agents exchange an acquaintance, if it is new to both. The first two columns stay: itself, and the next."""
     for n in range(len(agents)):
@@ -67,7 +67,7 @@ def _exchange(places: PeerIndices, agents: PeerIndices, columns: PeerIndices) ->
             places[a, columns[n, 0]], places[b, columns[n, 1]] = y, x
 
 
-@compiled
+@compiled_for("i8[2]")
 def _holds_together(places: PeerIndices) -> bool:
     """Whether trust leads from everybody to everybody on a ring from which any one agent is left out.
 

@@ -6,7 +6,8 @@ Gauss and Seidel's iteration for :math:`w_k o_k = \sum_{j \ne k} w_j \tau_{jk}`,
 
 import numpy as np
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled
 from degroot.consensus.sparse.columns import ScorerColumns
 
 SWEEPS = 2000

@@ -4,8 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot import consensus
-from degroot.compute.compiled import Array, as_kernel_array, compiled, over_points
-from degroot.consensus.sparse.columns import Peers, ScorerColumns, columns, fill
+from degroot.compute.compiled import Array, as_kernel_array, over_points
+from degroot.compute.kernel import compiled_for
+from degroot.consensus.sparse.columns import SCORER_COLUMNS, Peers, ScorerColumns, columns, fill
 from degroot.consensus.sparse.hitting_times import SLACK, hitting_times
 from degroot.consensus.sparse.sweeps import settle
 
@@ -58,7 +59,7 @@ def dense(trust: Array, peers: Peers) -> Array:
     return matrix
 
 
-@compiled
+@compiled_for(f"f8[3] i8[2] {SCORER_COLUMNS} f8[2] b1[1]")
 def _solve(trust: Array, peers: Peers, scorers: ScorerColumns, weights: Array, sure: NDArray[np.bool_]) -> None:
     K = len(peers)
     flow, out, rounds, slack = np.empty(len(scorers.source)), np.empty(K), np.empty((1, K)), np.empty((1, K))

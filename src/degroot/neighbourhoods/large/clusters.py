@@ -2,10 +2,10 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from degroot.compute.compiled import Array
-from degroot.neighbourhoods.distances import COSINE, MANHATTAN, directions
+from degroot.neighbourhoods.codes import COSINE, MANHATTAN
+from degroot.neighbourhoods.distances import directions
 from degroot.neighbourhoods.large.layout import PART, Layout
 from degroot.neighbourhoods.large.sample import RowSample
 
@@ -23,6 +23,8 @@ Labels = NDArray[np.int32]
 
 def centres_of(sample: RowSample, n: int) -> Array:
     """Centres of clusters of n rows (clusters, d): some rounds of k-means on a sample of them."""
+    from scipy.sparse import csr_array
+
     count = max(1, min(MOST, n // ROWS_EACH, len(sample.rows) // SAMPLED_EACH))
     first = np.random.default_rng(SEED).choice(len(sample.rows), count, replace=False)
     centres = sample.rows[first].astype(np.float64)

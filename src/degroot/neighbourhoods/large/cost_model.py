@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
-from degroot.neighbourhoods.distances import MANHATTAN
+from degroot.neighbourhoods.codes import MANHATTAN
 from degroot.neighbourhoods.large.layout import distances_to
 from degroot.neighbourhoods.large.sample import RowSample
 

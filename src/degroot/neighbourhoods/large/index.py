@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, compiled, threads
+from degroot.compute.compiled import Array, threads
+from degroot.compute.kernel import compiled, compiled_for
 from degroot.neighbourhoods.candidates import choose, slack_of
+from degroot.neighbourhoods.codes import MANHATTAN
 from degroot.neighbourhoods.dense import prepare, scan
-from degroot.neighbourhoods.distances import MANHATTAN, measure
-from degroot.neighbourhoods.large.layout import PART, Layout, distances_to, is_needed, reach_of, sequence
+from degroot.neighbourhoods.distances import measure
+from degroot.neighbourhoods.large.layout import LAYOUT, PART, Layout, distances_to, is_needed, reach_of, sequence
 from degroot.neighbourhoods.large.projection_bound import (
     Screened,
     lines_of,
@@ -24,10 +26,10 @@ from degroot.neighbourhoods.large.projection_bound import (
     project,
     screen_limit,
 )
-from degroot.neighbourhoods.large.sample import RowSample, Units
+from degroot.neighbourhoods.large.sample import UNITS, RowSample, Units
 from degroot.neighbourhoods.selection import put_in_order, search_all
 from degroot.neighbourhoods.simd_distances import QUERIES, ROWS, WORD
-from degroot.neighbourhoods.summaries import Summaries, must_measure, reach, room_for, summarise
+from degroot.neighbourhoods.summaries import SUMMARIES, Summaries, must_measure, reach, room_for, summarise
 from degroot.neighbourhoods.thresholds import rank_in_sample, score_sample, threshold
 from degroot.neighbourhoods.tiles import pack
 
@@ -46,6 +48,9 @@ class Search(NamedTuple):
     metric: int
     kernel: int
     at_once: int
+
+
+SEARCH = "Search(i8 i8 i8 i8)"  # their types, in signatures of kernels
 
 
 class Block(NamedTuple):
@@ -96,7 +101,7 @@ def _at_once(size: int) -> int:
     return int(min(AT_ONCE, max(1, HELD_BYTES // threads() // each // QUERIES) * QUERIES))
 
 
-@compiled
+@compiled_for("i8")
 def _width(size: int) -> int:
     """How many candidates of a query are kept."""
     return ((size + size // 4 + 512) // WORD + 2) * WORD
@@ -194,7 +199,9 @@ def _visit(
             _follow_limits(block, group, seen, units, metric, directions)
 
 
-@compiled
+@compiled_for(
+    *(f"f8[2] i8[1] f8[2] {rows}[2] {LAYOUT} f4[2] f4[3] i8 {UNITS} {SEARCH} {SUMMARIES}" for rows in ("f4", "f8"))
+)
 def _summarise(
     queries: Any, turn: Any, gaps: Any, rows: Any, layout: Layout, basis: Any, sample_tiles: Any, sampled: int,
     units: Units, search: Search, asked: Summaries,

@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
-from degroot.compute.compiled import Array, compiled
-from degroot.neighbourhoods.distances import MANHATTAN
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled
+from degroot.compute.order import sort_with_keys
+from degroot.neighbourhoods.codes import MANHATTAN
 from degroot.neighbourhoods.simd_distances import QUERIES
 
 PART = 512  # rows that are packed together and stay in the cache while the queries pass over them
@@ -25,6 +26,9 @@ class Layout(NamedTuple):
     centres: Array  # (clusters, d)
 
 
+LAYOUT = "Layout(i4[1] i8[1] i4[1] f8[1] f8[1] f8[2])"  # their types, in signatures of kernels
+
+
 def in_sequence(n: int, d: int) -> Layout:
     """The layout of n rows that are visited one after the other."""
     starts = np.append(np.arange(0, n, PART), n).astype(np.intp)
@@ -34,6 +38,8 @@ def in_sequence(n: int, d: int) -> Layout:
 
 def distances_to(centres: Array, queries: Array, metric: int) -> Array:
     """Distances (m, clusters) in the metric; of cosine, between directions."""
+    from scipy.spatial.distance import cdist
+
     gaps: Array = cdist(queries, centres, "cityblock" if metric == MANHATTAN else "euclidean")
     return gaps
 
@@ -54,12 +60,13 @@ def sequence(layout: Layout, gaps: Any, start: int, stop: int) -> Any:
     parts = layout.starts.size - 1
     if layout.cluster.size == 0:
         return np.arange(parts)
-    nearest = np.empty(parts)
+    nearest, order = np.empty(parts), np.arange(parts)
     for p in range(parts):
         nearest[p] = np.inf
         for m in range(start, stop):
             nearest[p] = min(nearest[p], max(0.0, bound(layout, p, gaps[m, layout.cluster[p]])))
-    return np.argsort(nearest)
+    sort_with_keys(nearest, order)
+    return order
 
 
 @compiled

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, compiled
+from degroot.compute.compiled import Array
+from degroot.compute.kernel import compiled, intrinsic, types
 from degroot.compute.simd import data_of, int32, loop, number, plus_product
 from degroot.neighbourhoods.candidates import compact
 from degroot.neighbourhoods.simd_distances import QUERIES, ROWS, WORD, how_many, lowest, product
@@ -38,7 +37,7 @@ def _vector_at(builder: Any, start: Any, place: Any) -> Any:
     return builder.bitcast(builder.gep(start, [place]), _sixteen.as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _unpack_square(_context: Any, tiles: Any, _at: Any, lines: Any, _line_at: Any, _stride: Any) -> Any:
     """``_unpack_square(tiles, at, lines, line_at, stride)``: 16 features of the 16 rows of a tile, row by row again."""
 
@@ -58,7 +57,7 @@ def _unpack_square(_context: Any, tiles: Any, _at: Any, lines: Any, _line_at: An
     return types.none(tiles, at, lines, at, at), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _product_of_lines(_context: Any, rows: Any, _row_at: Any, _features: Any, queries: Any, _query_at: Any) -> Any:
     """``_product_of_lines(rows, row_at, features, queries, query_at)``: of one row and one query.
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, writable_view
-from degroot.neighbourhoods.distances import COSINE
+from degroot.compute.compiled import Array
+from degroot.neighbourhoods.codes import COSINE
 from degroot.neighbourhoods.large.clusters import centres_of, layout_of
 from degroot.neighbourhoods.large.cost_model import Trial
 from degroot.neighbourhoods.large.index import BlockedIndex
@@ -81,7 +81,6 @@ def large_set(rows: Any, metric: int, kept: Kept) -> LargeSet | None:
         return None
     if not (rows.flags.c_contiguous and rows.flags.aligned):
         return None
-    rows = writable_view(rows)
     if not _fits(kept, rows, metric):
         kept = {"extremes": extremes(rows), "sample": draw(rows, metric)}
     exponent = int(np.frexp(float(np.abs(kept["extremes"]).max(initial=0.0)))[1])

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import Array, compiled, in_blocks
-from degroot.neighbourhoods.distances import COSINE, EUCLIDEAN, MANHATTAN, directions
+from degroot.compute.compiled import Array, in_blocks
+from degroot.compute.kernel import compiled_for
+from degroot.neighbourhoods.codes import COSINE, EUCLIDEAN, MANHATTAN
+from degroot.neighbourhoods.distances import directions
 from degroot.neighbourhoods.simd_distances import ROWS
 from degroot.neighbourhoods.tiles import pack
 
@@ -23,6 +25,9 @@ class Units(NamedTuple):
     centre: Array  # (d,) in the precision of the rows
     scale: float
     rounding: float  # of scores
+
+
+UNITS = "Units(f8[1] f8 f8)"  # their types, in signatures of kernels
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,10 @@ def extremes(rows: Array) -> Array:
     return np.stack([found[:, 0].min(axis=0), found[:, 1].max(axis=0)]).astype(np.float64)
 
 
-@compiled
+@compiled_for("f4[2] i8 i8 f4[2]", "f8[2] i8 i8 f8[2]")
 def _extremes(rows: Any, start: int, stop: int, out: Any) -> None:
-    out[0], out[1] = rows[start], rows[start]
+    for j in range(rows.shape[1]):
+        out[0, j] = out[1, j] = rows[start, j]
     for i in range(start, stop):
         for j in range(rows.shape[1]):
             x = rows[i, j]
