@@ -17,7 +17,7 @@ def walk(command, path=("degroot",)):
         yield from walk(inner, (*path, name))
 
 
-COMMANDS = dict(walk(typer.main.get_command(cli.app)))
+COMMANDS = dict(walk(typer.main.get_command(cli.make_app())))
 
 
 @pytest.fixture

@@ -96,7 +96,9 @@ def test_files_go_in_and_answers_come_out(predict, saved, tmp_path, name, output
     WRITERS[name](table[["id", "x2", "x0", "x1"]])
     code, out, err = predict(input=name, output=output, keep="id")
     assert (code, err) == (0, "")
-    assert re.fullmatch(rf"70 rows; 0 bad; \d+\.\d seconds; [\d,]+ rows per second; {output}\n", out)
+    assert re.fullmatch(
+        rf"70 rows; 0 bad; \d+\.\d seconds of start-up; \d+\.\d seconds; [\d,]+ rows per second; {output}\n", out
+    )
     found = pd.read_parquet(output) if output.endswith("parquet") else pd.read_csv(output)
     assert list(found) == ["id", "value", "standard_error", "weight_a0", "weight_a1", "weight_a2"]
     assert list(found["id"]) == list(table["id"])
@@ -141,7 +143,6 @@ def test_bounds_are_those_of_the_collective(predict, refused, saved):
     assert predict(input="in?.csv", output="few.csv", coverage=0.8, fields="weights").code == 0
     assert list(pd.read_csv("few.csv"))[:3] == ["lower", "upper", "weight_a0"]
     assert "must lie between 0 and 1; got 90.0" in refused(input="in0.csv", output="new.csv", coverage=90)
-    assert "must come with the engine 'local'" in refused(input="in0.csv", output="new.csv", coverage=0.8, engine="ray")
 
 
 def test_a_run_does_not_go_on_with_another_coverage(predict):
@@ -590,6 +591,8 @@ def test_a_file_that_does_not_fit_is_named_before_any_work(refused, tmp_path, ma
         ({"on_bad_row": "skip"}, "must be 'refuse' or 'null'; got 'skip'"),
         ({"engine": "spark"}, "`engine` must be one of 'local', 'ray'; got 'spark'"),
         ({"address": "auto"}, "`address` must come with the engine 'ray'; got 'local'"),
+        ({"placement": "agents"}, "`placement` must come with the engine 'ray'; got 'local'"),
+        ({"placement": "all", "engine": "ray"}, "`placement` must be one of 'workers', 'agents'; got 'all'"),
         ({"collective": None}, "Either --collective or --node must say who is asked; got neither"),
         ({"node": "127.0.0.1:1"}, "Either --collective or --node must say who is asked; got both"),
         ({"collective": "nowhere"}, "nowhere"),

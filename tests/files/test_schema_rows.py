@@ -11,7 +11,7 @@ import pytest
 from support.refusals import complaint
 
 from degroot.files import DataSource, data_source, load, points
-from degroot.files.columns import ARROW_GAPS
+from degroot.files.plain_csv import ARROW_GAPS
 from degroot.files.rows import site_of
 from degroot.files.toml import Table
 from degroot.schema import Column, Schema, Site, SiteColumn, read_schema, read_site

@@ -386,6 +386,7 @@ class Agent(Viewed):
     schema: Schema | None = None
     form: FrameForm | None = None  # of the frames that its model takes; None: it takes the rows as they are
     frame: Any = None  # its rows as they were given, where they became numbers
+    source: Callable[[], Any] | None = None  # gives it and its scorer again, in another process, where it was saved
     has_agreed_schema = False  # whether the schema was given, and not inferred from its own rows
     lacks: ColumnMask = None  # (d,) columns that it does not collect: NaN in its rows, and not taken by its model
     _has_warned = False  # that its model gives labels without probabilities

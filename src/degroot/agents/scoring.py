@@ -25,7 +25,8 @@ class Scoring:
             _check_columns(agents)
         scorers = []
         with progress("Scoring models", len(agents)) as advance:
-            for place in range(len(agents)):
+            for place, agent in enumerate(agents):
+                advance.name_step(f"by {agent.name}")
                 scorers.append(self.one(place, agents))
                 advance()
         return tuple(scorers)
@@ -69,7 +70,9 @@ def check_neighbourhoods(scorers: tuple[Scorer, ...], *reaches: NeighbourhoodSpe
 
 def prepare_neighbourhoods(scorers: tuple[Scorer, ...], *reaches: NeighbourhoodSpec) -> tuple[Scorer, ...]:
     """The scorers, with neighbourhoods of these reaches."""
-    for scorer in scorers:
-        for reach in reaches:
-            scorer.ready(reach)
+    with progress("Preparing neighbourhoods", len(scorers)) as advance:
+        for scorer in scorers:
+            for reach in reaches:
+                scorer.ready(reach)
+            advance()
     return scorers

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from degroot.answers.choice import Choice, Mixture
 from degroot.answers.display import View, Viewed
-from degroot.answers.explanation import Explanation, explain, overview
 from degroot.answers.flags import Flag
 from degroot.answers.frame import frame
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
-from degroot.schema import Column
+
+if TYPE_CHECKING:
+    from degroot.answers.explanation import Explanation
+    from degroot.schema import Column
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,7 +77,7 @@ class Consensus(Viewed):
         known = {name: np.shape(getattr(self, name)) for name in _AXES}
         return next((known[name][-1] for name, axes in _AXES.items() if len(known[name]) > axes), None)
 
-    def explain(self, point: int, output: int | str | None = None, target: Column | None = None) -> Explanation:
+    def explain(self, point: int, output: int | str | None = None, target: "Column | None" = None) -> "Explanation":
         """Where the answer for one point came from, in words and as plain facts.
 
         Parameters
@@ -107,6 +109,8 @@ class Consensus(Viewed):
         times 1   5.00   0.692       10.00    0.692
         times 2  10.00   0.308        5.00    0.308
         """
+        from degroot.answers.explanation import explain
+
         return explain(self, point, output, target)
 
     def to_frame(self, library: str = "pandas", fields: Sequence[str] | str | None = None) -> Any:
@@ -141,6 +145,8 @@ class Consensus(Viewed):
         return self._view().text()
 
     def _view(self) -> View:
+        from degroot.answers.display.overview import overview
+
         return overview(self)
 
 
@@ -175,3 +181,8 @@ def interval_fields(coverage: float | None, classes: Sequence[Any]) -> tuple[str
     if coverage is None:
         return ()
     return ("sets",) if classes else ("lower", "upper")
+
+
+def drop_output_axis(known: dict[str, Any]) -> dict[str, Any]:
+    """The fields of an answer with one output, without the axis of outputs."""
+    return {name: array if name in ("weights", "trust") else array[..., 0] for name, array in known.items()}

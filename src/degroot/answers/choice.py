@@ -1,9 +1,12 @@
 """Choice: which rule was selected, or which candidates were mixed for an asker, and the evidence for it."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from degroot.compute.compiled import Array
-from degroot.rules.rules import RuleSettings
+
+if TYPE_CHECKING:
+    from degroot.rules.rules import RuleSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,8 @@ class Choice:
     True
     """
 
-    option: RuleSettings
-    options: tuple[RuleSettings, ...]
+    option: "RuleSettings"
+    options: tuple["RuleSettings", ...]
     errors: Array  # (options,)
     rows: int
 

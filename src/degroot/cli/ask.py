@@ -77,7 +77,7 @@ def ask(
 ) -> None:
     """Ask a node for collective predictions, from its own view: what it grants of values, intervals and weights."""
     from degroot import files
-    from degroot.batch import Columns
+    from degroot.answers.columns import Columns
     from degroot.cli.output import columns, describe_omitted, show, summary
 
     settings: dict[str, Any] = {"way": _way(way, tolerance, rounds)}
@@ -114,7 +114,7 @@ def ask(
 
 def _read_fields(given: str, output: Path | None) -> list[str]:
     """The names of fields, if they are known."""
-    from degroot.batch.columns import check_fields
+    from degroot.answers.columns import check_fields
 
     if output is None:
         raise InvalidInput("--fields must come with --output, to which they are written; it is missing.")
@@ -127,9 +127,9 @@ def _choose_fields(
     given: list[str] | None, collective: "RemoteCollective", output: Path | None
 ) -> tuple[list[str], list[str]]:
     """The fields that are shown or written, and those that are left out as they have many columns."""
+    from degroot.answers.columns import USUAL, check_label, choose_fields
     from degroot.answers.flags import MISSING
     from degroot.answers.frame import FLAGS
-    from degroot.batch.columns import USUAL, check_label, choose_fields
 
     if given is not None:
         check_label(given, collective.classes)

@@ -11,6 +11,7 @@ from degroot.exceptions import DeGrootError, InvalidInput
 
 if TYPE_CHECKING:
     from degroot.node.client import RemoteCollective
+    from degroot.node.config import IdentityFiles
     from degroot.schema import Schema, Site
 
 HINTS = {
@@ -80,16 +81,24 @@ def connected(
     from degroot.node.errors import PeerError
 
     name, address = _node(node, config)
-    identity = (
+    files = None if insecure_loopback is not None else _identity(ca, certificate, key, config)
+    identity: dict[str, Any] = (
         {"insecure_loopback": insecure_loopback}
-        if insecure_loopback is not None
-        else _identity(ca, certificate, key, config) | {"node": name}
+        if files is None
+        else {
+            "ca": files.ca,
+            "certificate": files.certificate,
+            "key": files.key,
+            "node": name,
+        }
     )
     try:
         view = {"view": "consensus"} if consensus else {}
         with connect(address, **identity, **view, **settings) as collective:
             yield collective
     except PeerError as error:
+        if files is not None:
+            _check_files(files)
         hint = next((told for sign, told in HINTS.items() if sign in error.reason), "")
         raise DeGrootError(f"The node must answer; {address}: {error.reason.rstrip('.')}.{hint}") from error
 
@@ -148,10 +157,9 @@ def _node(node: str | None, config: Path | None) -> tuple[str | None, str]:
     return told.name, f"{EVERYWHERE.get(host, host)}:{port}"
 
 
-def _identity(ca: Path | None, certificate: Path | None, key: Path | None, config: Path | None) -> dict[str, Any]:
-    """Who asks: three files, or those of a node. They are tried out first: what TLS says of them is hard to read."""
+def _identity(ca: Path | None, certificate: Path | None, key: Path | None, config: Path | None) -> "IdentityFiles":
+    """Who asks: three files, or those of a node."""
     from degroot.node.config import IdentityFiles, read
-    from degroot.node.tls import identity
 
     given = [file for file in (ca, certificate, key) if file is not None]
     if config is not None and not given:
@@ -163,5 +171,14 @@ def _identity(ca: Path | None, certificate: Path | None, key: Path | None, confi
     else:
         came = f"--config and {len(given)} of them" if config is not None else f"{len(given)} of them"
         raise InvalidInput(f"Either --config or --ca, --certificate and --key must be given; got {came}.")
-    identity.check_caller(files)
-    return {"ca": files.ca, "certificate": files.certificate, "key": files.key}
+    return files
+
+
+def _check_files(files: "IdentityFiles") -> None:
+    """Say what is wrong with the files of whoever asks, if that is why a node does not answer.
+
+    What TLS says of them is hard to read, and to look into them takes longer than to ask.
+    """
+    from degroot.node.tls.identity import check_caller
+
+    check_caller(files)

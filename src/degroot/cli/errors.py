@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import typer
 
+from degroot.compute.progress import take_line_away
 from degroot.exceptions import DeGrootError
 
 MISTAKE, STORAGE_FAILED, STOPPED = 2, 75, 130  # exit codes; 75 is EX_TEMPFAIL: to try again may help
@@ -91,6 +92,7 @@ def stopping_in_order(message: str) -> Iterator[None]:
 
 def _end_at_once(message: str) -> Callable[[int, object], None]:
     def end(_number: int, _frame: object) -> None:
+        take_line_away()
         complain(message, STOPPED)
         sys.stderr.flush()
         os._exit(STOPPED)

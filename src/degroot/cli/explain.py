@@ -27,6 +27,7 @@ from degroot.cli.connection import (
 )
 from degroot.cli.errors import stopping_at_once
 from degroot.cli.node import UnsafePickle
+from degroot.compute.progress import progress
 from degroot.exceptions import InvalidInput
 
 if TYPE_CHECKING:
@@ -64,19 +65,23 @@ def explain(
     check_one(collective, node or config)
     check_consensus(consensus, asker)
     why = _check_why(purpose, collective)
-    asked: AbstractContextManager[Consultable] = (
-        nullcontext(_loaded(collective, unsafe_pickle))
-        if collective is not None
-        else connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus)
-    )
-    with stopping_at_once(), asked as found:
-        point, absent = _point(input_, row, found, site, config)
-        if coverage is not None and asker is None and not getattr(found, "is_calibrated", False):
-            found.calibrate()
-        with naming_rows(input_, row - 1):
-            answer = found.consult(point, coverage=coverage, asker=asker, correct=correct, absent=absent, **why)
-        target = None if found.schema is None else found.schema.target
-        typer.echo(answer.explain(0, target=target).text.replace("point 0", f"row {row}", 1))
+    with stopping_at_once(), progress("Working", lines=True):
+        asked: AbstractContextManager[Consultable] = (
+            nullcontext(_loaded(collective, unsafe_pickle))
+            if collective is not None
+            else connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus)
+        )
+        with asked as found:
+            point, absent, note = _point(input_, row, found, site, config)
+            if coverage is not None and asker is None and not getattr(found, "is_calibrated", False):
+                found.calibrate()
+            with progress("Asking"), naming_rows(input_, row - 1):
+                answer = found.consult(point, coverage=coverage, asker=asker, correct=correct, absent=absent, **why)
+            target = None if found.schema is None else found.schema.target
+            text = answer.explain(0, target=target).text.replace("point 0", f"row {row}", 1)
+    if note:
+        typer.echo(note, err=True)
+    typer.echo(text)
 
 
 def _check_why(purpose: str, collective: Path | None) -> dict[str, str]:
@@ -89,30 +94,26 @@ def _check_why(purpose: str, collective: Path | None) -> dict[str, str]:
 
 
 def _loaded(path: Path, unsafe_pickle: bool) -> "Consultable":
-    from degroot import Collective
+    with progress("Opening the collective"):
+        from degroot import Collective
 
-    return Collective.load(path, unsafe_pickle=unsafe_pickle)
+        return Collective.load(path, unsafe_pickle=unsafe_pickle)
 
 
 def _point(
     path: Path, row: int, asked: "Consultable", site: Path | None, config: Path | None
-) -> tuple[Any, tuple[str, ...]]:
-    """The row that is meant, (1, d), and the features that its file does not have."""
+) -> tuple[Any, tuple[str, ...], str]:
+    """The row that is meant, (1, d), the features that its file does not have, and what is to be said of them."""
+    from degroot.files.rows import points
     from degroot.schema import AS_SHARED
-
-    try:
-        from degroot.files.rows import points
-    except ImportError as error:
-        raise InvalidInput(f"Data files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
     schema = asked.schema
     if schema is None and site is not None:
         raise InvalidInput("--site must come with a collective that has a schema; this one has none.")
     written = AS_SHARED if schema is None else find_site(path, site, config, schema)
-    found = points(
-        path, asked.feature_names or (), gaps=schema is None and asked.takes_gaps, row=row, schema=schema,
-        site=written, site_file=name_site_file(path, site, config),
-    )  # fmt: skip
-    if found.note:
-        typer.echo(found.note, err=True)
-    return found.X, () if schema is None else schema.list_marked(found.absent)
+    with progress(f"Reading {path}"):
+        found = points(
+            path, asked.feature_names or (), gaps=schema is None and asked.takes_gaps, row=row, schema=schema,
+            site=written, site_file=name_site_file(path, site, config),
+        )  # fmt: skip
+    return found.X, () if schema is None else schema.list_marked(found.absent), found.note

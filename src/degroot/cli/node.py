@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from degroot.cli.errors import examples, telling_storage_failures
+from degroot.cli.garbage import collect_as_usual
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import PRIVATE, make_folder, save
 
@@ -66,8 +67,8 @@ def init(
 
     With --trained it is filled in already, and stands beside the organisation's model and rows.
     """
-    from degroot.node.config import LISTEN, read, template
-    from degroot.node.config.template import filled
+    from degroot.node.config import read
+    from degroot.node.config.template import LISTEN, filled, template
     from degroot.training import export_organisation
 
     if organisation is not None and trained is None:
@@ -116,6 +117,7 @@ def run(file: File, insecure_loopback: InsecureLoopback = False, unsafe_pickle: 
     from degroot.node import config
     from degroot.node.server import run as server
 
+    collect_as_usual()
     with telling_storage_failures():
         server.run(config.read(file), insecure_loopback=insecure_loopback, unsafe_pickle=unsafe_pickle)
 

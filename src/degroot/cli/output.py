@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from degroot.answers.answer import Consensus
+from degroot.answers.columns import BOUNDS, MAX_WEIGHTS, USUAL, Columns, add_bounds
 from degroot.answers.display import one_line
+from degroot.answers.display.words import output_names
 from degroot.answers.flags import MISSING, Flag
 from degroot.answers.frame import FLAGS, LABEL
-from degroot.batch import Columns, output_names
-from degroot.batch.columns import BOUNDS, MAX_WEIGHTS, USUAL, add_bounds
 
 
 def columns(
@@ -31,7 +31,7 @@ def columns(
     else:
         fields = add_bounds(fields, answer.coverage, classes)
     made = Columns(tuple(fields), answer.names, output_names(shape[1] if len(shape) > 1 else None, classes))
-    return dict(zip(made.schema.names, (each.to_pylist() for each in made.arrays(answer)), strict=True))
+    return made.lists(answer)
 
 
 def describe_omitted(fields: Sequence[str], omitted: Sequence[str]) -> str:

@@ -6,8 +6,6 @@ from types import ModuleType
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from degroot.cli.errors import STOPPED, complain
 from degroot.exceptions import InvalidInput
@@ -56,10 +54,15 @@ def paper(
         report = reproduce(plan)
     except KeyboardInterrupt:
         raise typer.Exit(complain("interrupted; run the same command again to resume", STOPPED)) from None
+    from rich.console import Console
+
     Console().print("The report:", str(report.resolve()), soft_wrap=True)
 
 
 def _list(experiments: Mapping[str, ModuleType]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table("name", "what it shows")
     for name, module in experiments.items():
         table.add_row(name, module.TITLE)

@@ -23,6 +23,7 @@ from degroot.cli.connection import (
 )
 from degroot.cli.errors import stopping_at_once, stopping_in_order
 from degroot.cli.node import UnsafePickle
+from degroot.compute.progress import progress
 from degroot.exceptions import InvalidInput
 
 INTERRUPTED = "interrupted; run the same command again to resume"
@@ -46,8 +47,7 @@ def predict(
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="label, value, standard_error, weights (of up to 20 agents by default); beliefs, influence, "
-            "correction, trust, flags, missing.",
+            help="label, value, standard_error, weights; beliefs, influence, correction, trust, flags, missing.",
         ),
     ] = None,
     coverage: Annotated[
@@ -63,6 +63,10 @@ def predict(
     on_bad_row: Annotated[str, typer.Option(metavar="WHAT", help="A bad value: refuse, or null.")] = "refuse",
     jobs: Annotated[int | None, typer.Option(metavar="N", help="How many threads; default: all cores.", min=1)] = None,
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: a Ray cluster.")] = "local",
+    placement: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT", help="On Ray: workers with copies, or agents apart."),
+    ] = None,
     address: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Of the Ray cluster; without, one is started here.")
     ] = None,
@@ -81,7 +85,8 @@ def predict(
 ) -> None:
     """Predict all rows of files of any size. The same command resumes a run."""
     try:
-        from degroot.batch import predict_files
+        with progress("Loading the library", lines=True):
+            from degroot.batch import predict_files
     except ModuleNotFoundError as error:
         raise InvalidInput(f"Large files need extra packages: pip install 'degroot[batch]' ({error}).") from error
 
@@ -90,17 +95,17 @@ def predict(
     settings: dict[str, Any] = {
         "inputs": [*input_, *(more or ())], "output": output, "fields": None if fields is None else _names([fields]),
         "coverage": coverage, "keep": _names(keep or []), "asker": asker, "asker_column": asker_column,
-        "correct": correct, "on_bad_row": on_bad_row, "jobs": jobs, "engine": engine, "address": address,
-        "restart": restart, "verify": verify, "unsafe_pickle": unsafe_pickle, "site": site,
+        "correct": correct, "on_bad_row": on_bad_row, "jobs": jobs, "engine": engine, "placement": placement,
+        "address": address, "restart": restart, "verify": verify, "unsafe_pickle": unsafe_pickle, "site": site,
     }  # fmt: skip
     if collective is not None:
         if site is None and asker is not None:
             _remind_of_site(collective, asker, settings["inputs"])
-        with stopping_in_order(INTERRUPTED):
+        with stopping_in_order(INTERRUPTED), progress("Working", lines=True):
             done = predict_files(collective, **settings)
     else:
         asked = connected(node, ca, certificate, key, config, insecure_loopback, consensus=consensus)
-        with stopping_at_once(), asked as nodes:
+        with stopping_at_once(), progress("Working", lines=True), asked as nodes:
             if site is None and config is not None and nodes.schema is not None:
                 settings["site"] = find_site(Path(input_[0]), None, config, nodes.schema)
             done = predict_files(nodes, **settings)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from degroot.compute.progress import progress
 from degroot.exceptions import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,16 +42,18 @@ def train(
     Columns may hold numbers, text, yes and no, dates and gaps: what they are is found out and said, or is in --schema.
     A fifth of the rows is held out for the comparison; then all models are trained on all rows. Nothing is overwritten.
     """
-    try:
-        from degroot import training
-        from degroot.node.config.names import suggest_name
-    except ImportError as error:
-        raise InvalidInput(f"Training needs extra packages: pip install 'degroot[batch]' ({error}).") from error
+    with progress("Working", lines=True):
+        try:
+            with progress("Loading the library"):
+                from degroot import training
+                from degroot.node.config.names import suggest_name
+        except ImportError as error:
+            raise InvalidInput(f"Training needs extra packages: pip install 'degroot[batch]' ({error}).") from error
 
-    done = training.train(
-        files, target, out, group=group, unit=unit, ignore=ignore or (), classes=classes, model=model, rule=rule,
-        seed=seed, shapley=shapley, schema=schema, sites=site or (), weight=weight,
-    )  # fmt: skip
+        done = training.train(
+            files, target, out, group=group, unit=unit, ignore=ignore or (), classes=classes, model=model, rule=rule,
+            seed=seed, shapley=shapley, schema=schema, sites=site or (), weight=weight,
+        )  # fmt: skip
     if done.gathered.inferred is not None:
         typer.echo(f"Inferred: {done.gathered.inferred}.")
     for note in done.gathered.notes:

@@ -1,53 +1,51 @@
 """Columns of a data file by name. CSV, Parquet, Arrow and npz."""
 
 import difflib
-from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput, describe_error
-from degroot.files.csv_rows import check_header, check_text, row_ends
-from degroot.files.encoding import FileColumn, decode_binary
-from degroot.files.native import open_native
-from degroot.files.size_limits import Extent, check_extent
+from degroot.files.encoding import FileColumn
+from degroot.files.plain_csv import ARROW_GAPS, read_plain
 from degroot.schema.columns import GAPS, is_number
 from degroot.schema.sites import write_line
 
+if TYPE_CHECKING:
+    from degroot.files.size_limits import Extent
+
 Columns = dict[str, NDArray[Any]]
 TABLE, NAMES = "X", "names"  # arrays of an npz file that holds a whole table
-INDEX = "__index_level_"  # how pandas calls a column that is none
 SHOWN = 8  # names in a message
-# How a missing number is written where there is no schema: what Arrow itself takes as null. GAPS has a few more.
-ARROW_GAPS = frozenset(pyarrow.csv.ConvertOptions().null_values)
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")  # how the names of files end
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")  # which are not read
 
 
-def read_columns(path: Path, labels: Collection[str] = (), most: Extent | None = None) -> Columns:
+def read_columns(path: Path, labels: Collection[str] = (), most: "Extent | None" = None) -> Columns:
     """All columns by name; `labels` stay text, whatever they look like. No file with more than `most` is read."""
     columns = read_file_columns(path, labels, most)
     return {name: as_array(column, name in labels) for name, column in columns.items()}
 
 
-def read_file_columns(path: Path, labels: Collection[str] = (), most: Extent | None = None) -> dict[str, FileColumn]:
+def read_file_columns(path: Path, labels: Collection[str] = (), most: "Extent | None" = None) -> dict[str, FileColumn]:
     """The same as the file has them: Arrow columns, or arrays of an npz file."""
     check_readable(path)
     try:
         if most is not None:
+            from degroot.files.size_limits import check_extent
+
             check_extent(path, most)
         columns = dict(READERS[path.suffix.lower()](path, labels))
     except InvalidInput:
         raise
     except OSError as error:
         raise _unreadable(path, error) from error
+    except ImportError as error:
+        raise InvalidInput(f"Data files need extra packages: pip install 'degroot[batch]' ({error}).") from error
     except Exception as error:
         raise InvalidInput(f"{path} must be a {path.suffix} file; {describe_error(error)}.") from error
     if not columns or not len(next(iter(columns.values()))):
@@ -72,76 +70,34 @@ def _unreadable(path: Path, error: OSError) -> InvalidInput:
     return InvalidInput(f"Rows must be in a file that can be read; {path}: {reason}.")
 
 
-def _from_csv(path: Path, labels: Collection[str]) -> dict[str, FileColumn]:
-    if not path.stat().st_size:
-        raise InvalidInput(f"{path} must hold at least one row; it is empty.")
-    check_header(path)
-    check_text(path)
-    deque(row_ends(path), 0)  # which refuses a quote that is never closed
-    options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(labels, pa.string()))
-    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
-    with open_native(path) as file:
-        try:
-            table = pyarrow.csv.read_csv(file, parse_options=parsing, convert_options=options)
-        except pa.ArrowInvalid:
-            _check_fields(path)
-            raise
-    return _from_table(table, path)
-
-
-def _check_fields(path: Path) -> None:
-    """Refuse a row that has another number of fields than the header."""
-    wrong: list[Any] = []
-
-    def note(row: Any) -> str:
-        wrong.append(row)
-        return "skip"
-
-    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
-    with open_native(path) as file:  # by one thread, which knows the numbers of rows
-        pyarrow.csv.read_csv(file, pyarrow.csv.ReadOptions(use_threads=False), parsing)
-    if wrong:
-        raise InvalidInput(
-            f"{path}: row {wrong[0].number - 1} must have as many fields as the header; expected "
-            f"{wrong[0].expected_columns} fields, got {wrong[0].actual_columns}. A field with a comma in it stands in "
-            "quotes."
-        )
-
-
-def _from_parquet(path: Path, _labels: Collection[str]) -> dict[str, FileColumn]:
-    with open_native(path) as file:
-        return _from_table(pyarrow.parquet.read_table(file), path)
-
-
-def _from_arrow(path: Path, _labels: Collection[str]) -> dict[str, FileColumn]:
-    with open_native(path) as file:
-        try:
-            return _from_table(pa.ipc.open_file(file).read_all(), path)
-        except pa.ArrowInvalid:  # the form of streams
-            file.seek(0)
-            return _from_table(pa.ipc.open_stream(file).read_all(), path)
-
-
-def _from_table(table: pa.Table, path: Path) -> dict[str, FileColumn]:
-    names = [name for name in table.column_names if not name.startswith(INDEX)]
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise duplicate_column_error(path, name)
-    return {name: table.column(name) for name in names}
-
-
 def as_array(column: FileColumn, is_label: bool = False) -> NDArray[Any]:
     """A column of a file as an array; a label keeps all its digits."""
     if isinstance(column, np.ndarray):
         return column
-    if is_label and column.null_count and pa.types.is_integer(column.type):
-        column = column.cast(pa.string())  # numpy has no whole numbers with gaps, and large ones would lose digits
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    column = decode_binary(column)
-    return np.asarray(column.to_numpy())
+    from degroot.files.arrow_columns import to_array
+
+    return to_array(column, is_label)
+
+
+def _from_csv(path: Path, labels: Collection[str]) -> Mapping[str, FileColumn]:
+    plain = read_plain(path, labels)
+    if plain is not None:
+        return plain
+    from degroot.files.arrow_tables import read_csv
+
+    return read_csv(path, labels)
+
+
+def _from_parquet(path: Path, _labels: Collection[str]) -> Mapping[str, FileColumn]:
+    from degroot.files.arrow_tables import read_parquet
+
+    return read_parquet(path)
+
+
+def _from_arrow(path: Path, _labels: Collection[str]) -> Mapping[str, FileColumn]:
+    from degroot.files.arrow_tables import read_arrow
+
+    return read_arrow(path)
 
 
 def _from_npz(path: Path, _labels: Collection[str]) -> Columns:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from degroot.compute.compiled import compiled
+from degroot.compute.kernel import compiled_for
 from degroot.exceptions import InvalidInput
 
 BLOCK = 1 << 23  # bytes that are looked at at once
@@ -93,7 +93,7 @@ def row_ends(path: Path, size: int = MANY, start: int = 0, long: int = MANY) -> 
         yield rows, at
 
 
-@compiled
+@compiled_for("u1[1] i8 i8 i8 i8[1]")
 def _next_end(content: NDArray[np.uint8], done: int, size: int, enough: int, state: NDArray[np.int64]) -> int:
     """Where the row ends that makes `size` of them, or the first from the place `enough` on; -1: not in this block."""
     mode, held, rows = state[MODE], state[HELD], state[ROWS]

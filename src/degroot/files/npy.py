@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from degroot.exceptions import InvalidInput, describe_error
 
@@ -35,6 +34,8 @@ def mapped_table(paths: Sequence[Path], width: int) -> Any:
     numbers, columns, starts = (mapped(path) for path in paths)
     if starts.ndim != 1 or not len(starts) or numbers.shape != columns.shape or starts[-1] != len(numbers):
         raise InvalidInput(f"{paths[0]} and the two files beside it must be those of one sparse table; they are not.")
+    from scipy.sparse import csr_matrix
+
     return csr_matrix((numbers, columns, starts), shape=(len(starts) - 1, width), copy=False)
 
 

@@ -1,14 +1,11 @@
 """Rows in data files: an organisation's, points to ask about, and the answers."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
@@ -29,12 +26,15 @@ from degroot.files.columns import (
     take_row,
 )
 from degroot.files.encoding import FileColumn, encode_file, find_unlisted, names_read_as_text
-from degroot.files.size_limits import Extent
+from degroot.files.plain_csv import write_plain
 from degroot.files.source import DataSource
 from degroot.schema.columns import Column
 from degroot.schema.matching import compare_names, find_likely_column
 from degroot.schema.schema import Schema, describe_unlisted, read_schema
 from degroot.schema.sites import AS_SHARED, Site, read_site, site_beside
+
+if TYPE_CHECKING:
+    from degroot.files.size_limits import Extent
 
 FEW_RENAMED = 3  # columns in a message that the file may have by another name
 
@@ -143,7 +143,7 @@ def points(
     names: Sequence[str],
     *,
     gaps: bool = False,
-    most: Extent | None = None,
+    most: "Extent | None" = None,
     row: int | None = None,
     schema: Schema | None = None,
     site: Site = AS_SHARED,
@@ -172,7 +172,7 @@ def points(
 
 
 def _points_by_schema(
-    path: Path, schema: Schema, site: Site, most: Extent | None, row: int | None, site_file: Path | str | None
+    path: Path, schema: Schema, site: Site, most: "Extent | None", row: int | None, site_file: Path | str | None
 ) -> Points:
     columns = read_file_columns(path, names_read_as_text(schema, site), most)
     if row is not None:
@@ -263,15 +263,15 @@ def _describe_renamed(renamed: Mapping[str, str], site: Site, site_file: Path | 
 
 def write_answers(path: Path, columns: Mapping[str, Any]) -> None:
     """Write the columns to a .csv or .parquet file: all of it or, if that fails, nothing."""
-    writers: dict[str, Callable[[pa.Table, Any], None]] = {
-        ".csv": pyarrow.csv.write_csv, ".parquet": pyarrow.parquet.write_table,
-    }  # fmt: skip
-    writer = writers.get(path.suffix.lower())
-    if writer is None:
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".parquet"):
         raise InvalidInput(f"Answers must go to a .csv or .parquet file; got {path}.")
-    content = pa.BufferOutputStream()
-    writer(pa.table({name: pa.array(values) for name, values in columns.items()}), content)
-    save(path, content.getvalue().to_pybytes())
+    plain = write_plain(columns) if kind == ".csv" else None
+    if plain is None:
+        from degroot.files.arrow_tables import write_columns
+
+        plain = write_columns(columns, kind)
+    save(path, plain)
 
 
 def _target(columns: Columns, source: DataSource) -> NDArray[Any]:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import read_regular
 
@@ -69,7 +67,7 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, np.generic):
+    if hasattr(value, "item"):  # a number of numpy's
         value = value.item()
     if isinstance(value, str):
         return _text(value)

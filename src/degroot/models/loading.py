@@ -7,8 +7,8 @@ from typing import Any
 
 from degroot.exceptions import InvalidInput
 from degroot.files.addresses import split
-from degroot.models.mlflow_registry import SCHEMES
-from degroot.models.source import SCHEME, ModelSource, load
+from degroot.models.opening import load
+from degroot.models.source import SCHEME, SCHEMES, ModelSource
 
 NEEDED = "Models in files need extra packages: pip install 'degroot[batch]'"
 NEEDED_AT_ADDRESS = "Models at an address need extra packages: pip install 'degroot[node]'"

@@ -11,10 +11,10 @@ from degroot.exceptions import InvalidInput, describe_error
 from degroot.models.formats import VERSION_DIGITS, check_kind, content_of, first_line, open_content
 from degroot.models.labels import refuse_labels
 from degroot.models.skops import predicting
+from degroot.models.source import SCHEMES
 
 NEEDED = "Models in MLflow need extra packages: pip install 'degroot[mlflow]'"
 FILE = "MLmodel"
-SCHEMES = ("models:/", "runs:/")
 FLAVOURS = {"onnx": "data", "lightgbm": "data", "xgboost": "data", "sklearn": "pickled_model"}  # where files are named
 REGISTERED = re.compile(r"models:/([^/@]+)(?:/([^/@]+)|@([^/@]+))")
 LATEST = "latest"

@@ -44,9 +44,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from degroot.compute.tables import column_names, is_frame
+from degroot.compute.tables import column_names, is_frame, is_sparse
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.models import sandbox_worker as worker
 from degroot.models.features import check_features
@@ -238,7 +237,7 @@ class SandboxedModel:
         names = column_names(X)
         if names is not None:
             check_features(self, names)
-        rows = X.tocsr() if issparse(X) else np.asarray(X, dtype=np.float64) if is_frame(X) else np.asarray(X)
+        rows = X.tocsr() if is_sparse(X) else np.asarray(X, dtype=np.float64) if is_frame(X) else np.asarray(X)
         if rows.ndim != 2:
             raise InvalidInput(f"`X` must be 2-dimensional, (rows, features); its shape is {rows.shape}.")
         if self.n_features_in_ is not None and rows.shape[1] != self.n_features_in_:
@@ -246,7 +245,7 @@ class SandboxedModel:
         return rows
 
     def _ask_chunk(self, method: str, chunk: Any) -> NDArray[Any]:
-        rows = np.asarray(chunk.toarray() if issparse(chunk) else chunk, dtype="<f8")
+        rows = np.asarray(chunk.toarray() if is_sparse(chunk) else chunk, dtype="<f8")
         try:
             with self._lock:
                 self._check_open()

@@ -1,6 +1,6 @@
 """The process in which a model file of another organisation is opened and asked; `degroot.models.sandbox` starts it.
 
-It runs as a script, by its path: `import degroot` would bring numba and all the rest, which takes seconds and memory.
+It runs as a script, by its path: importing packages of `degroot` would bring what it does not need.
 Messages have a small fixed head and a body whose length follows from the head. Rows and numbers are raw and
 little-endian, all else is JSON or text. Nothing is pickled in either direction.
 
@@ -194,9 +194,6 @@ def import_formats() -> Any:
         package = ModuleType(name)
         package.__path__ = [str(root.joinpath(*name.split(".")[1:]))]
         sys.modules[name] = package
-    kernels: Any = ModuleType("degroot.compute.compiled")  # would import numba; models need the name of a type
-    kernels.Array = NDArray[np.float64]
-    sys.modules[kernels.__name__] = kernels
     return import_module("degroot.models.formats")
 
 

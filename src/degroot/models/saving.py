@@ -9,9 +9,8 @@ from typing import Any
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
-from scipy.sparse import issparse
 
-from degroot.compute.tables import is_frame
+from degroot.compute.tables import is_frame, is_sparse
 from degroot.exceptions import InvalidInput, describe_error
 from degroot.files.npy import one_at_a_time
 from degroot.models.by_schema import SchemaModel
@@ -164,8 +163,8 @@ def _check_same(before: Callable[[Any], Any], after: Callable[[Any], Any], rows:
 
 
 def _are_same(answer: Any, other: Any) -> bool:
-    if issparse(answer):
-        return issparse(other) and _are_same(answer.toarray(), other.toarray())
+    if is_sparse(answer):
+        return is_sparse(other) and _are_same(answer.toarray(), other.toarray())
     one, two = np.asarray(answer), np.asarray(other)
     return one.dtype == two.dtype and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
 

@@ -95,6 +95,7 @@ class SavedAgent(FiledAgent):
         self.own_predictions = None if isinstance(own_predictions, str) else own_predictions
         self.met: Sequence[Agent] = ()  # whose models it has scored
         self.shared_space: Any = None  # of the collective
+        self.source = scores.source
 
     def score_models(self, predictors: Sequence[Predictor], metric: str, space: Any) -> Scorer:
         """This agent as the scorer of all `predictors`: those with which it was saved need not be asked again."""

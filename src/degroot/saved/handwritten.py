@@ -13,7 +13,7 @@ from degroot.files.npy import mapped
 from degroot.files.source import PEERS, STANDARDISE, data_source
 from degroot.files.toml import Table
 from degroot.saved.agents import FiledAgent
-from degroot.saved.document import NEEDED, Document
+from degroot.saved.document import Document
 
 SHARED = ("target", "classes", "schema")  # which the top may say for all agents
 COLUMNS = ("target", "own_predictions", "units", "site", "absent")
@@ -43,10 +43,8 @@ def listed_agent(document: Document, entry: Table, features: Sequence[str] | Non
 
 def _columns(document: Document, entry: Table, gaps: bool) -> tuple[Any, Any, Any, tuple[str, ...], Any]:
     """Rows, labels, own predictions, the names of the features and the units in a data file."""
-    try:
-        from degroot.files.rows import load
-    except ImportError as error:
-        raise InvalidInput(f"{NEEDED} ({error}).") from error
+    from degroot.files.rows import load
+
     top = document.top.entries
     shared = {key: top[key] for key in SHARED if key in top}
     described = {key: value for key, value in entry.entries.items() if key in ("data", *COLUMNS)}

@@ -1,19 +1,20 @@
 """From a file, or the folder with it, to the agents and settings of a collective."""
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
 from degroot.agents.agent import Agent, Scorer
 from degroot.consultation.asker import LeftOut
+from degroot.consultation.calibration import StoredCalibration
 from degroot.exceptions import InvalidInput
 from degroot.rules.rules import RuleSettings
 from degroot.saved.agents import FiledAgent, SavedAgent
 from degroot.saved.document import Document, damaged
 from degroot.saved.handwritten import listed_agent
-from degroot.saved.prepared import StoredCalibration, read_calibration, read_views
+from degroot.saved.prepared import read_calibration, read_views
 from degroot.saved.scored import METRIC, check_scored, places_scored, scored_agent
 from degroot.saved.settings import KNOWN, choice_of, read_settings
 
@@ -52,13 +53,19 @@ def load(path: str | Path, *, unsafe_pickle: bool = False) -> Saved:
 
 def member(path: str | Path, place: int, told: str, unsafe_pickle: bool = False) -> tuple[Agent, Scorer]:
     """One agent of a saved collective and its scorer, and nothing of the others; `told` is the digest of the file."""
-    document = Document.read(Path(path), unsafe_pickle)
-    if document.digest != told:
-        raise _replaced(path)
+    document = _read_told(Path(path), told, unsafe_pickle)
     agent = _member(document, place)
     if not document.is_current:
         raise _replaced(path)
     return agent, agent.scores.score_models(agent)
+
+
+@lru_cache(maxsize=1)  # processes with many members open one after the other
+def _read_told(path: Path, told: str, unsafe_pickle: bool) -> Document:
+    document = Document.read(path, unsafe_pickle)
+    if document.digest != told:
+        raise _replaced(path)
+    return document
 
 
 def digest(path: str | Path) -> str:

@@ -5,7 +5,6 @@ Both hold for the rule with which they were made, and for the files that were sa
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from degroot.compute.compiled import Array
 from degroot.consultation.asker import LeftOut
-from degroot.consultation.calibration import Calibration
+from degroot.consultation.calibration import StoredCalibration
 from degroot.files.atomic_folder import Kept
 from degroot.files.npy import check_shape, mapped
 from degroot.files.toml import Table
@@ -30,19 +29,8 @@ LATER = tuple(f"{what}-" for what in ("kept", CALIBRATION, VIEW))  # files that 
 COUNTS = "iu"  # kinds of arrays
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCalibration:
-    """A calibration without the agents' rows; see `Calibration`."""
-
-    option: RuleSettings
-    rows: tuple[NDArray[np.intp], ...]  # (m,) numbers of the rows that each agent put to the collective
-    squares: tuple[Array, ...]
-    overall: Array
-    summaries: tuple[Summary, ...]
-
-
 def keep_calibration(
-    kept: Kept, folders: Sequence[str], calibration: Calibration, metric: str
+    kept: Kept, folders: Sequence[str], calibration: StoredCalibration, metric: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What the file says of a calibration at the top, and of each agent's part of it; the arrays go to files."""
     told = option_entries(calibration.option) | {
@@ -51,7 +39,7 @@ def keep_calibration(
     }
     parts = []
     for name, rows, squares, each in zip(
-        folders, calibration.sample.numbers, calibration.squares, calibration.summaries, strict=True
+        folders, calibration.rows, calibration.squares, calibration.summaries, strict=True
     ):
         arrays = dict(zip(PART, (rows.astype(np.int64), squares, each.ranks, each.scores), strict=True))
         parts.append({key: kept.array(f"{name}/{CALIBRATION}-{key}.npy", array) for key, array in arrays.items()})

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from degroot.agents.agent import Agent, Scorer, find_able_rows
 from degroot.answers.choice import Choice
-from degroot.compute.tables import as_floats, is_frame, take
+from degroot.compute.tables import as_floats, is_frame, is_sparse, take
 from degroot.consensus.sparse.sample_peers import sample_peers
 from degroot.consultation.asker import LeftOut
-from degroot.consultation.calibration import Calibration
+from degroot.consultation.calibration import StoredCalibration
 from degroot.consultation.roster import feature_names
 from degroot.consultation.settings import AUTO
 from degroot.exceptions import InvalidInput
@@ -21,7 +20,7 @@ from degroot.files.atomic import is_free
 from degroot.files.atomic_folder import Kept, replacing
 from degroot.files.source import PEERS
 from degroot.files.toml import toml_text
-from degroot.models.by_schema import form_entries
+from degroot.models.forms import form_entries
 from degroot.models.inference_client import RemoteModel
 from degroot.models.saving import file_labels, model_file, transformer_file
 from degroot.models.source import SCHEME
@@ -45,7 +44,7 @@ def save(
     scorers: Sequence[Scorer],
     settings: Mapping[str, Any],
     peers: PeerIndices | None = None,
-    calibration: Calibration | None = None,
+    calibration: StoredCalibration | None = None,
     views: Mapping[int, tuple[RuleSettings, LeftOut]] | None = None,
 ) -> Path:
     """Put a collective into a folder; one that was saved there before is replaced.
@@ -184,7 +183,7 @@ def _units(agent: Agent) -> NDArray[Any]:
 def _rows(agent: Agent) -> Any:
     """The agent's rows as numbers, of the kind that they are."""
     X = np.asarray(agent.X) if is_frame(agent.X) else agent.X
-    if not issparse(X) and X.dtype.kind not in "fiub":
+    if not is_sparse(X) and X.dtype.kind not in "fiub":
         return as_floats(
             X, lambda why: agent.error(f"{why} Only numbers can be saved: give the agent a `schema`."), "X"
         )

@@ -8,7 +8,7 @@ import numpy as np
 from degroot.answers.choice import Choice
 from degroot.consultation.settings import AUTO, EVIDENCE
 from degroot.files.toml import Table
-from degroot.neighbourhoods import KERNELS, METRICS
+from degroot.neighbourhoods.codes import KERNELS, METRICS
 from degroot.rules.evidence import NeighbourhoodSpec
 from degroot.rules.rules import RULES, RuleSettings
 

@@ -7,6 +7,7 @@ schema does not admit is infinite: whoever reads a file finds it there, with its
 
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -312,7 +313,7 @@ def plain_text(value: Any) -> str:
     >>> plain_text(" No "), plain_text(3.0), plain_text(None), plain_text(True), plain_text("None")
     ('No', '3', '', 'true', 'None')
     """
-    if value is None or value is np.ma.masked:
+    if value is None or value is getattr(sys.modules.get("numpy.ma"), "masked", None):
         return ""
     if isinstance(value, str):
         return value.strip()

@@ -11,6 +11,7 @@ from shlex import quote
 
 import numpy as np
 
+from degroot.compute.progress import progress
 from degroot.compute.tables import LARGEST
 from degroot.exceptions import InvalidInput
 from degroot.schema.columns import (
@@ -137,20 +138,25 @@ def infer_schema(
     own = {where: sites.get(where, AS_SHARED) for where in tables}
     apart = {name for name in (target, units, *identifiers, *ignore) if name is not None}
     found = _Found(identifiers=list(identifiers))
-    for name, parts in _collect(tables, own).items():
-        if name in apart:
-            continue
-        if not name.strip():
-            found.left_out[name] = "a column without a name"
-            continue
-        _infer_column(name, parts, found)
+    collected = _collect(tables, own)
+    with progress("Inferring columns", len(collected)) as work:
+        for name, parts in collected.items():
+            work.name_step(name)
+            if name in apart:
+                pass
+            elif name.strip():
+                _infer_column(name, parts, found)
+            else:
+                found.left_out[name] = "a column without a name"
+            work()
     if not found.columns:
         raise InvalidInput(
             f"A table must have features beside the target; {next(iter(tables))} has none"
             f"{f': {_describe_reasons(found.left_out)}' if found.left_out else ''}."
         )
-    label = None if target is None else _infer_target(target, tables, own, classes, found)
-    own = {where: _write_site(where, site, found, label, tables[where]) for where, site in own.items()}
+    with progress("Inferring the target"):
+        label = None if target is None else _infer_target(target, tables, own, classes, found)
+        own = {where: _write_site(where, site, found, label, tables[where]) for where, site in own.items()}
     schema = Schema(tuple(found.columns), label, units, tuple(dict.fromkeys(found.identifiers)))
     return Inference(schema, own, found.left_out, tuple(_describe_notes(found)))
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from degroot.answers.display import html as markup
 from degroot.answers.display.words import aligned, wordy
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ class View:
 
     def html(self) -> str:
         """For a notebook: small, with the colours around it, so that it is readable in light and dark."""
+        from degroot.answers.display import html as markup
+
         table = [markup.table(self.rows)] if self.rows else []
         more = [part for caption, rows in self.more for part in (markup.paragraph(caption), markup.table(rows))]
         return markup.frame(

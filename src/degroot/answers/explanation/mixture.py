@@ -4,14 +4,14 @@ from typing import Any
 
 from degroot.answers.display import Digits, counted, joined, one_line
 from degroot.answers.flags import UNSCORED, kind
-from degroot.asker.candidates import (
+from degroot.asker.names import (
     AVERAGE,
     CENTRED,
+    CENTRED_NEAR,
     EQUAL,
     GLOBAL,
     INVERSE,
     LOCAL,
-    LOCALLY_CENTRED,
     MIXTURE_CORRECTED,
     OWN,
     OWN_CORRECTED,
@@ -24,7 +24,7 @@ WORDS = {
     TRUST: "weights by the errors near the point, which is one round of pooling",
     EQUAL: "equal weights",
     CENTRED: "weights of least error once the models' mean errors are taken off",
-    **dict.fromkeys(LOCALLY_CENTRED.values(), "weights of least error once mean errors near the point are taken off"),
+    **dict.fromkeys(CENTRED_NEAR, "weights of least error once mean errors near the point are taken off"),
     GLOBAL: "weights of least error on all its rows",
     INVERSE: "weights by the errors on all its rows",
     AVERAGE: "the plain average",
@@ -88,7 +88,7 @@ def _errors(facts: dict[str, Any], mixture: dict[str, Any]) -> str:
 def _sources(facts: dict[str, Any]) -> list[str]:
     """What takes an answer away from the weighted mean."""
     shares = {each["name"]: each["share"] or 0.0 for each in (facts["mixture"] or {"candidates": []})["candidates"]}
-    centring = any(shares.get(name, 0.0) > 0.0 for name in (CENTRED, *LOCALLY_CENTRED.values()))
+    centring = any(shares.get(name, 0.0) > 0.0 for name in (CENTRED, *CENTRED_NEAR))
     learned = any(shares.get(name, 0.0) > 0.0 for name in (OWN_CORRECTED, MIXTURE_CORRECTED))
     guarded = any(kind(reason) in ("inconsistent", "alone") for each in facts["agents"] for reason in each["flags"])
     told = ["models' mean errors are taken off (centring)"] * centring
