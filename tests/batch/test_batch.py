@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -18,10 +19,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from degroot import Agent, Collective, DeGrootError, InvalidInput
 from degroot.answers.answer import FIELDS, Consensus
+from degroot.answers.columns import ALL
 from degroot.answers.flags import Flag
 from degroot.batch import Columns, Local, check, make_plan, output_names, run
-from degroot.batch.columns import ALL
-from degroot.compute.progress import progress
 
 NAMES = ["x0", "x1", "x2"]
 
@@ -62,8 +62,8 @@ class Counting:
     def __init__(self, collective, fails=None):
         self.engine, self.fails, self.seen = Local(collective.consult, 2), fails, []
 
-    def answers(self, shards, task):
-        for shard, answers in self.engine.answers(shards, task):
+    def answers(self, shards, task, end_start_up):
+        for shard, answers in self.engine.answers(shards, task, end_start_up):
             if len(self.seen) == self.fails:
                 raise DeGrootError("interrupted")
             self.seen.append(shard.number)
@@ -286,8 +286,8 @@ def test_input_that_changes_while_it_is_read_is_refused(collective, tmp_path):
     plan = planned(collective, [source], tmp_path / "out.parquet")
 
     class Meddling(Counting):
-        def answers(self, shards, task):
-            yield from super().answers(shards, task)
+        def answers(self, shards, task, end_start_up):
+            yield from super().answers(shards, task, end_start_up)
             pa.parquet.write_table(points(100, 3), source)
 
     with pytest.raises(InvalidInput, match="must stay the same while it is read"):
@@ -299,8 +299,8 @@ def test_an_engine_that_loses_a_shard_writes_no_output(stopped, collective):
     plan, _ = stopped
 
     class Losing(Counting):
-        def answers(self, shards, task):
-            yield from super().answers(shards[:-1], task)
+        def answers(self, shards, task, end_start_up):
+            yield from super().answers(shards[:-1], task, end_start_up)
 
     with pytest.raises(DeGrootError, match="must answer all shards; number 4 of 5 was not answered"):
         run(plan, Losing(collective))
@@ -311,10 +311,10 @@ def test_one_output_is_written_by_one_run(stopped, collective):
     plan, _ = stopped
 
     class Nested(Counting):
-        def answers(self, shards, task):
+        def answers(self, shards, task, end_start_up):
             with pytest.raises(InvalidInput, match="Only one run at a time"):
                 run(plan, Local(collective.consult, 1))
-            yield from super().answers(shards, task)
+            yield from super().answers(shards, task, end_start_up)
 
     assert run(plan, Nested(collective)).rows == 100
 
@@ -491,15 +491,43 @@ def test_shards_are_smaller_where_answers_are_wide(tmp_path, fields):
         assert len(plan.shards) == -(-100_000 // min(65536, 2**25 // (8 * wide)))
 
 
-def test_progress_inside_progress_tells_nothing(monkeypatch, capsys):
-    monkeypatch.setattr("degroot.compute.progress.INTERVAL", -1.0)
-    with progress("Outer", 10, lines=True, unit="rows", done=4) as outer, progress("Inner", 3, lines=True) as inner:
-        inner()
-        outer(3)
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert told.startswith("Outer: 7 of 10, ")
-    assert "rows a second, about " in told
+def test_a_run_tells_its_rate_without_start_up(collective, tmp_path, monkeypatch):
+    class Clock:
+        now = 0.0
+
+        def monotonic(self):
+            return self.now
+
+    class Slow(Counting):
+        def answers(self, shards, task, end_start_up):
+            clock.now += 20.0
+            end_start_up()
+            for answered in super().answers(shards, task, lambda: None):
+                clock.now += 0.5
+                yield answered
+
+    clock = Clock()
+    monkeypatch.setattr(sys.modules["degroot.batch.run"], "time", clock)  # the package has a function of that name
+    pa.parquet.write_table(points(100), tmp_path / "in.parquet")
+    plan = planned(collective, [tmp_path / "in.parquet"], tmp_path / "out.csv", rows=25)
+    done = run(plan, Slow(collective))
+    assert (done.seconds, done.start_up, done.rate) == (2.0, 20.0, 50.0)
+    assert "; 20.0 seconds of start-up; 2.0 seconds; 50 rows per second; " in str(done)
+
+
+def test_start_up_ends_when_the_first_question_is_answered(collective, tmp_path):
+    pa.parquet.write_table(points(100), tmp_path / "in.parquet")
+    plan, events = planned(collective, [tmp_path / "in.parquet"], tmp_path / "out.csv", rows=25), []
+
+    def consult(X, fields):
+        answer = collective.consult(X, fields)
+        events.append(len(X))
+        return answer
+
+    for _ in Local(consult, 2).answers(plan.shards, plan.task, lambda: events.append("end of start-up")):
+        pass
+    assert events[:2] == [1, "end of start-up"]
+    assert sorted(events[2:]) == [25] * 4
 
 
 @pytest.mark.parametrize("fields", [[], ["value", "value"], ["values"], ["weights", "nothing"]])

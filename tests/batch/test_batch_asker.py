@@ -248,7 +248,6 @@ def test_other_labels_of_the_asker_are_another_run(home, stopping, monkeypatch):
         ({"fields": "correction"}, "The field 'correction' must come with an asker"),
         ({"correct": True}, "`correct` must come with an asker"),
         ({"asker": "north", "correct": 1}, "`correct` must be True or False; got 1."),
-        ({"asker_column": "who", "coverage": 0.8, "engine": "ray"}, "`coverage` must come with the engine 'local'"),
     ],
 )
 def test_a_mistake_is_one_clear_line(home, collective, about, told):

@@ -284,7 +284,7 @@ def test_a_cluster_reads_by_the_schema_too(tmp_path, collective):
     pytest.importorskip("ray")
     table, folder = make_table(9), collective.save(tmp_path / "saved")
     path, found = write(table, tmp_path / "in.parquet"), []
-    for engine in ("local", "ray"):
-        done = predict_files(folder, path, tmp_path / f"{engine}.parquet", fields=["value", "weights"], engine=engine)
+    for about in ({"engine": "local"}, *({"engine": "ray", "placement": each} for each in ("workers", "agents"))):
+        done = predict_files(folder, path, tmp_path / "out.parquet", fields=["value", "weights"], **about)
         found.append(done.output.read_bytes())
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]

@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from degroot import Agent, Collective, Consensus, InvalidInput
+from degroot.answers.columns import MAX_WEIGHTS, Columns
 from degroot.batch import predict_files
-from degroot.batch.columns import MAX_WEIGHTS, Columns
 from degroot.cli.ask import _choose_fields
 from degroot.cli.output import columns
 

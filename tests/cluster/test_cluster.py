@@ -22,19 +22,20 @@ from sklearn.tree import DecisionTreeRegressor
 from support import askers
 from support.processes import alive, wait_for
 
-from degroot import Agent, Collective, batch
+from degroot import Agent, Collective, batch, saved
 from degroot.answers.answer import ASKER_FIELDS, FIELDS
-from degroot.batch.ray import on_ray
+from degroot.batch.ray import SavedCollective, callers_on_ray, copies_on_ray
 from degroot.cluster import Ray
-from degroot.cluster.actor import _with_writable_arrays
+from degroot.cluster.ray import start_actors
 from degroot.consultation.consult import Question, consult, give_whole_opinion
-from degroot.exceptions import AgentError, InvalidInput
+from degroot.exceptions import AgentError, DeGrootError, InvalidInput
 from degroot.rules.rules import RULES
 
 ray = pytest.importorskip("ray")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of Ray
 
+PLACEMENTS = ("workers", "agents")
 SMALL = 80_000_000  # bytes of the object store: the least that Ray takes, nearly
 
 
@@ -163,13 +164,10 @@ def test_arrays_that_cannot_be_written_are_read_where_they_are():
     collective = Collective(linear(2), rule="stacking")
     question = Question(collective.option.reach, moments=True)
     for scorer in collective.scorers:
+        plain = give_whole_opinion(scorer.agent, scorer, POINTS, question)
         for array in (scorer.rows, scorer.residuals, scorer.errors):
-            array.flags.writeable = False
-        writable = _with_writable_arrays(replace(scorer, near={}))
-        for name in ("rows", "residuals", "errors"):
-            assert np.shares_memory(getattr(writable, name), getattr(scorer, name))
-            assert getattr(writable, name).flags.writeable
-        found, plain = (give_whole_opinion(scorer.agent, each, POINTS, question) for each in (writable, scorer))
+            array.flags.writeable = False  # as arrays in Ray's object store are
+        found = give_whole_opinion(scorer.agent, replace(scorer, near={}), POINTS, question)
         np.testing.assert_array_equal(found.measured.moments, plain.measured.moments)
 
 
@@ -180,14 +178,18 @@ def test_an_opinion_that_no_rows_could_give_is_refused():
         heard(collective, POINTS, FIELDS)
 
 
-def test_actors_answer_as_the_collective_does(engine):
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_actors_answer_as_the_collective_does(engine, placement):
     agents = linear(2)
-    expected, collective = Collective(agents).consult(POINTS), Collective(agents, engine=engine)
-    found = collective.consult(POINTS)
+    here, collective = Collective(agents), Collective(agents, engine=Ray(placement=placement))
+    found, expected = collective.consult(POINTS), here.consult(POINTS)
     same({name: getattr(found, name) for name in FIELDS}, expected, FIELDS)
     np.testing.assert_array_equal(collective.predict(POINTS), found.value)
+    found, expected = (each.calibrate().consult(POINTS, coverage=0.8) for each in (collective, here))
+    names = ["value", "lower", "upper"]
+    same({name: getattr(found, name) for name in names}, expected, names)
     pids = [pid_of(actor) for actor in collective._started.engine.actors]
-    assert len({os.getpid(), *pids}) == 3
+    assert len({os.getpid(), *pids}) == 3  # one for each of two agents, or of two cores
     collective.leave("agent 1")
     same({"value": collective.predict(POINTS)}, Collective(agents[:1]).consult(POINTS), ["value"])
     wait_for(lambda: not any(alive(pid) for pid in pids))  # nobody asks them any more
@@ -247,17 +249,148 @@ def test_a_killed_actor_starts_again_and_nothing_is_lost(engine, tmp_path, monke
     assert len(os.listdir(tmp_path)) == 2  # another process took over
 
 
-@pytest.mark.slow  # files on a cluster stay tried by models that know frames
-def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsys):
+@pytest.mark.slow
+def test_a_saved_collective_is_opened_by_workers(engine, tmp_path):
+    folder = Collective(linear(2), rule="stacking").save(tmp_path / "saved")
+    expected, collective = Collective.load(folder).consult(POINTS), Collective.load(folder, engine=engine)
+    found = collective.consult(POINTS)
+    same({name: getattr(found, name) for name in FIELDS}, expected, FIELDS)
+    assert not collective._started.engine.apart
+    average = Collective.load(Collective(linear(3), rule="average").save(tmp_path / "average"), engine=engine)
+    np.testing.assert_allclose(average.predict(POINTS), Collective(linear(3), rule="average").predict(POINTS))
+    assert not average._started.engine.apart
+    assert len(average._started.engine.actors) == 2  # cores
+    average._close_engine()
+    collective._close_engine()
+
+
+@pytest.mark.slow
+def test_an_audit_takes_answers_from_actors(engine):
+    collective = Collective(linear(2), engine=engine)
+    assert str(collective.audit(POINTS)) == str(Collective(linear(2)).audit(POINTS))
+    collective._close_engine()
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def input_file(tmp_path, monkeypatch):
+    """Points for askers, in shards of four rows."""
+    monkeypatch.setattr("degroot.batch.plan.ROWS", 4)
+    table = pd.DataFrame(askers.POINTS, columns=["x0", "x1"]).assign(who=[name or "east" for name in askers.ASKERS])
+    table.to_csv(tmp_path / "in.csv", index=False)
+    return tmp_path / "in.csv"
+
+
+def predict_everywhere(given, input_file, about, placements=PLACEMENTS):
+    """The bytes of the answers here, and on Ray in each placement."""
+    outputs = []
+    for placement in (None, *placements):
+        where = {} if placement is None else {"engine": "ray", "placement": placement}
+        output = input_file.with_name(f"{placement}.csv")
+        outputs.append(batch.predict_files(given, input_file, output, **about, **where).output.read_bytes())
+    return outputs
+
+
+def test_files_have_the_same_bytes_in_both_placements(engine, tmp_path, input_file):
+    folder = Collective(askers.make_agents(n=60)).save(tmp_path / "saved")
+    about = {"asker": "west", "coverage": 0.8, "correct": True, "jobs": 1}
+    local, workers, agents = predict_everywhere(folder, input_file, about)
+    assert local == workers == agents
+    assert local.startswith(b'"value","standard_error","lower","upper","weight_north"')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "about"),
+    [
+        *((kind, {"asker_column": "who", "correct": True, "coverage": 0.8}) for kind in askers.KINDS),
+        ("two outputs", {"coverage": 0.8}),
+        ("one output", {"fields": ["value", "trust", "influence", "flags"]}),
+    ],
+)
+def test_files_have_the_same_bytes_for_all_kinds_of_collectives(engine, tmp_path, input_file, kind, about):
+    collective = Collective(askers.make_agents(kind, n=60), guard="flags" in about.get("fields", ()))
+    for given in (collective, collective.save(tmp_path / "saved")):
+        local, *others = predict_everywhere(given, input_file, about)
+        assert others == [local, local]
+
+
+@pytest.mark.parametrize("placement", ["workers", pytest.param("agents", marks=pytest.mark.slow)])
+def test_a_killed_process_changes_no_byte(engine, tmp_path, input_file, placement):
+    asker, flag = os.getpid(), tmp_path / "killed"
+
+    class Doomed:
+        """A model that ends the first process, away from here, that asks it."""
+
+        def __init__(self, model):
+            self.model = model
+
+        def predict(self, X):
+            if os.getpid() != asker and not flag.exists():
+                flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return self.model.predict(X)
+
+    first, *others = askers.make_agents(n=60)
+    collective = Collective([Agent(Doomed(first.model), first.X, first.y, first.name), *others])
+    local, found = predict_everywhere(collective, input_file, {"jobs": 1}, [placement])
+    assert flag.exists()
+    assert found == local
+
+
+@pytest.mark.slow
+def test_rows_that_end_every_worker_are_given_up(engine, input_file):
+    asker = os.getpid()
+    first, *others = askers.make_agents(n=60)
+    deadly = Agent(lambda X: X[:, 0] if os.getpid() == asker else os._exit(1), first.X, first.y, "deadly")
+    told = r"^A worker's process must answer rows \d+ to \d+ of .*in\.csv; 4 of them ended over it: "
+    with pytest.raises(DeGrootError, match=told) as refused:
+        predict_everywhere(Collective([deadly, *others]), input_file, {}, ["workers"])
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/cwd"), reason="takes a path that means another place elsewhere")
+def test_storage_that_workers_cannot_read(engine, tmp_path, input_file, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Collective(askers.make_agents(n=60)).save("saved")
+    told = (
+        r"^All workers must open the same collective as the command does, on storage that all machines share; "
+        r"on [\d.]+: A collective must be a TOML file, or a folder .*; there is no /proc/self/cwd/saved\.$"
+    )
+    with pytest.raises(InvalidInput, match=told):
+        batch.predict_files("/proc/self/cwd/saved", input_file, tmp_path / "out.csv", engine="ray", jobs=1)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_collective_that_has_been_replaced_is_refused_by_workers(tmp_path):
+    folder = Collective(linear(2)).save(tmp_path / "saved")
+    place = SavedCollective(folder, saved.digest(folder), unsafe_pickle=False)
+    assert np.isfinite(place().predict(POINTS)).all()
+    Collective(linear(3)).save(folder)
+    with pytest.raises(InvalidInput, match=r"^All workers must open the same collective .*saved is another one\.$"):
+        place()
+
+
+def test_a_collective_that_cannot_be_sent_to_workers(engine, input_file):
+    lock, (first, *others) = threading.Lock(), askers.make_agents(n=60)
+    locked = Agent(lambda X: X[:, 0] + lock.locked(), first.X, first.y, "locked")
+    with pytest.raises(InvalidInput, match=r"^A collective must be such that it can be sent to workers; TypeError"):
+        predict_everywhere(Collective([locked, *others]), input_file, {}, ["workers"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [callers_on_ray, lambda given: copies_on_ray(given, None, {})])
+def test_files_are_read_by_workers(engine, tmp_path, monkeypatch, capsys, start):
     monkeypatch.chdir(tmp_path)  # paths may be relative to where the command runs
-    monkeypatch.setattr("degroot.batch.ray.WAVE", 2)
     collective = Collective(linear(2), n_jobs=1)
     columns = batch.Columns(("value", "standard_error"), collective.names)
     features = ["x0", "x1", "x2"]
     table = pd.DataFrame(np.vstack([POINTS] * 4), columns=features)
     table.head(100).to_csv("a.csv", index=False)
     table.to_parquet("b.parquet")
-    with on_ray(collective) as cluster:
+    with start(collective) as cluster:
         given = ["a.csv", "b.parquet"]
         plans = [batch.make_plan(given, Path(out), features, columns, rows=180) for out in ("l.csv", "r.csv")]
         for plan, working in zip(plans, (batch.Local(collective.consult, 1), cluster), strict=True):
@@ -267,7 +400,7 @@ def test_files_are_streamed_through_callers(engine, tmp_path, monkeypatch, capsy
         answers = cluster.answers(coming, plans[1].task)
         next(answers)
         answers.close()
-        assert [shard.number for shard in coming] == [4]  # two callers have taken a wave, and no more
+        assert [shard.number for shard in coming][-1:] == [4]  # two workers have taken two each at most
         table.loc[217, "x1"] = np.nan  # in the second shard
         table.to_parquet("b.parquet")
         plan = batch.make_plan(["b.parquet"], Path("bad.csv"), features, columns, rows=180)
@@ -285,10 +418,8 @@ def test_models_that_know_frames_get_frames_on_the_cluster_too(engine, tmp_path)
     (one,) = linear(1)
     agent = Agent(lambda X: X["x1"], pd.DataFrame(one.X, columns=features), one.y, "a")
     collective = Collective([agent], n_jobs=1)
-    for where in ("local", "ray"):
-        done = batch.predict_files(collective, tmp_path / "in.csv", tmp_path / f"{where}.csv", engine=where)
-        assert done.rows == len(POINTS)
-    assert (tmp_path / "local.csv").read_bytes() == (tmp_path / "ray.csv").read_bytes()
+    local, *others = predict_everywhere(collective, tmp_path / "in.csv", {})
+    assert others == [local, local]
 
 
 # -- askers ------------------------------------------------------------------------------------------------------------
@@ -332,26 +463,16 @@ def assert_askers_are_answered(agents, engine):
 
 
 @pytest.mark.slow
-def test_files_are_answered_for_askers_on_the_cluster(engine, tmp_path, monkeypatch):
-    monkeypatch.setattr("degroot.batch.plan.ROWS", 4)
-    collective = Collective(askers.make_agents())
-    table = pd.DataFrame(askers.POINTS, columns=["x0", "x1"]).assign(who=[name or "east" for name in askers.ASKERS])
-    table.to_csv(tmp_path / "in.csv", index=False)
-    folder = collective.save(tmp_path / "saved")
-    for given, about in ((collective, {"asker": "west"}), (folder, {"asker_column": "who", "correct": True})):
-        for where in ("local", "ray"):
-            done = batch.predict_files(given, tmp_path / "in.csv", tmp_path / f"{where}.csv", engine=where, **about)
-            assert done.unmatched.rows == (3 if "asker_column" in about else 0)
-        one, other = (pd.read_csv(tmp_path / f"{where}.csv") for where in ("local", "ray"))
-        np.testing.assert_allclose(other.to_numpy(), one.to_numpy(), rtol=1e-9)
+def test_notes_about_rows_come_back_from_the_cluster(engine, tmp_path, input_file):
+    folder = Collective(askers.make_agents()).save(tmp_path / "saved")
+    table, output = pd.read_csv(input_file), tmp_path / "out.csv"
+    table.assign(x0=1e6 * table["x0"]).to_csv(input_file, index=False)
+    for placement in PLACEMENTS:
+        where = {"engine": "ray", "placement": placement, "fields": ["value", "flags"]}
+        done = batch.predict_files(folder, input_file, output, asker_column="who", **where)
+        assert (done.unmatched.rows, done.unmatched.labels) == (3, ("'east'",))
+        assert "far from all" in output.read_text()
     assert ray.is_initialized()  # who has not started it does not end it
-    table.assign(x0=1e6 * table["x0"]).to_csv(tmp_path / "far.csv", index=False)
-    for where in ("local", "ray"):
-        batch.predict_files(
-            collective, tmp_path / "far.csv", tmp_path / f"{where}.csv", engine=where, fields=["value", "flags"]
-        )
-    assert "far from all" in (tmp_path / "ray.csv").read_text()
-    assert (tmp_path / "local.csv").read_bytes() == (tmp_path / "ray.csv").read_bytes()
 
 
 def test_errors_of_agents_come_back(engine):
@@ -394,6 +515,13 @@ def test_a_model_that_cannot_be_sent(engine):
 def test_cores_that_a_cluster_does_not_have(engine):
     with pytest.raises(InvalidInput, match=r"must have 2 cores for each of 3 agents; it has 2 in all"):
         Collective(linear(), engine=Ray(cpus=2)).predict(POINTS)
+    with pytest.raises(InvalidInput, match=r"must have 3 cores for a worker; it has 2 in all"):
+        Collective(linear(), engine=Ray(cpus=3, placement="workers")).predict(POINTS)
+
+
+def test_a_placement_is_one_of_two():
+    with pytest.raises(InvalidInput, match=r"^`placement` must be one of 'workers', 'agents'; got 'nodes'\.$"):
+        Ray(placement="nodes")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{}", "ray://127.0.0.1:{}"])
@@ -431,7 +559,9 @@ def test_settings_are_for_a_ray_that_is_started(engine, monkeypatch):
 
 def test_files_need_more_than_a_client():
     with pytest.raises(InvalidInput, match=r"its address must be \"host:port\"; got 'ray://127.0.0.1:10001'"):
-        on_ray(Collective(linear(1)), "ray://127.0.0.1:10001").__enter__()
+        callers_on_ray(Collective(linear(1)), "ray://127.0.0.1:10001").__enter__()
+    with pytest.raises(InvalidInput, match=r"its address must be \"host:port\"; got 'ray://127.0.0.1:10001'"):
+        copies_on_ray(Collective(linear(1)), None, {}, "ray://127.0.0.1:10001").__enter__()
 
 
 def test_another_ray_than_the_cluster_has(monkeypatch):
@@ -446,14 +576,14 @@ def test_another_ray_than_the_cluster_has(monkeypatch):
 
 @pytest.mark.slow
 def test_another_version_of_this_package_leaves_no_process_behind(engine, monkeypatch):
-    pids, make = [], Ray._actors
+    pids, make = [], start_actors
 
-    def watched(*arguments):
-        actors = make(*arguments)
+    def watched(*arguments, **about):
+        actors = make(*arguments, **about)
         pids.extend(map(pid_of, actors))
         return actors
 
-    monkeypatch.setattr(Ray, "_actors", watched)
+    monkeypatch.setattr("degroot.cluster.ray.start_actors", watched)
     monkeypatch.setattr("degroot.cluster.ray.VERSION", "9.9")
     with pytest.raises(InvalidInput, match=r"must have version 9.9 of degroot; 'agent 0' runs with") as failed:
         Collective(linear(1), engine=engine).predict(POINTS)

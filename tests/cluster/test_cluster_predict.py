@@ -76,16 +76,19 @@ def predict(folder, given, output, *arguments, **environment):
 
 
 @pytest.mark.slow
-def test_the_same_bytes_after_kills_of_an_actor_and_a_caller(folder, local, on_ray):
-    output = folder / "killed.parquet"
-    run = on_ray("in", output.name, "--keep", "id")
+@pytest.mark.parametrize(
+    ("placement", "titles"), [("workers", ["ray::ShardWorker"]), ("agents", ["ray::Actor", "ray::ShardWorker"])]
+)
+def test_the_same_bytes_after_kills(folder, local, on_ray, placement, titles):
+    output = folder / f"killed-{placement}.parquet"
+    run = on_ray("in", output.name, "--keep", "id", "--placement", placement)
     wait_for(lambda: finished(output) >= 2, run)
     killed = []
-    for title in ("ray::Actor", "ray::MapBatches"):  # a caller has its title while it works on a shard
+    for title in titles:
         killed.append(wait_for(lambda title=title: processes_of(run.pid, title), run)[0])
         os.kill(killed[-1], signal.SIGKILL)
     assert not output.exists()  # it was in the middle
-    wait_for(lambda: set(processes_of(run.pid, "ray::Actor")) - set(killed), run)
+    wait_for(lambda: set(processes_of(run.pid, titles[0])) - set(killed), run)
     out, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
     assert out.startswith(f"{FILES * ROWS:,} rows; 0 bad; ")
@@ -93,22 +96,23 @@ def test_the_same_bytes_after_kills_of_an_actor_and_a_caller(folder, local, on_r
 
 
 @pytest.mark.slow
-def test_a_killed_command_goes_on_with_the_same_bytes(folder, local, on_ray):
-    output = folder / "resumed.parquet"
-    run = on_ray("in", output.name, "--keep", "id")
+@pytest.mark.parametrize("placement", ["workers", "agents"])
+def test_a_killed_command_goes_on_with_the_same_bytes(folder, local, on_ray, placement):
+    output = folder / f"resumed-{placement}.parquet"
+    run = on_ray("in", output.name, "--keep", "id", "--placement", placement)
     wait_for(lambda: finished(output) >= 2, run)
-    workers = [*processes_of(run.pid, "ray::Actor"), *processes_of(run.pid, "ray::MapBatches")]
+    workers = [*processes_of(run.pid, "ray::Actor"), *processes_of(run.pid, "ray::ShardWorker")]
     assert workers
     run.kill()
     run.communicate()
     assert not output.exists()
     wait_for(lambda: not any(map(alive, workers)))  # nothing stays behind
-    run = on_ray("in", output.name, "--keep", "id")
+    run = on_ray("in", output.name, "--keep", "id", "--placement", placement)
     out, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
     assert "of them before" in out
     assert output.read_bytes() == local
-    assert sorted(path.name for path in folder.glob("resumed*")) == [output.name]
+    assert sorted(path.name for path in folder.glob(f"{output.stem}*")) == [output.name]
 
 
 def test_no_cluster_at_the_address(folder, degroot, monkeypatch):

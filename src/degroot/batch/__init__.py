@@ -1,8 +1,8 @@
 """Predictions for files of any size: a plan of shards, engines that answer them, output that is written whole.
 Imports the layers below only."""
 
+from degroot.answers.columns import Columns
 from degroot.answers.display.words import output_names
-from degroot.batch.columns import Columns
 from degroot.batch.local import Local, Reader, ShardEngine
 from degroot.batch.plan import Plan, check, make_plan
 from degroot.batch.run import RunSummary, predict_files, run

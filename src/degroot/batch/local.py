@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
@@ -16,25 +16,39 @@ from degroot.batch.shards import Shard
 from degroot.batch.task import Consult, Task
 from degroot.compute.compiled import Array
 
+EndStartUp: TypeAlias = Callable[[], None]
+
 
 class ShardEngine(Protocol):
     """Whoever answers shards."""
 
-    def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
-        """Every shard with its answers, in any order; only a few shards are taken ahead of what has been fetched."""
+    def answers(
+        self, shards: Iterable[Shard], task: Task, end_start_up: EndStartUp
+    ) -> Iterator[tuple[Shard, pa.RecordBatch]]:
+        """Every shard with its answers, in any order; only a few shards are taken ahead of what has been fetched.
+
+        `end_start_up` is called, from any thread, once all is made that is made once: from then on the work counts. An
+        engine that cannot tell does not call it.
+        """
 
 
 class Reader:
-    """Reads what a task needs of shards. One after the other is quickest; any order will do."""
+    """Reads what a task needs of shards. One after the other is quickest; any order will do.
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
+    Parameters
+    ----------
+    task : Task
+    folder : where paths begin; by default where this process runs
+    """
+
+    def __init__(self, task: Task, folder: str = "") -> None:
+        self._task, self._folder = task, folder
         self._file: str | None = None
         self._source: Source | None = None
 
     def read(self, shard: Shard) -> pa.Table:
         """The columns of the task, for the rows of a shard."""
-        path = Path(shard.file)
+        path = Path(self._folder, shard.file)
         if self._source is None or self._file != shard.file:
             self._file, self._source = shard.file, opened(path)
         with readable(path, str(shard)):
@@ -54,9 +68,11 @@ class Local:
     def __init__(self, consult: Consult, jobs: int) -> None:
         self.consult, self.jobs = consult, jobs
 
-    def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
+    def answers(
+        self, shards: Iterable[Shard], task: Task, end_start_up: EndStartUp
+    ) -> Iterator[tuple[Shard, pa.RecordBatch]]:
         """Every shard with its answers, about in order; two for each thread are under way."""
-        reader, coming, turn, consult = Reader(task), iter(shards), Lock(), _first_alone(self.consult)
+        reader, coming, turn, consult = Reader(task), iter(shards), Lock(), _first_alone(self.consult, end_start_up)
 
         def answered() -> tuple[Shard, pa.RecordBatch] | None:
             with turn:  # in order: rows that follow on each other are read at once
@@ -66,7 +82,7 @@ class Local:
                 table = reader.read(shard)
             return shard, task.answer(shard, table, consult)
 
-        with threadpool_limits(1), ThreadPoolExecutor(self.jobs, initializer=_alone) as pool:
+        with threadpool_limits(1), ThreadPoolExecutor(self.jobs, initializer=use_one_thread) as pool:
             waiting = deque(pool.submit(answered) for _ in range(2 * self.jobs))
             try:
                 while waiting:
@@ -79,7 +95,7 @@ class Local:
                 raise
 
 
-def _first_alone(consult: Callable[..., Consensus]) -> Consult:
+def _first_alone(consult: Callable[..., Consensus], end_start_up: EndStartUp) -> Consult:
     """The same, but all wait until one row has been answered: what the first question makes is made once."""
     turn, ready = Lock(), False
 
@@ -89,11 +105,12 @@ def _first_alone(consult: Callable[..., Consensus]) -> Consult:
             if not ready:
                 consult(X[:1], fields, **{name: each[:1] for name, each in about.items()})
                 ready = True
+                end_start_up()
         return consult(X, fields, **about)
 
     return consult_in_turn
 
 
-def _alone() -> None:
-    """The models shall not start threads of their own: all cores are at work already."""
+def use_one_thread() -> None:
+    """Keep models from starting threads of their own, where all cores are at work already."""
     threadpool_limits(1)

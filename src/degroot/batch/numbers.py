@@ -7,10 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from degroot.compute.compiled import Array
-from degroot.files.columns import ARROW_GAPS
-from degroot.files.encoding import cast_floats, parse_numbers
-
-MISSING = pa.array(sorted(ARROW_GAPS))  # as `degroot.files.points` has them, which lets Arrow read numbers
+from degroot.files.arrow_columns import cast_floats, parse_numbers
+from degroot.files.plain_csv import ARROW_GAPS
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -40,5 +38,5 @@ def _floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type):
-        column = parse_numbers(column, MISSING)
+        column = parse_numbers(column, ARROW_GAPS)  # as `degroot.files.points` has them
     return cast_floats(column)

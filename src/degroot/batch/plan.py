@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from degroot.answers.columns import BOUNDS, Columns, check_fields
 from degroot.batch import inputs
-from degroot.batch.columns import BOUNDS, Columns, check_fields
 from degroot.batch.encoding import SchemaEncoding
 from degroot.batch.formats import Source, opened, readable
 from degroot.batch.numbers import is_number
@@ -198,7 +198,7 @@ def _check_clash(kept: pa.Schema, answers: pa.Schema) -> None:
 
 def _cut(files: Sequence[Path], rows: int, names: Sequence[str]) -> Iterator[Shard]:
     number, size = 0, sum(file.stat().st_size for file in files)
-    with progress("Counting rows", size) as advance:  # text has to be read for that
+    with progress("Counting rows", size, lines=True) as advance:  # text has to be read for that
         for file in files:
             first = 0
             with readable(file):

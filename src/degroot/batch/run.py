@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,23 +18,22 @@ from threadpoolctl import threadpool_limits
 
 from degroot import saved
 from degroot.agents.agent import find_able_rows
+from degroot.answers.columns import CORRECTION, USUAL, Columns, add_bounds, check_label, choose_fields
 from degroot.answers.display.words import output_names
 from degroot.answers.flags import MISSING
 from degroot.answers.frame import FLAGS, LABEL
-from degroot.batch.columns import CORRECTION, USUAL, Columns, add_bounds, check_label, choose_fields
 from degroot.batch.inputs import find
 from degroot.batch.local import Local, ShardEngine
 from degroot.batch.plan import Plan, check, check_unchanged, make_plan
 from degroot.batch.resume import Merging, unfinished
-from degroot.batch.task import REFUSE, consult_in_form_of
+from degroot.batch.task import REFUSE, UnansweredInput, consult_in_form_of
 from degroot.collective import Collective
 from degroot.compute.compiled import count_threads
 from degroot.compute.progress import progress
 from degroot.compute.tables import take
-from degroot.consultation.abstention import UnansweredRow
 from degroot.consultation.askers import check_asker
 from degroot.consultation.groups import Unmatched
-from degroot.consultation.settings import LOCAL, RAY, check_choice, check_flag
+from degroot.consultation.settings import LOCAL, PLACEMENTS, RAY, WORKERS, check_choice, check_flag, choose_placement
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.rows import open_asked_site
 from degroot.intervals import rows_needed
@@ -43,6 +42,7 @@ from degroot.schema.schema import describe_unlisted
 from degroot.schema.sites import site_beside
 
 if TYPE_CHECKING:
+    from degroot.batch.ray import SavedCollective
     from degroot.node.client import RemoteCollective
 
 FIELDS_OF_NODES = (*USUAL, MISSING, FLAGS)
@@ -58,7 +58,8 @@ class RunSummary:
     rows: int
     before: int  # those of them that an interrupted run had finished
     bad: int
-    seconds: float
+    seconds: float  # of the work, without start-up
+    start_up: float  # seconds before it: opening the collective, looking at files, preparing and compiling what answers
     output: Path
     unmatched: Unmatched = NONE_UNMATCHED  # rows that got the neutral consensus, as their asker is no agent
     asker_column: str | None = None
@@ -71,9 +72,14 @@ class RunSummary:
         parts += [f"{self.before:,} of them before"] if self.before else []
         parts += [f"{self.bad:,} bad"]
         parts += [self.unmatched.describe(self.rows, f"a {self.asker_column!r}")] if self.unmatched.rows else []
-        parts += [f"{self.seconds:.1f} seconds"]
-        parts += [f"{(self.rows - self.before) / max(self.seconds, 1e-9):,.0f} rows per second", str(self.output)]
+        parts += [f"{self.start_up:.1f} seconds of start-up", f"{self.seconds:.1f} seconds"]
+        parts += [f"{self.rate:,.0f} rows per second", str(self.output)]
         return "; ".join(parts)
+
+    @property
+    def rate(self) -> float:
+        """Rows a second, without start-up."""
+        return (self.rows - self.before) / max(self.seconds, 1e-9)
 
 
 def predict_files(
@@ -90,6 +96,7 @@ def predict_files(
     on_bad_row: str = REFUSE,
     jobs: int | None = None,
     engine: str = LOCAL,
+    placement: str | None = None,
     address: str | None = None,
     restart: bool = False,
     verify: bool = False,
@@ -118,7 +125,7 @@ def predict_files(
         missing and flags. There is no trust in an asker's view, and no correction without one.
     coverage : float, optional
         Also write prediction intervals (or sets of classes) with this coverage, such as 0.9. A collective in process
-        is calibrated first, unless it has been. Not on Ray.
+        is calibrated first, unless it has been.
     keep : names
         Columns of the input to write too, before the answers.
     asker : str, optional
@@ -132,9 +139,13 @@ def predict_files(
     on_bad_row : ``"refuse"`` or ``"null"``
         Whether a row with a bad value ends the run, or is written without an answer and counted.
     jobs : int, optional
-        Number of threads; on Ray, of callers. All cores by default.
+        Number of threads; on Ray, of workers. All cores by default.
     engine : ``"local"`` or ``"ray"``
         Whether this process computes the answers, or a Ray cluster.
+    placement : ``"workers"`` or ``"agents"``, optional
+        On Ray: whether each worker has a copy of the collective, or each agent an actor of its own that all workers
+        ask. By default copies, where the collective is the path of a saved one: all workers map its files into memory.
+        Otherwise actors; with ``"workers"`` the collective is then sent to all workers.
     address : str, optional
         The Ray cluster, ``"host:port"``; by default one is started on this machine.
     restart : bool
@@ -180,13 +191,19 @@ def predict_files(
     >>> done.rows, done.bad
     (2, 0)
     """
+    begun = time.monotonic()
     given, place = [os.fspath(each) for each in _as_list("inputs", inputs)], Path(_path("output", output))
     wanted = None if fields is None else [str(name) for name in _as_list("fields", fields)]
-    _check_options(engine, address, coverage, jobs)
+    _check_options(engine, placement, address, coverage, jobs)
     _check_asker_options(asker, asker_column, correct)
     kept = [str(name) for name in _as_list("keep", keep)]
     check(given, place, USUAL if wanted is None else wanted, on_bad_row)
-    found, identity = _open(collective, engine, verify, unsafe_pickle)
+    with progress("Opening the collective", lines=True):
+        found, identity = _open(collective, engine, verify, unsafe_pickle)
+    saved_at = None if engine == LOCAL else _find_saved(collective, found, identity, unsafe_pickle)
+    placed = choose_placement(placement, is_saved=saved_at is not None)
+    if engine == RAY:
+        identity |= {"placement": placed}
     is_remote, peers = _is_remote(found), getattr(found, "peers", None)
     omitted: list[str] = []
     if wanted is None:
@@ -214,17 +231,25 @@ def predict_files(
     about: dict[str, Any] = {"coverage": coverage, "asker": asker, "correct": correct}
     if plan.task.encoding is not None and plan.task.encoding.absent:
         about["absent"] = plan.task.encoding.absent
-    here = bool(whose) or FLAGS in wanted  # which take rows that are in this process
-    with _start_engine(found, plan, about, engine, address, jobs, here=here) as started:
+    here = bool(whose) or FLAGS in wanted or coverage is not None  # which take rows that are in this process
+    with progress("Preparing", lines=True):
+        ready = found if is_remote else _prepare(found, coverage, asker, jobs)
+    if engine == RAY:
+        starting = _start_ray(ready, plan, about, placed, saved_at, address, jobs, here=here)
+    else:
+        starting = _start_threads(ready, plan, about, jobs)
+    with starting as started:
+        before = time.monotonic() - begun
         try:
             done = run(plan, started, restart=restart)
-        except InvalidInput as error:
-            if isinstance(error.__cause__, UnansweredRow) and plan.note:
+        except UnansweredInput as error:
+            if plan.note:
                 raise InvalidInput(f"{error} {plan.note}") from error
             raise
     by_beside = f"Read as {written.path} says." if site is None and written.path is not None else ""
     note = " ".join(filter(None, (by_beside, done.note)))
-    return replace(done, fields=tuple(wanted), omitted=tuple(omitted), note=note)
+    start_up = before + done.start_up
+    return replace(done, start_up=start_up, fields=tuple(wanted), omitted=tuple(omitted), note=note)
 
 
 def _open_site(site: str | os.PathLike[str] | Site | None, schema: Schema | None, inputs: Sequence[str]) -> Site:
@@ -257,31 +282,62 @@ def _name_site_file(site: str | os.PathLike[str] | Site | None, written: Site, i
 
 
 @contextmanager
-def _start_engine(
-    found: Any, plan: Plan, about: dict[str, Any], engine: str, address: str | None, jobs: int | None, *, here: bool
+def _start_threads(ready: Any, plan: Plan, about: dict[str, Any], jobs: int | None) -> Iterator[ShardEngine]:
+    """Threads of this process, which answer the shards; `about`: how `consult` is called."""
+    consult = consult_in_form_of(getattr(ready, "agents", ()), partial(ready.consult, **about))
+    yield Local(consult, min(count_threads(jobs), len(plan.shards)))
+
+
+@contextmanager
+def _start_ray(
+    ready: Collective,
+    plan: Plan,
+    about: dict[str, Any],
+    placement: str,
+    place: "SavedCollective | None",
+    address: str | None,
+    jobs: int | None,
+    *,
+    here: bool,
 ) -> Iterator[ShardEngine]:
-    """What answers the shards: threads of this process or tasks on a Ray cluster; `about`: how `consult` is called."""
-    if engine == RAY and not here:
-        from degroot.batch.ray import on_ray
+    """Workers of a Ray cluster, which answer the shards, or threads of this process that ask the agents on it."""
+    from degroot.batch.ray import agents_on_ray, callers_on_ray, copies_on_ray
 
-        absent = None if plan.task.encoding is None else plan.task.encoding.mask
-        with on_ray(found, address, jobs, plan.task.columns.computed_fields, absent) as callers:
-            yield callers
-        return
-    ready = found if _is_remote(found) else _prepare(found, about["coverage"], about["asker"], jobs)
-    asked: AbstractContextManager[Any] = nullcontext(ready)
-    if engine == RAY:
-        from degroot.batch.ray import agents_on_ray
+    encoding, most = plan.task.encoding, min(jobs or len(plan.shards), len(plan.shards))
+    if placement == WORKERS:
+        with copies_on_ray(ready, place, about, address, most) as workers:
+            yield workers
+    elif here:
+        consensus = about["asker"] is None
+        with agents_on_ray(ready, address, consensus=consensus) as far, _start_threads(far, plan, about, jobs) as local:
+            yield local
+    else:
+        absent = None if encoding is None else encoding.mask
+        with callers_on_ray(ready, address, most, plan.task.columns.computed_fields, absent) as workers:
+            yield workers
 
-        asked = agents_on_ray(ready, address, consensus=about["asker"] is None)
-    with asked as collective:
-        consult = consult_in_form_of(getattr(found, "agents", ()), partial(collective.consult, **about))
-        yield Local(consult, min(count_threads(jobs), len(plan.shards)))
+
+def _find_saved(
+    given: Any, found: Collective, identity: dict[str, Any], unsafe_pickle: bool
+) -> "SavedCollective | None":
+    """Where workers find the collective: what was saved at the path that is `given`; None: they find it nowhere."""
+    if isinstance(given, Collective) or any(agent.source is None for agent in found.agents):
+        return None
+    from degroot.batch.ray import SavedCollective
+
+    return SavedCollective(Path(given).absolute(), identity["collective"], unsafe_pickle)
 
 
 def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary:
     """Answer all shards that are not finished yet, and write the output when all are: whole or not at all."""
-    begun = time.monotonic()
+    begun = work_begun = time.monotonic()
+
+    def end_start_up() -> None:
+        nonlocal work_begun
+        work_begun = time.monotonic()
+        advance.name_step("")
+        advance.end_start_up()
+
     with (
         _explain_write_errors(plan.output),
         unfinished(plan.output, plan.identity, restart) as kept,
@@ -290,18 +346,22 @@ def run(plan: Plan, engine: ShardEngine, *, restart: bool = False) -> RunSummary
         open_shards = [shard for shard in plan.shards if shard.number not in kept.bad]
         before = plan.rows - sum(shard.rows for shard in open_shards)
         with progress("Predicting", plan.rows, lines=True, unit="rows", done=before) as advance:
-            for shard, answers in engine.answers(open_shards, plan.task):
+            advance.name_step("starting up")
+            for shard, answers in engine.answers(open_shards, plan.task, end_start_up):
+                advance.name_step("")
                 kept.save(shard, answers, _bad(plan, answers))
                 merging.advance(2)  # after an interruption, those before are caught up with
                 advance(shard.rows)
         check_unchanged(plan)
-        merging.finish(len(plan.shards))
+        with progress("Writing", lines=True):
+            merging.finish(len(plan.shards))
         bad = sum(kept.bad.values())
         kept.remove()
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - work_begun
     note = " ".join(filter(None, (plan.note, describe_unlisted(merging.unlisted))))
     return RunSummary(
-        plan.rows, before, bad, seconds, plan.output, merging.unmatched, plan.task.asker_column, note=note
+        plan.rows, before, bad, seconds, work_begun - begun, plan.output,
+        merging.unmatched, plan.task.asker_column, note=note,
     )  # fmt: skip
 
 
@@ -321,16 +381,19 @@ def _path(name: str, given: Any) -> Any:
     return given
 
 
-def _check_options(engine: str, address: str | None, coverage: float | None, jobs: int | None) -> None:
+def _check_options(
+    engine: str, placement: str | None, address: str | None, coverage: float | None, jobs: int | None
+) -> None:
     check_choice("engine", engine, (LOCAL, RAY))
-    if address is not None and engine != RAY:
-        raise InvalidInput(f"`address` must come with the engine {RAY!r}; got {engine!r}.")
+    if placement is not None:
+        check_choice("placement", placement, PLACEMENTS)
+    for name, value in (("placement", placement), ("address", address)):
+        if value is not None and engine != RAY:
+            raise InvalidInput(f"`{name}` must come with the engine {RAY!r}; got {engine!r}.")
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, Integral) or jobs < 1):
         raise InvalidInput(f"`jobs` must be a whole number of at least 1, or None; got {jobs!r}.")
     if coverage is not None:
         rows_needed(coverage)
-        if engine == RAY:
-            raise InvalidInput(f"`coverage` must come with the engine {LOCAL!r}; got {RAY!r}, which gives no bounds.")
 
 
 def _check_asker_options(asker: Any, asker_column: Any, correct: Any) -> None:

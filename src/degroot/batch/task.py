@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from degroot.agents.agent import Agent
 from degroot.answers.answer import Consensus
-from degroot.batch.columns import Columns
+from degroot.answers.columns import Columns
 from degroot.batch.encoding import SchemaEncoding, find_like
 from degroot.batch.numbers import numbers, strange
 from degroot.batch.shards import Shard
@@ -24,6 +24,10 @@ from degroot.exceptions import InvalidInput
 
 REFUSE, NULL = "refuse", "null"  # what is done with bad rows
 UNMATCHED_KEY, UNLISTED_KEY = b"unmatched", b"unlisted"  # notes in the schema of answers
+
+
+class UnansweredInput(InvalidInput):
+    """All models abstain at a row of a file."""
 
 
 class Consult(Protocol):
@@ -107,7 +111,7 @@ class Task:
         """The good rows without those like the one that nobody answers, which is refused unless it may be null."""
         row = error.row if good is None else int(np.flatnonzero(good)[error.row])
         if self.on_bad_row == REFUSE or self.encoding is None:
-            raise InvalidInput(error.describe(shard.row(row))) from error
+            raise UnansweredInput(error.describe(shard.row(row))) from error
         answerable = ~(find_like(X, row) & self._share_asker(table, row))
         return answerable if good is None else good & answerable
 

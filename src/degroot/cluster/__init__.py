@@ -1,4 +1,4 @@
-"""The engine for Ray: each agent is an actor, in a process of its own with its own rows.
+"""The engine for Ray: processes that answer points, each with all agents, or with one and its rows.
 Imports the layers below only."""
 
 from degroot.cluster.ray import Assembly, Ray

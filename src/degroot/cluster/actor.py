@@ -1,55 +1,40 @@
-"""Actors: processes of Ray, each with one agent that gives opinions."""
+"""Actors: processes of Ray with agents that give opinions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-
 from degroot.agents.agent import Agent, Scorer
-from degroot.compute.compiled import writable_view
 from degroot.compute.tables import take
 from degroot.consultation.consult import Opinion, Question, give_whole_opinion
 from degroot.exceptions import describe_error
 
 VERSION = version("degroot")
-OF_SAVED_AGENTS = ("scores", "met")  # attributes of saved agents that say what they know of others
 
 Source = Callable[[], tuple[Agent, Scorer | None]]
 
 
 class Actor:
-    """A process with one agent in it.
+    """A process with agents in it: all of them, or one.
 
-    If it had to start again it knows nothing any more: every question brings along what gives the agent.
+    If it had to start again it knows nothing any more: every question brings along what gives the agents.
     """
 
     def __init__(self, n_jobs: int) -> None:
         self.n_jobs = n_jobs
-        self.agent: Agent | None = None
-        self.scorer: Scorer | None = None  # None where predictions are all that is asked for
+        self.members: list[tuple[Agent, Scorer | None]] = []  # no scorer where predictions are all that is asked for
 
-    def give_opinion(self, source: Source, X: Any, question: Question) -> Opinion:
-        """What its agent says of the points `X`."""
-        if self.agent is None:
-            self.agent, scorer = source()
-            self.scorer = None if scorer is None else _with_writable_arrays(scorer)
-        return give_whole_opinion(self.agent, self.scorer, X, question, self.n_jobs)
+    def give_opinions(self, sources: Sequence[Source], X: Any, question: Question) -> list[Opinion]:
+        """What its agents say of the points `X`."""
+        if not self.members:
+            self.members = [source() for source in sources]
+        return [give_whole_opinion(agent, scorer, X, question, self.n_jobs) for agent, scorer in self.members]
 
     def version(self) -> str:
         """The version of this package in its process."""
         return VERSION
-
-
-def _with_writable_arrays(scorer: Scorer) -> Scorer:
-    """With arrays that the kernels take, where they are: those in Ray's object store are read-only."""
-    rows, residuals, errors = (
-        writable_view(each) if isinstance(each, np.ndarray) else each
-        for each in (scorer.rows, scorer.residuals, scorer.errors)
-    )
-    return replace(scorer, rows=rows, residuals=residuals, errors=errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +51,11 @@ class Stored:
         return held
 
 
+def find_saved(agent: Agent, scorer: Scorer | None) -> Source | None:
+    """What gives an agent and its scorer again from the files in which they were saved; None: they are in none."""
+    return agent.source if scorer is None else scorer.source
+
+
 def source_of(agent: Agent, scorer: Scorer | None) -> Source:
     """What gives an agent and its scorer again, in another process: files, or the object store.
 
@@ -73,8 +63,9 @@ def source_of(agent: Agent, scorer: Scorer | None) -> Source:
     """
     import ray
 
-    if scorer is not None and scorer.source is not None:
-        return scorer.source
+    saved = find_saved(agent, scorer)
+    if saved is not None:
+        return saved
     light = _without_frame(agent)
     held = (_with_one_row(light), None) if scorer is None else (light, replace(scorer, agent=light, near={}))
     try:
@@ -101,6 +92,4 @@ def _with_one_row(agent: Agent) -> Agent:
         _ = agent.optional  # which takes all rows, and is kept by the copy
     light = copy(agent)
     light.X, light.y, light.own_predictions = take(agent.X, slice(0, 1)), agent.y[:1], None
-    for name in OF_SAVED_AGENTS:
-        vars(light).pop(name, None)
     return light

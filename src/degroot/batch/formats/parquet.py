@@ -1,6 +1,9 @@
 """Parquet files."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,8 +32,9 @@ class ParquetFile:
 
     def read(self, shard: Shard, names: Sequence[str], _text: Sequence[str] = ()) -> pa.Table:
         """These columns of a shard."""
-        if self._cursor is None or self._cursor.at > shard.first:
-            self._cursor = self._opened(shard.first, names)
+        group = bisect_right(self._starts, shard.first) - 1
+        if self._cursor is None or not self._starts[group] <= self._cursor.at <= shard.first:
+            self._cursor = self._opened(group, names)  # row groups between are not decoded
         return self._cursor.take(shard.first, shard.rows)
 
     def _bytes(self, names: Sequence[str]) -> int:
@@ -41,10 +45,13 @@ class ParquetFile:
         wanted = [column for column in columns if column.path_in_schema.partition(".")[0] in names]
         return int(sum(column.total_uncompressed_size for column in wanted))
 
-    def _opened(self, first: int, names: Sequence[str]) -> Cursor:
-        metadata, at, group = self._file.metadata, 0, 0
-        while at + metadata.row_group(group).num_rows <= first:
-            at, group = at + metadata.row_group(group).num_rows, group + 1
-        groups = range(group, metadata.num_row_groups)
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The first row of each row group, and the end."""
+        metadata = self._file.metadata
+        return list(accumulate((metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)), initial=0))
+
+    def _opened(self, group: int, names: Sequence[str]) -> Cursor:
+        groups = range(group, self._file.metadata.num_row_groups)
         batches = self._file.iter_batches(BATCH, row_groups=groups, columns=list(names), use_threads=False)
-        return Cursor(batches, at, pa.schema([self.schema.field(name) for name in names]))
+        return Cursor(batches, self._starts[group], pa.schema([self.schema.field(name) for name in names]))
