@@ -23,13 +23,14 @@ from hypothesis import strategies as st
 
 from degroot.exceptions import InvalidInput
 from degroot.node.config import Limits
+from degroot.node.config.names import NAME
 from degroot.node.records.chain import NO_ORIGIN
 from degroot.node.records.ledger import Ledger, LedgerError, summary
 from degroot.node.records.log import logger
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.own_rows import OwnRowsWatch
 from degroot.node.server import model_service
-from degroot.node.server.access import NAME, Access, Allowances, DailyBudgets, Reading, RefusalLines, caller
+from degroot.node.server.access import Access, Allowances, DailyBudgets, Reading, RefusalLines, caller
 from degroot.node.server.refused_calls import RefusedCallCleanup
 from degroot.node.server.service import OtherMethods
 

@@ -32,22 +32,14 @@ from degroot.guard.bounds import Bounds, within
 from degroot.node.config import IdentityFiles
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.state import PoolingState
-from degroot.node.protocol.codec import (
-    PROTOCOL,
-    Model,
-    PeerPrediction,
-    array,
-    encode_forecast,
-    encode_opinion,
-    encode_prediction,
-    tensor,
-)
+from degroot.node.protocol.codec import PROTOCOL, Model, PeerPrediction, array, encode_prediction, tensor
+from degroot.node.protocol.opinions import encode_forecast, encode_opinion
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.scoring.load import load_scored_agent
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server import model_service
-from degroot.node.tls import authority, identity
+from degroot.node.tls import authority, contents
 
 TARGET, PEER, BRISK = "node0", "node1", "node2"  # BRISK: waits for messages a second only
 MESSAGE_BYTES, ROWS, CALLS, RATE = 1_000_000, 500, 8, 60
@@ -190,7 +182,7 @@ def channel(nodes, caller, name=TARGET, files=None):
         ("grpc.enable_retries", 0),
     ]
     options.append(("grpc.use_local_subchannel_pool", 1))
-    with grpc.secure_channel(f"127.0.0.1:{nodes.ports[name]}", identity.channel_credentials(files), options) as made:
+    with grpc.secure_channel(f"127.0.0.1:{nodes.ports[name]}", contents.channel_credentials(files), options) as made:
         yield made
 
 

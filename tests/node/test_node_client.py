@@ -9,7 +9,7 @@ from degroot import Collective, InvalidInput, plot
 from degroot.answers import Consensus, Consultable
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import Flag
-from degroot.node.answering.answer import merge_batches
+from degroot.node.answering.terms import merge_batches
 from degroot.node.client import RemoteCollective
 from degroot.node.protocol.codec import PROTOCOL, Malformed, NodeAnswer, decode_answer, encode_answer
 from degroot.node.protocol.v3 import collective_pb2 as wire

@@ -19,7 +19,7 @@ from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.protocol.v3 import collective_pb2_grpc
 from degroot.node.records.ledger import opened
 from degroot.node.tls.authority import issue, request_certificate, sign_request
-from degroot.node.tls.identity import channel_credentials
+from degroot.node.tls.contents import channel_credentials
 from degroot.node.tls.roster import FILE, write_roster
 
 

@@ -13,23 +13,21 @@ from tritonclient.grpc import service_pb2 as v2
 from degroot.answers.answer import Consensus
 from degroot.consultation.consult import Opinion
 from degroot.guard.forecast import AnswerForecast, GuardStandards
-from degroot.node.answering.answer import merge_batches
+from degroot.node.answering.terms import merge_batches
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms
 from degroot.node.pooling.session import Session
 from degroot.node.protocol.codec import (
     PROTOCOL,
     Malformed,
     Model,
-    PeerOpinion,
     UnknownMembers,
     array,
     beliefs_of,
     check_protocol,
     decode_answer,
-    decode_opinion,
-    encode_opinion,
     tensor,
 )
+from degroot.node.protocol.opinions import PeerOpinion, decode_opinion, encode_opinion
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server import model_service
 from degroot.rules.evidence import Evidence

@@ -35,7 +35,7 @@ from degroot.node.server.listening import bind
 from degroot.node.server.service_manager import ServiceManager
 from degroot.node.server.status import StatusServer
 from degroot.node.tls import authority
-from degroot.node.tls.identity import channel_credentials
+from degroot.node.tls.contents import channel_credentials
 
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = (
     health_pb2.HealthCheckResponse.SERVING,

@@ -16,7 +16,8 @@ from support.refusals import complaint
 
 from degroot.node.config import IdentityFiles
 from degroot.node.tls.authority import init_ca, issue
-from degroot.node.tls.identity import channel_credentials, check
+from degroot.node.tls.contents import channel_credentials
+from degroot.node.tls.identity import check
 
 NOW = datetime.now(UTC)
 

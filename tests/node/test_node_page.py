@@ -21,7 +21,8 @@ from support.processes import wait_for
 
 from degroot import Agent
 from degroot.exceptions import InvalidInput
-from degroot.node.config import Page, read, template
+from degroot.node.config import Page, read
+from degroot.node.config.template import template
 from degroot.node.page.app import bound
 from degroot.node.page.auth import HEADERS
 from degroot.node.page.requests import FORM_BYTES

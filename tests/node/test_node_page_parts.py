@@ -24,7 +24,7 @@ from degroot.answers.answer import Consensus
 from degroot.answers.choice import Mixture
 from degroot.answers.flags import Flag
 from degroot.exceptions import InvalidInput
-from degroot.files import columns
+from degroot.files import arrow_tables
 from degroot.node.errors import BadReply, PeerLate, PeerRefused, PeerUnreachable
 from degroot.node.page.answers import Answer, Archive, new_id
 from degroot.node.page.auth import HEADERS, AccessMiddleware
@@ -100,7 +100,7 @@ def packed(suffix, rows):
 def test_a_small_file_that_holds_very_much_is_refused_before_it_is_read(suffix, monkeypatch):
     points = read_uploaded_file(packed(suffix, ROWS), f"x{suffix}", "", AskTerms(), TABLE).points
     assert points.shape == (ROWS, 2)
-    monkeypatch.setattr(columns, "_from_table", None)
+    monkeypatch.setattr(arrow_tables, "_from_table", None)
     monkeypatch.setattr(np, "load", None)
     body = packed(suffix, 3_000_000)
     assert len(body) < 200_000

@@ -11,8 +11,9 @@ from support.consortium import Consortium
 from support.drills import MISSING, points
 
 from degroot.answers.answer import FIELDS
-from degroot.node.answering.answer import CONSENSUS, NodeQuestion
+from degroot.node.answering.answer import NodeQuestion
 from degroot.node.answering.answering import Answering
+from degroot.node.answering.terms import CONSENSUS
 from degroot.node.config.check import secured
 from degroot.node.peers.link import Link, LinkContext
 from degroot.node.peers.membership import TooFew
@@ -36,12 +37,6 @@ from degroot.node.server.service_manager import ServiceManager
 X = points(6)
 SOLVE, ROUNDS = None, Until(1e-12, 10_000)
 GENEROUS, NEVER = 120.0, 3600.0  # seconds: for what comes at once, and what would be waited for in vain
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _kernels(tmp_path_factory):
-    """Kernels are compiled before the time of a scene is limited."""
-    Consortium(tmp_path_factory.mktemp("kernels")).compile_kernels()
 
 
 class Node:

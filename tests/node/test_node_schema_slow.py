@@ -21,7 +21,7 @@ from support.tables import SCHEMA, SchemaConsortium, encode, make_table, train_w
 from test_node_schema import POINTS, same
 
 from degroot import Agent, Collective, DeGrootError, InvalidInput, connect
-from degroot.models.by_schema import form_by_schema
+from degroot.models.forms import form_by_schema
 from degroot.schema import Column, Schema, read_schema
 
 pytestmark = pytest.mark.slow

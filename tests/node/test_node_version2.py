@@ -14,7 +14,7 @@ from support.version_before import load_messages
 from degroot.node.protocol import version2
 from degroot.node.protocol.codec import PROTOCOL, array
 from degroot.node.protocol.v3 import collective_pb2 as wire
-from degroot.node.tls.identity import channel_credentials
+from degroot.node.tls.contents import channel_credentials
 
 KINDS = sorted(wire.DESCRIPTOR.message_types_by_name)
 

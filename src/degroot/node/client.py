@@ -18,7 +18,7 @@ from degroot.consultation.points import read_points
 from degroot.consultation.settings import check_flag
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import check_loopback
-from degroot.node.answering.answer import (
+from degroot.node.answering.terms import (
     CONSENSUS,
     GRANT_OF,
     OWN,
@@ -29,14 +29,14 @@ from degroot.node.answering.answer import (
     merge_batches,
 )
 from degroot.node.config import IdentityFiles
+from degroot.node.config.names import NAME
 from degroot.node.errors import PeerRefused, from_rpc, is_unimplemented
 from degroot.node.protocol import version2
 from degroot.node.protocol.codec import PROTOCOL, check_purpose, decode_answer, draw_question, tensor
 from degroot.node.protocol.schemas import read_schema_text
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.protocol.v3 import collective_pb2_grpc
-from degroot.node.server.access import NAME
-from degroot.node.tls.identity import channel_credentials
+from degroot.node.tls.contents import channel_credentials
 from degroot.schema import Schema
 
 BATCH = 1000  # points in one message

@@ -17,10 +17,11 @@ from degroot.compute.compiled import Array
 from degroot.consultation.abstention import name_columns
 from degroot.consultation.consult import FEW_POINTS, INVALID, MalformedOpinions
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.answering.answer import OWN, ROUNDS, SOLVE, NodeQuestion, solve
+from degroot.node.answering.answer import NodeQuestion, solve
 from degroot.node.answering.by_maps import consult_maps
 from degroot.node.answering.gathering import gather_opinions
 from degroot.node.answering.own_view import consult_own_view
+from degroot.node.answering.terms import OWN, ROUNDS, SOLVE
 from degroot.node.config import MAPS, POOLED
 from degroot.node.config import OWN as OWN_EVIDENCE
 from degroot.node.peers.membership import TooFew
@@ -31,7 +32,6 @@ from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.recent import QuestionRecord, Recent
 from degroot.node.scoring.scored_agent import ScoredAgent
-from degroot.node.server.threads import run_in_thread
 
 LARGEST = 1 << 20  # numbers of trust that are looked at where nobody has asked for them
 IMPOSSIBLE = INVALID.rstrip(".")
@@ -162,7 +162,8 @@ async def consult(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
             points=asked.points, features=seat.feature_names,
         )  # fmt: skip
         try:
-            return work() if len(asked.points) <= FEW_POINTS else await run_in_thread(work)
+            rows = len(asked.points)
+            return work() if rows <= FEW_POINTS else await circle.solutions.compute(rows, work)
         except MalformedOpinions as error:
             for name in [who.members[place] for place in error.agents]:
                 missing[name] = IMPOSSIBLE

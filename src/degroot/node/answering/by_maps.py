@@ -10,7 +10,8 @@ from degroot.node.answering.answer import NodeQuestion, solve
 from degroot.node.answering.gathering import gather_predictions
 from degroot.node.peers.membership import Membership
 from degroot.node.peers.peers import NO_MAP, Peers
-from degroot.node.protocol.codec import Model, NodeAnswer, PeerOpinion, PeerPrediction
+from degroot.node.protocol.codec import Model, NodeAnswer, PeerPrediction
+from degroot.node.protocol.opinions import PeerOpinion
 from degroot.node.server.threads import run_in_thread
 
 FEWEST = 3  # members: nobody's map has its own model

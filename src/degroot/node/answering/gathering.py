@@ -16,16 +16,8 @@ from degroot.node.copies.copy import CopyError, ModelCopy
 from degroot.node.errors import BadReply, PeerError
 from degroot.node.peers.link import PREDICTION, Link, Question
 from degroot.node.peers.peers import Peers
-from degroot.node.protocol.codec import (
-    PROTOCOL,
-    Malformed,
-    PeerOpinion,
-    PeerPrediction,
-    decode_opinion,
-    decode_prediction,
-    encode_origin,
-    tensor,
-)
+from degroot.node.protocol.codec import PROTOCOL, Malformed, PeerPrediction, decode_prediction, encode_origin, tensor
+from degroot.node.protocol.opinions import PeerOpinion, decode_opinion
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import NO_ORIGIN, Origin
 from degroot.node.scoring.scored_agent import ScoredAgent

@@ -5,6 +5,7 @@ distances enters, so that no quorum is needed: where everybody else is missing, 
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -17,13 +18,13 @@ from degroot.consultation.abstention import NobodyAnswers, describe_nobody, flag
 from degroot.consultation.asker import AskerView, PreparedAnswer, ViewQuestion, flag_for_asker
 from degroot.consultation.consult import FEW_POINTS, Panel, field_shape
 from degroot.exceptions import InvalidInput
-from degroot.node.answering.answer import STALE, NodeQuestion, expand_to_roster, flag_missing_members
+from degroot.node.answering.answer import STALE, NodeQuestion, flag_missing_members
 from degroot.node.answering.gathering import gather_predictions
+from degroot.node.answering.terms import expand_to_roster
 from degroot.node.peers.membership import Membership
 from degroot.node.peers.peers import Peers
 from degroot.node.protocol.codec import NodeAnswer
 from degroot.node.scoring.scored_agent import ScoredAgent
-from degroot.node.server.threads import run_in_thread
 
 
 async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
@@ -60,7 +61,8 @@ async def consult_own_view(circle: Peers, asked: NodeQuestion) -> NodeAnswer:
             fields, flags, choice = _answer(view, asked, question, beliefs, prepared)
         else:
             view = await seat.views.among(members)
-            fields, flags, choice = await run_in_thread(_answer, view, asked, question, beliefs, None)
+            answer = partial(_answer, view, asked, question, beliefs, None)
+            fields, flags, choice = await circle.views.compute(M, answer)
     except NobodyAnswers as error:
         absent, names = join_columns(asked.absent, seat.agent.lacks), seat.feature_names
         raise describe_nobody(error.point, asked.points, absent, names) from error

@@ -23,6 +23,7 @@ from degroot.files.addresses import bracket, check_loopback, is_this_machine, sp
 from degroot.files.atomic import PRIVATE, make_folder
 from degroot.files.lock import HAS_POSIX_LOCKS
 from degroot.node.config.entries import COPY, LOOPBACK, Configuration, Peer
+from degroot.node.config.names import NAME
 from degroot.node.copies.copy import CopyError
 from degroot.node.copies.offer import examine_model
 from degroot.node.copies.store import check_held, list_held, open_held
@@ -40,11 +41,11 @@ from degroot.node.records.ledger import find_damage, has_chain, journal_path, su
 from degroot.node.records.storage import find_storage_trouble
 from degroot.node.scoring.load import seated_with
 from degroot.node.scoring.scored_agent import ScoredAgent
-from degroot.node.server.access import NAME
 from degroot.node.server.health_service import TROUBLES_KEY
 from degroot.node.server.lock import is_locked
 from degroot.node.state.version import check_version
 from degroot.node.tls import identity
+from degroot.node.tls.contents import CERTIFICATE, channel_credentials
 from degroot.node.tls.credentials import WARNING_DAYS
 from degroot.node.tls.files import read_certificates
 from degroot.node.tls.roster import SignedRoster
@@ -171,7 +172,7 @@ def _check_roster(configuration: Configuration, rosters: list[SignedRoster]) -> 
         return "none is signed by the CA: peers are those of the configuration"
     rosters.append(found)
     if configuration.identity is not None:
-        certificate = read_certificates(configuration.identity.certificate, identity.CERTIFICATE)[0]
+        certificate = read_certificates(configuration.identity.certificate, CERTIFICATE)[0]
         if certificate.serial_number in found.revoked:
             raise InvalidInput(f"This node's certificate must not be revoked; roster {found.number} does so.")
     if found.members and configuration.name not in found.members:
@@ -408,5 +409,5 @@ def _channel(configuration: Configuration, peer: Peer) -> Any:
     if configuration.identity is None:
         return grpc.insecure_channel(peer.address)
     identity.check_caller(configuration.identity)  # gRPC ends the process where there is no certificate in the file
-    credentials = identity.channel_credentials(configuration.identity)
+    credentials = channel_credentials(configuration.identity)
     return grpc.secure_channel(peer.address, credentials, [("grpc.ssl_target_name_override", peer.name)])

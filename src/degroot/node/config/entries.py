@@ -4,11 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from degroot.files import DataSource
 from degroot.files.addresses import bracket
-from degroot.maps.settings import MapSettings
-from degroot.models import ModelSource
+
+if TYPE_CHECKING:
+    from degroot.files.source import DataSource
+    from degroot.maps.settings import MapSettings
+    from degroot.models.source import ModelSource
 
 # evidence: it stays at home; a private map of it is published; or it goes to whoever asks for the consensus
 OWN, MAPS, POOLED = "own", "maps", "pooled"
@@ -90,8 +93,10 @@ class MapTerms:
     trees: int | None = None
     depth: int | None = None
 
-    def to_settings(self, ranges: Iterable[tuple[float, float]]) -> MapSettings:
+    def to_settings(self, ranges: Iterable[tuple[float, float]]) -> "MapSettings":
         """The settings of maps with these ranges, in the order of the features."""
+        from degroot.maps.settings import MapSettings
+
         return MapSettings(
             tuple(ranges), self.residual_bound, self.rows, self.epsilon, self.delta, self.seed, self.trees, self.depth
         )
@@ -170,8 +175,8 @@ class Configuration:
     evidence: str
     quorum: int | None
     identity: IdentityFiles | None
-    model: ModelSource
-    data: DataSource
+    model: "ModelSource"
+    data: "DataSource"
     collective: NodeSettings
     peers: tuple[Peer, ...] = ()
     clients: tuple[Client, ...] = ()

@@ -7,6 +7,7 @@ from degroot.exceptions import InvalidInput
 
 LONGEST = 63  # of a label in DNS, and nearly of a common name in a certificate
 NEW = ".new"  # after the name of a key that is to replace another
+NAME = "degroot-name"  # of callers, in the metadata, where there are no certificates
 CA = "ca"  # what the certificate authority's files are called
 FORM = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
 

@@ -14,7 +14,7 @@ from degroot.files.toml import Table
 from degroot.maps.settings import check_rows
 from degroot.maps.settings import check_settings as check_map_settings
 from degroot.models import ModelSource, model_source
-from degroot.neighbourhoods import KERNELS, METRICS
+from degroot.neighbourhoods.codes import KERNELS, METRICS
 from degroot.node.config.entries import (
     ANSWER_DAYS,
     ASK,
@@ -45,7 +45,7 @@ from degroot.node.config.entries import (
     Timing,
 )
 from degroot.node.config.names import check_name
-from degroot.rules.rules import RULES
+from degroot.rules.names import RULE_NAMES
 
 MAX_SECONDS, MAX_DAYS = 86_400, 36_500
 MAX_VALUES = {  # of settings that have no other limit: what is beyond is a slip, or more than timers and counters take
@@ -207,10 +207,10 @@ def _settings(table: Table) -> NodeSettings:
 def _rule(table: Table, key: str) -> str:
     if table.entries[key] == "auto":
         raise InvalidInput(
-            f"{table.what(key)} must be one of {', '.join(map(repr, RULES))}; got 'auto', which tries rules on "
+            f"{table.what(key)} must be one of {', '.join(map(repr, RULE_NAMES))}; got 'auto', which tries rules on "
             "labels that never leave their nodes: not over the network."
         )
-    return table.choice(key, RULES)
+    return table.choice(key, RULE_NAMES)
 
 
 def _peer(table: Table, evidence: str) -> Peer:

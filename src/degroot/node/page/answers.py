@@ -25,7 +25,7 @@ from degroot.answers.flags import MISSING, Flag
 from degroot.batch import output_names
 from degroot.compute.compiled import Array
 from degroot.files.atomic import save
-from degroot.node.answering.answer import CONSENSUS
+from degroot.node.answering.terms import CONSENSUS
 from degroot.node.config import ANSWER_DAYS
 from degroot.node.page.encoding import moment, numbers
 from degroot.node.page.fields import describe_target

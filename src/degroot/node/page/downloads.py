@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from degroot.answers.columns import BOUNDS, Columns
 from degroot.answers.flags import MISSING
 from degroot.answers.frame import FLAGS
-from degroot.batch.columns import BOUNDS, Columns
 from degroot.exceptions import InvalidInput
 from degroot.node.page.answers import Answer
 from degroot.node.page.encoding import encoded, number

@@ -14,8 +14,9 @@ from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus
 from degroot.answers.flags import MISSING
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, NodeQuestion, check_coverage, merge_batches
+from degroot.node.answering.answer import NodeQuestion
 from degroot.node.answering.answering import OWN_VIEW, Answering, NotPooled, check_consensus
+from degroot.node.answering.terms import CONSENSUS, OWN, SOLVE, check_coverage, merge_batches
 from degroot.node.client import BATCH
 from degroot.node.page.answers import FAILED, KEPT, WORKING, Answer, Archive, entry, new_id
 from degroot.node.page.fields import describe_target

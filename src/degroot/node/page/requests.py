@@ -14,7 +14,7 @@ from degroot import files
 from degroot.agents.abstention import ColumnMask
 from degroot.compute.compiled import Array
 from degroot.exceptions import InvalidInput
-from degroot.node.answering.answer import CONSENSUS, OWN, SOLVE, check_coverage, check_view, check_way
+from degroot.node.answering.terms import CONSENSUS, OWN, SOLVE, check_coverage, check_view, check_way
 from degroot.node.page.fields import parse_typed_rows
 from degroot.node.protocol.codec import check_purpose
 from degroot.schema import AS_SHARED, Schema, Site

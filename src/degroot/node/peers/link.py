@@ -17,6 +17,7 @@ from tritonclient.grpc import service_pb2_grpc
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError
 from degroot.node.config import OPINION, Limits, Peer
+from degroot.node.config.names import NAME
 from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.errors import (
     LEFT,
@@ -42,7 +43,6 @@ from degroot.node.records.ledger import Ledger, LedgerError
 from degroot.node.records.metrics import Metrics
 from degroot.node.records.receipts import RECEIPT, Receipts
 from degroot.node.server import model_service
-from degroot.node.server.access import NAME
 from degroot.node.server.threads import run_in_thread
 from degroot.node.tls.credentials import Lapsed, NodeCredentials
 from degroot.schema import Schema
@@ -77,6 +77,7 @@ SPARE = 4  # streams of a kind that are kept open while nothing is asked
 SCHEMA_SECONDS = 60.0  # between looks at the text of a peer's schema that differs from this node's
 CHUNK_BYTES = 900_000  # of a bundle in one message, below the least `limits.message_bytes` that there can be
 RETRY_PROTOCOL_SECONDS = 600.0  # between attempts to speak the present version with a peer of the one before
+UNTRIED = "not reached yet"
 LAPSE_SECONDS = 0.5  # after a certificate has ended: then the peer is looked at
 LOOK_SECONDS = 3600.0  # between looks at a peer's certificate
 
@@ -163,9 +164,10 @@ class Link:
         self.description: wire.Description | None = None
         self.version = ""  # of the peer's model, when it was last heard of
         self.inputs = ModelInputs()  # what that takes of the columns
-        self.fault: PeerError | None = PeerUnreachable(peer.name, "not reached yet")  # why it cannot be asked
+        self.fault: PeerError | None = PeerUnreachable(peer.name, UNTRIED)  # why it cannot be asked
         self.setback: DeGrootError | None = None  # why its model could not be scored when that was last tried
         self.progress = 0.0  # of calibration
+        self._called_from = ""  # the instance of the peer that last called while it could not be reached
         self.duplicate = ""  # where another process of this node's name was seen by the peer
         self.unconfirmed = ""  # why there is no receipt for the last exchanges, if there is none
         self.pace = Latency()
@@ -432,6 +434,17 @@ class Link:
     def wake(self) -> None:
         """Have the peer looked at now: what is known of it may be outdated."""
         self._woken.set()
+
+    def try_again(self, instance: str) -> None:
+        """Reach for the peer now if it could not be reached: a process of it has called, and is there.
+
+        Over a new connection, since gRPC would wait before it tries the old one again; once for each process.
+        """
+        is_away = isinstance(self.fault, PeerUnreachable) and self.fault.reason != UNTRIED
+        if is_away and instance not in ("", self._called_from):
+            self._called_from = instance
+            self.reconnect()
+            self.wake()
 
     async def close(self) -> None:
         """Hang up."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -20,15 +21,16 @@ from degroot.node.peers.link import Link, LinkContext
 from degroot.node.peers.membership import Membership, settle
 from degroot.node.peers.retry import DAILY
 from degroot.node.peers.roster import RosterStore, apply_roster
-from degroot.node.protocol.codec import PeerOpinion, PeerPrediction, clean_places, encode_models
+from degroot.node.protocol.codec import PeerPrediction, clean_instance, clean_places, encode_models
 from degroot.node.protocol.description import describe_node, find_difference
+from degroot.node.protocol.opinions import PeerOpinion
 from degroot.node.protocol.schemas import ModelInputs, write_schema
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.metrics import Metrics
 from degroot.node.scoring.calibrated import CalibratedScores
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.node.server.background import start_background
-from degroot.node.server.threads import run_model_in_thread
+from degroot.node.server.threads import BatchWork, run_model_in_thread
 from degroot.node.tls.roster import SignedRoster
 from degroot.rules.evidence import MOMENTS
 
@@ -57,6 +59,7 @@ class Peers:
         self.configuration, self.wiring, self.scores = configuration, wiring, scores
         self.instances = InstanceWatch()
         self._changing = asyncio.Lock()
+        self._standing_changed = asyncio.Event()  # whether a peer can be asked, or its model is scored
         self._taking: set[asyncio.Task[None]] = set()  # rosters that are being taken in
         self._told_removal: str | None = None
         self._refused_rosters: dict[str, str] = {}  # by peer: why the one that it offers is not taken in
@@ -66,6 +69,8 @@ class Peers:
         self.copies = CopyExchange(configuration, lambda: scores.seat, log, wiring.credentials)
         self.maps = MapExchange(configuration, log)
         self.maps.prepare(scores.seat)
+        self.solutions, self.views = BatchWork(), BatchWork()  # of the consensus, and of this node's own view
+        self._opinions = BatchWork(run_model_in_thread)
         self._log = log
         self._following: dict[str, asyncio.Task[None]] = {}
         self._failed = FailedAttempts()
@@ -179,7 +184,7 @@ class Peers:
         def formed() -> PeerOpinion:
             return seat.give_opinion(points, distances=spread, guard=guard)
 
-        return formed() if seat.quick(len(points)) else await run_model_in_thread(formed)
+        return formed() if seat.quick(len(points)) else await self._opinions.compute(len(points), formed)
 
     async def prediction(
         self, points: Array, seat: ScoredAgent | None = None, absent: ColumnMask = None
@@ -255,6 +260,12 @@ class Peers:
         if name in self.links and self.instances.note(name, instance, where):
             self._log.error("two nodes run under one name", peer=name, where=self.instances.describe(name))
 
+    def note_call(self, name: str, instance: str, where: str) -> None:
+        """Take in that a process has called under a peer's name: one that was away is looked at at once."""
+        self.note_instance(name, instance, where)
+        if name in self.links:
+            self.links[name].try_again(clean_instance(instance))
+
     def rosters(self) -> dict[str, frozenset[str]]:
         """Whom this node has in its roster, and whom its peers have, as they last described themselves."""
         told = {name: link.description.members for name, link in self.links.items() if link.description is not None}
@@ -278,6 +289,13 @@ class Peers:
         links = [self.links[name] for name in names if name in self.links]
         troubles = await asyncio.gather(*map(find_trouble, links))
         return {link.name: why for link, why in zip(links, troubles, strict=True) if why is not None}
+
+    async def wait_for_change(self, seconds: float) -> None:
+        """Wait until it stands differently with a peer, but not longer than so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._standing_changed.wait()
+        self._standing_changed.clear()
 
     async def wait_for_rosters(self, known: Mapping[str, frozenset[str]], until: float) -> bool:
         """Whether rosters are others than those `known`. Where some differ, that is waited for, until then."""
@@ -411,6 +429,7 @@ class Peers:
             trouble = await self._trouble(link)
             if trouble != told:
                 told = trouble
+                self._standing_changed.set()
                 if trouble is None:
                     copy = self.scores.seat.copies.get(link.name)
                     version = link.version if copy is None else copy.model.version

@@ -10,7 +10,8 @@ from cryptography import x509
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import find_stamp, make_folder, save_durably
 from degroot.node.config import OPINION, OWN, QUERY, Configuration, Peer
-from degroot.node.tls.files import read_bytes, read_certificates
+from degroot.node.tls.contents import read_bytes
+from degroot.node.tls.files import read_certificates
 from degroot.node.tls.roster import FILE, SignedRoster, is_signed, parse_roster
 
 

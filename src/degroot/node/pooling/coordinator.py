@@ -18,7 +18,8 @@ from degroot.consultation.guarding import Verdict, examine, list_flags
 from degroot.exceptions import InvalidInput
 from degroot.guard.checks import Mask
 from degroot.jackknife.delete_one import influence, standard_error
-from degroot.node.answering.answer import NodeQuestion, expand_to_roster, flag_missing_members, flag_stale_models
+from degroot.node.answering.answer import NodeQuestion, flag_missing_members, flag_stale_models
+from degroot.node.answering.terms import expand_to_roster
 from degroot.node.errors import PeerError, PeerLate, PeerUnreachable, RosterMismatch, from_rpc, late, left
 from degroot.node.peers.link import POOL
 from degroot.node.peers.membership import Membership
@@ -26,7 +27,8 @@ from degroot.node.peers.peers import ABSENT, Peers
 from degroot.node.peers.stream import read_ending, write_first
 from degroot.node.pooling.rounds import FEW, GuardBounds, Pooled, PoolingTerms, check_rule, take_part, weight_of
 from degroot.node.pooling.session import HUNG_UP, MembersLost, Sessions
-from degroot.node.protocol.codec import Malformed, NodeAnswer, PeerOpinion, beliefs_of, decode_forecast, decode_models
+from degroot.node.protocol.codec import Malformed, NodeAnswer, beliefs_of, decode_models
+from degroot.node.protocol.opinions import PeerOpinion, decode_forecast
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server.threads import run_in_thread
 

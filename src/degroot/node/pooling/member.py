@@ -9,15 +9,8 @@ from degroot.node.peers.link import POOL
 from degroot.node.peers.peers import Peers
 from degroot.node.pooling.rounds import GuardBounds, PoolingTerms, check_rule, take_part
 from degroot.node.pooling.session import HUNG_UP, MembersLost, Session, Sessions
-from degroot.node.protocol.codec import (
-    Malformed,
-    PeerOpinion,
-    array,
-    check_protocol,
-    encode_forecast,
-    encode_models,
-    tensor,
-)
+from degroot.node.protocol.codec import Malformed, array, check_protocol, encode_models, tensor
+from degroot.node.protocol.opinions import PeerOpinion, encode_forecast
 from degroot.node.protocol.schemas import check_digest
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.server.access import Access, Exceeded, Visit

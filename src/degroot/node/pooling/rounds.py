@@ -26,16 +26,8 @@ from degroot.node.peers.link import Link
 from degroot.node.peers.stream import write_first
 from degroot.node.pooling.session import MembersLost, Session
 from degroot.node.pooling.state import PoolingState
-from degroot.node.protocol.codec import (
-    PROTOCOL,
-    Malformed,
-    PeerOpinion,
-    UnknownMembers,
-    array,
-    decode_origin,
-    encode_origin,
-    tensor,
-)
+from degroot.node.protocol.codec import PROTOCOL, Malformed, UnknownMembers, array, decode_origin, encode_origin, tensor
+from degroot.node.protocol.opinions import PeerOpinion
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.records.chain import NO_ORIGIN, Origin
 from degroot.node.scoring.scored_agent import ScoredAgent

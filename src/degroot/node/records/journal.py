@@ -20,12 +20,12 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path, self._file = path, _open(path)
-        self._folder = path.parent.stat()
+        self._folder, self._folder_stat = os.fspath(path.parent), path.parent.stat()
         self._size = os.fstat(self._file).st_size
 
     def append(self, lines: str) -> None:
         """Write lines, all of them or, if that raises OSError, none."""
-        if not os.path.samestat(self.path.parent.stat(), self._folder):
+        if not os.path.samestat(os.stat(self._folder), self._folder_stat):
             raise OSError(errno.ENOENT, "the folder is another one than when the ledger was opened")
         content = lines.encode()
         written = os.write(self._file, content)

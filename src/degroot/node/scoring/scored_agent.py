@@ -16,7 +16,8 @@ from degroot.agents.abstention import ColumnMask, has_gaps
 from degroot.agents.agent import Agent, Scorer, predict_where_able
 from degroot.compute.compiled import Array
 from degroot.consultation.consult import FEW_POINTS, Opinion, Question, give_opinion, give_whole_opinion
-from degroot.node.protocol.codec import Model, PeerOpinion
+from degroot.node.protocol.codec import Model
+from degroot.node.protocol.opinions import PeerOpinion
 from degroot.node.scoring.views import OwnViews
 from degroot.rules.evidence import MOMENTS, NOTHING, Evidence
 from degroot.rules.rules import RuleSettings

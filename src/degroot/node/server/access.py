@@ -16,6 +16,7 @@ from grpc import StatusCode
 from degroot.compute.compiled import Array
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.node.config import ASK, Limits
+from degroot.node.config.names import NAME
 from degroot.node.peers.retry import DAILY
 from degroot.node.protocol.codec import UnknownMembers, UnknownVersion
 from degroot.node.records.chain import IN, NO_ORIGIN, Origin, digest_exchange
@@ -26,7 +27,6 @@ from degroot.node.records.receipts import Receipts
 from degroot.node.time_limit import TimeLimit
 from degroot.node.tls.credentials import NodeCredentials
 
-NAME = "degroot-name"  # in the metadata, where there are no certificates
 UNANSWERED = "unanswered"  # in ledgers: rows that came with a request that was refused, or could not be answered
 LINES = 2.0  # refusals that are logged, a second, beside each caller's first for a reason
 UNNAMED = "no name"  # in logs: a caller whose certificate has no name

@@ -91,14 +91,14 @@ class Health:
             await asyncio.sleep(BEAT_SECONDS)
 
     async def watch(self, circle: Peers, log: Any) -> None:
-        """Look at everything again and again, as long as the event loop runs."""
+        """Look at everything again and again, and when it stands differently with a peer, as long as the loop runs."""
         self._tell()
         while True:
             try:
                 await self.look(circle)
             except Exception:  # a mistake of ours: `_find_delay` reports that nobody has looked since
                 log.exception("the node's health could not be looked at")
-            await asyncio.sleep(self._configuration.timing.probe_seconds)
+            await circle.wait_for_change(self._configuration.timing.probe_seconds)
 
     async def look(self, circle: Peers) -> None:
         """Look at everything once."""

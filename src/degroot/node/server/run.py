@@ -141,7 +141,7 @@ async def _serve(resources: Resources) -> None:
         )
     if ledger.lost:
         log.warning("records of the ledger are lost", first=ledger.lost[0], last=ledger.lost[-1])
-    log.info("getting ready", note="the first time after installation this takes a while: kernels are compiled")
+    log.info("getting ready")
     await run_in_thread(warm_up, first)
     await server.start()
     await circle.change(configuration)

@@ -13,17 +13,9 @@ from degroot.answers.answer import ASKER_FIELDS, FIELDS, check_fields
 from degroot.answers.flags import MISSING
 from degroot.compute.compiled import Array
 from degroot.exceptions import AgentError, DeGrootError, InvalidInput
-from degroot.node.answering.answer import (
-    GRANT_OF,
-    OWN,
-    ROUNDS,
-    SOLVE,
-    NodeQuestion,
-    check_coverage,
-    check_view,
-    check_way,
-)
+from degroot.node.answering.answer import NodeQuestion
 from degroot.node.answering.answering import Answering, NotPooled, check_columns
+from degroot.node.answering.terms import GRANT_OF, OWN, ROUNDS, SOLVE, check_coverage, check_view, check_way
 from degroot.node.config import ASK, COPY, INTERVAL, OPINION, POOLED, QUERY
 from degroot.node.copies.bundle import OVERHEAD_BYTES
 from degroot.node.copies.offer import NotOffered
@@ -46,9 +38,9 @@ from degroot.node.protocol.codec import (
     decode_origin,
     draw_question,
     encode_answer,
-    encode_opinion,
     encode_prediction,
 )
+from degroot.node.protocol.opinions import encode_opinion
 from degroot.node.protocol.schemas import check_digest, decode_absent, decode_points
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.protocol.v3 import collective_pb2_grpc
@@ -100,7 +92,7 @@ class CollectiveService(collective_pb2_grpc.CollectiveServicer):
         async with self._access.admitted(context, None) as visit:
             visit.refusing(check_protocol, request.protocol)
             visit.message(DESCRIBE, 0, request.ByteSize())
-            self._circle.note_instance(visit.name, request.instance, visit.host)
+            self._circle.note_call(visit.name, request.instance, visit.host)
             description = self._circle.description(
                 visit.name, with_schema=request.schema, known_roster=request.roster, instance=request.instance
             )

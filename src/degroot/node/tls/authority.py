@@ -20,7 +20,8 @@ from degroot.files.atomic import PRIVATE, make_folder, save_durably
 from degroot.files.lock import wait_for_lock
 from degroot.files.toml import Table
 from degroot.node.config.names import CA, NEW, check_name
-from degroot.node.tls.files import check_public_key, check_validity, find_names, read_bytes, read_certificates, read_key
+from degroot.node.tls.contents import read_bytes
+from degroot.node.tls.files import check_public_key, check_validity, find_names, read_certificates, read_key
 from degroot.node.tls.identity import is_issued_by
 
 CA_DAYS, DAYS = 3650, 365

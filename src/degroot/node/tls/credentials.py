@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from cryptography import x509
@@ -21,17 +21,22 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from degroot.exceptions import DeGrootError, InvalidInput
 from degroot.files.addresses import split
 from degroot.files.atomic import find_stamp
-from degroot.node.config import IdentityFiles
 from degroot.node.tls import identity
+from degroot.node.tls.contents import read_contents
 from degroot.node.tls.files import find_names
 from degroot.node.tls.roster import SignedRoster
 from degroot.node.tls.signing import sign_with
+
+if TYPE_CHECKING:
+    from degroot.node.config import IdentityFiles
 
 WARNING_DAYS = 30  # before a certificate expires
 MAX_CALLERS = 1024  # whose certificates are remembered
 PAUSE_SECONDS = 0.5  # before a server shows a renewed certificate
 EXPIRED_CODE = 10  # of OpenSSL's reasons to refuse a certificate
 UNREADABLE = "its certificate cannot be read"
+
+Validity = tuple[datetime, datetime]  # when a certificate begins and ends
 
 
 class Lapsed(DeGrootError):
@@ -65,15 +70,15 @@ class NodeCredentials:
         Of the node, for which its certificate has to be.
     """
 
-    def __init__(self, files: IdentityFiles, name: str) -> None:
+    def __init__(self, files: "IdentityFiles", name: str) -> None:
         self._files, self._name = files, name
         self._stamps = self._find_stamps()
         self._identity = self._shown = self._read(self._stamps)  # the latter: what a server shows
         self._dropped = set[x509.Certificate]()  # of the CA, which were trusted while the node ran
         self.roster: SignedRoster | None = None
         self.generation = 0  # rises when connections have to be made anew: the own certificate, the CA or the roster
-        # by what gRPC gives of a caller: the generation, the certificate, and why it is refused whatever the time is
-        self._callers: dict[bytes, tuple[int, x509.Certificate, str | None]] = {}
+        # by what gRPC gives of a caller: the generation, when its certificate is valid, and why it is refused always
+        self._callers: dict[bytes, tuple[int, Validity, str | None]] = {}
 
     @property
     def certificate(self) -> x509.Certificate:
@@ -141,13 +146,13 @@ class NodeCredentials:
         )
 
     def channel_credentials(self) -> Any:
-        """For channels to servers that have a certificate of the CA, as `identity.channel_credentials`."""
+        """For channels to servers that have a certificate of the CA, as `contents.channel_credentials`."""
         known = self._identity
         return grpc.ssl_channel_credentials(known.ca, known.key, known.chain)
 
     def find_lapse(self, certificate: x509.Certificate, now: datetime | None = None) -> str | None:
         """Why a certificate, of a caller or of a peer, is no longer valid; None: it is."""
-        return _find_time_lapse(certificate, now) or self._find_revocation(certificate)
+        return _find_time_lapse(_find_validity(certificate), now) or self._find_revocation(certificate)
 
     def _find_revocation(self, certificate: x509.Certificate) -> str | None:
         if self.roster is not None and certificate.serial_number in self.roster.revoked_serials:
@@ -169,7 +174,7 @@ class NodeCredentials:
             if len(self._callers) >= MAX_CALLERS:
                 self._callers.clear()
             refusal = self._find_revocation(certificate) or self._find_dropped_ca(certificate)
-            known = self._callers[pem] = self.generation, certificate, refusal
+            known = self._callers[pem] = self.generation, _find_validity(certificate), refusal
         return _find_time_lapse(known[1]) or known[2]
 
     def _find_dropped_ca(self, certificate: x509.Certificate) -> str | None:
@@ -226,7 +231,7 @@ class NodeCredentials:
     def _read(self, stamps: tuple[Any, ...]) -> Identity:
         """What is in the files, which must still have these stamps afterwards: they may be replaced meanwhile."""
         identity.check(self._files, self._name)
-        ca, chain, key = identity.read_contents(self._files)
+        ca, chain, key = read_contents(self._files)
         if self._find_stamps() != stamps:
             raise InvalidInput("The certificate, the key and the CA must not change while they are read; they did.")
         first, *_ = x509.load_pem_x509_certificates(chain)
@@ -234,10 +239,13 @@ class NodeCredentials:
         return Identity(ca, chain, key, first, authorities, load_pem_private_key(key, None))
 
 
-def _find_time_lapse(certificate: x509.Certificate, now: datetime | None = None) -> str | None:
+def _find_validity(certificate: x509.Certificate) -> Validity:
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
+
+
+def _find_time_lapse(validity: Validity, now: datetime | None = None) -> str | None:
     """Why a certificate is not valid at a time; None: it is."""
-    now = datetime.now(UTC) if now is None else now
-    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    now, (begins, ends) = datetime.now(UTC) if now is None else now, validity
     if now < begins:
         return f"its certificate is not valid before {begins:%Y-%m-%d %H:%M} UTC"
     return f"its certificate expired on {ends:%Y-%m-%d %H:%M} UTC" if now > ends else None

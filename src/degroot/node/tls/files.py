@@ -10,17 +10,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 from degroot.exceptions import InvalidInput
-from degroot.files.atomic import read_regular
+from degroot.node.tls.contents import read_bytes
 
 CURVES, MIN_RSA_BITS = ("secp256r1", "secp384r1"), 2048  # of keys that the TLS of gRPC takes; it takes no Ed25519
-
-
-def read_bytes(path: Path, what: str) -> bytes:
-    """All of a file that has to be there."""
-    try:
-        return read_regular(path)
-    except OSError as error:
-        raise InvalidInput(f"{what} must be a file that can be read; {path}: {error.strerror}.") from error
 
 
 def read_certificates(path: Path, what: str) -> list[x509.Certificate]:

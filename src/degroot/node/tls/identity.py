@@ -3,20 +3,21 @@
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from degroot.exceptions import InvalidInput
-from degroot.node.config import IdentityFiles
-from degroot.node.tls.files import check_public_key, check_validity, find_names, read_bytes, read_certificates, read_key
+from degroot.node.tls.contents import CA, CERTIFICATE, KEY
+from degroot.node.tls.files import check_public_key, check_validity, find_names, read_certificates, read_key
 
-CERTIFICATE, KEY, CA = "The certificate", "The key", "The CA"
+if TYPE_CHECKING:
+    from degroot.node.config import IdentityFiles
 
 
-def check(files: IdentityFiles, name: str, now: datetime | None = None) -> datetime:
+def check(files: "IdentityFiles", name: str, now: datetime | None = None) -> datetime:
     """When the certificate expires; it has to be valid, for this name, by this CA and with this key."""
     certificate, path = read_certificates(files.certificate, CERTIFICATE)[0], files.certificate
     _check_name(certificate, name, path)
@@ -25,7 +26,7 @@ def check(files: IdentityFiles, name: str, now: datetime | None = None) -> datet
     return certificate.not_valid_after_utc
 
 
-def check_caller(files: IdentityFiles, now: datetime | None = None) -> None:
+def check_caller(files: "IdentityFiles", now: datetime | None = None) -> None:
     """Refuse a certificate with which no node would let anybody in."""
     chain, authorities = read_certificates(files.certificate, CERTIFICATE), read_certificates(files.ca, CA)
     check_validity(chain[0], CERTIFICATE, files.certificate, now)
@@ -43,22 +44,6 @@ def check_authorities(
     for authority in authorities:
         if is_issued_by(chain[-1], authority):
             check_validity(authority, "The CA's certificate", ca, now)
-
-
-def channel_credentials(files: IdentityFiles) -> Any:
-    """For channels to servers that have a certificate of the CA.
-
-    Whose it is is checked by the channel's option ``grpc.ssl_target_name_override``, the name in the roster.
-    """
-    import grpc
-
-    ca, chain, key = read_contents(files)
-    return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=chain)
-
-
-def read_contents(files: IdentityFiles) -> tuple[bytes, bytes, bytes]:
-    """The certificate of the CA, the own one and the key, in PEM."""
-    return read_bytes(files.ca, CA), read_bytes(files.certificate, CERTIFICATE), read_bytes(files.key, KEY)
 
 
 def is_signed_by(chain: list[x509.Certificate], authorities: list[x509.Certificate]) -> bool:
@@ -82,7 +67,7 @@ def _check_name(certificate: x509.Certificate, name: str, path: Path) -> None:
         raise InvalidInput(f"{CERTIFICATE} must have {name!r} among its DNS names; {path} does not have it.")
 
 
-def _check_signed(chain: list[x509.Certificate], authorities: list[x509.Certificate], files: IdentityFiles) -> None:
+def _check_signed(chain: list[x509.Certificate], authorities: list[x509.Certificate], files: "IdentityFiles") -> None:
     if not is_signed_by(chain, authorities):
         raise InvalidInput(f"{CERTIFICATE} must be signed by the CA; {files.certificate} is not signed by {files.ca}.")
 

@@ -30,7 +30,8 @@ from degroot.node.tls.authority import (
     open_authorities,
     write_file,
 )
-from degroot.node.tls.files import find_names, read_bytes, read_certificates
+from degroot.node.tls.contents import read_bytes
+from degroot.node.tls.files import find_names, read_certificates
 from degroot.node.tls.identity import is_issued_by
 from degroot.node.tls.signing import ROSTER_CONTEXT, is_signature, sign_with
 

@@ -18,7 +18,8 @@ from degroot.node.tls.authority import (
     open_authority,
     write_file,
 )
-from degroot.node.tls.files import read_bytes, read_certificates
+from degroot.node.tls.contents import read_bytes
+from degroot.node.tls.files import read_certificates
 from degroot.node.tls.identity import is_issued_by
 from degroot.node.tls.roster import is_signed, read_own, sign_roster
 

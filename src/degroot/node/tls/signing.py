@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -12,9 +13,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from degroot.exceptions import InvalidInput
 from degroot.files.atomic import save_durably
-from degroot.node.config import IdentityFiles
-from degroot.node.tls.files import check_validity, find_names, read_bytes, read_certificates, read_key
-from degroot.node.tls.identity import CA, CERTIFICATE, KEY, check_authorities, is_signed_by
+from degroot.node.tls.contents import CA, CERTIFICATE, KEY, read_bytes
+from degroot.node.tls.files import check_validity, find_names, read_certificates, read_key
+from degroot.node.tls.identity import check_authorities, is_signed_by
+
+if TYPE_CHECKING:
+    from degroot.node.config import IdentityFiles
 
 # before what is signed: a signature of one thing is none of another
 COPY_CONTEXT, LEDGER_CONTEXT, RECEIPT_CONTEXT = b"degroot model copy\0", b"degroot ledger\0", b"degroot receipt\0"
@@ -26,7 +30,7 @@ Checker = Callable[[bytes, bytes, bytes, bytes, str], None]  # context, message,
 PSS = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)
 
 
-def sign(identity: IdentityFiles, context: bytes, message: bytes) -> tuple[bytes, bytes]:
+def sign(identity: "IdentityFiles", context: bytes, message: bytes) -> tuple[bytes, bytes]:
     """The signature of a message, and the certificate that it can be checked with, in PEM."""
     key, certificate = read_key(identity.key, KEY), read_bytes(identity.certificate, CERTIFICATE)
     return sign_with(key, context + message), certificate

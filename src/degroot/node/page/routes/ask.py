@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
-from degroot.node.answering.answer import SOLVE
+from degroot.node.answering.terms import SOLVE
 from degroot.node.page.auth import get_token, require_right
 from degroot.node.page.encoding import KIND, reply
 from degroot.node.page.jobs import JobQueue
