@@ -12,7 +12,7 @@ import numpy as np
 from degroot.agents.abstention import ColumnMask, has_gaps, join_columns
 from degroot.agents.agent import Agent, Scorer
 from degroot.agents.scoring import Scoring, check_neighbourhoods, prepare_neighbourhoods
-from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, interval_fields
+from degroot.answers.answer import ASKER_FIELDS, FIELDS, Consensus, check_fields, drop_output_axis, interval_fields
 from degroot.answers.calibration_report import CalibrationReport
 from degroot.answers.choice import Choice
 from degroot.answers.display import View, Viewed, counted, one_line
@@ -21,9 +21,9 @@ from degroot.answers.gains import Gains
 from degroot.compute.compiled import Array
 from degroot.consultation.abstention import check_scored, list_unscored, list_unscored_by_columns
 from degroot.consultation.asker import AskerView, ViewQuestion, flag_for_asker
-from degroot.consultation.askers import NOBODY, AskerViews, answer_by_asker, check_asker, consensus_fields
-from degroot.consultation.calibration import Calibration, CalibrationRows, calibrate
-from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult, drop_output_axis
+from degroot.consultation.askers import NOBODY, AskerViews, KnownViews, answer_by_asker, check_asker, consensus_fields
+from degroot.consultation.calibration import Calibration, StoredCalibration, calibrate
+from degroot.consultation.consult import EngineStarter, LocalEngine, Panel, RemoteEngine, consult
 from degroot.consultation.coverage import report_coverage
 from degroot.consultation.extent import Extents, flag_far
 from degroot.consultation.gains import measure_gains
@@ -117,8 +117,8 @@ class Collective(Viewed):
         peers is enough: memory and time then grow with the number of agents times the degree. For the rules
         ``"degroot"`` and ``"average"``; `peers` says whom each agent scores; trust is then (M, K, q).
     engine : ``"local"``, ``"ray"`` or an engine
-        Where the agents answer: in this process, or each in an actor of a Ray cluster
-        (``degroot.cluster.Ray(address=...)``; without an address, a Ray on this machine).
+        Where the agents answer: in this process, or in processes of a Ray cluster
+        (``degroot.cluster.Ray(address=..., placement=...)``; without an address, a Ray on this machine).
     evidence : ``"own"``
         Where the evidence of an asker comes from: its own rows.
     correct : bool
@@ -201,11 +201,7 @@ class Collective(Viewed):
 
         found = saved.load(Path(path), unsafe_pickle=unsafe_pickle)
         collective = cls(found.agents, **found.settings, engine=engine, n_jobs=n_jobs)
-        kept = found.calibration
-        if kept is not None:
-            sample = CalibrationRows(collective.scorers, kept.rows)
-            collective._calibration = Calibration(kept.option, sample, kept.squares, kept.overall, kept.summaries)
-        collective._views = AskerViews(found.views)
+        collective._take_prepared(found.calibration, found.views)
         return collective
 
     def save(self, folder: str | Path) -> Path:
@@ -227,11 +223,7 @@ class Collective(Viewed):
         names = ("neighbours", "rule", "metric", "kernel", "space", "ridge", "guard", "degree", "evidence", "correct")
         settings = {name: getattr(self, name) for name in names} | ({"rule": self.choice} if self.choice else {})
         scorers = prepare_neighbourhoods(self.scorers, self.option.reach)
-        calibration, views = (
-            self._calibration if self.is_calibrated else None,
-            self._views.list_known(self._asker_option),
-        )
-        return saved.save(Path(folder), self.agents, scorers, settings, self.peers, calibration, views)
+        return saved.save(Path(folder), self.agents, scorers, settings, self.peers, *self._list_prepared())
 
     def __repr__(self) -> str:
         degree = "" if self.degree is None else f", degree={self.degree}"
@@ -504,6 +496,16 @@ class Collective(Viewed):
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_coverage": None, "_views": AskerViews(self._views.list_known(self._asker_option))}
 
+    def _list_prepared(self) -> tuple[StoredCalibration | None, KnownViews]:
+        """What has been prepared for intervals and for askers, without the agents."""
+        known = self._calibration if self.is_calibrated else None
+        return None if known is None else StoredCalibration.of(known), self._views.list_known(self._asker_option)
+
+    def _take_prepared(self, calibration: StoredCalibration | None, views: KnownViews) -> None:
+        """Take what a collective of the same agents and settings has prepared."""
+        self._calibration = None if calibration is None else calibration.restore(self.scorers)
+        self._views = AskerViews(views)
+
     def _check_correct(self, correct: bool | None, asker: Any) -> bool:
         """Whether answers are corrected, by default as the collective is set; refused where there is no asker."""
         if correct is not None:
@@ -768,10 +770,7 @@ class Collective(Viewed):
             self._started.engine.close()
 
     def _local_engine(self) -> LocalEngine:
-        engine = self._started_for(self.panel, ["trust"]).engine
-        if not isinstance(engine, LocalEngine):
-            raise InvalidInput(f"Intervals must have the agents in this process; got engine={self.engine!r}.")
-        return engine
+        return LocalEngine(self.agents, self.scorers, self.panel.n_scored, self._bare, self.n_jobs)
 
     def _start(self, panel: Panel, scored: bool) -> _Started:
         scorers = self.scorers if scored else ()
@@ -788,11 +787,9 @@ class Collective(Viewed):
         return LocalEngine(self.agents, scorers, panel.n_scored, self._bare, self.n_jobs)
 
     def _needs_all(self, what: str) -> None:
-        """Refuse what takes every agent's view of every model, in this process."""
+        """Refuse what takes every agent's view of every model."""
         if self.degree is not None:
             raise InvalidInput(f"{what}() must know every agent's score of every model; got degree={self.degree}.")
-        if self.engine is not None:
-            raise InvalidInput(f"{what}() must have the agents in this process; got engine={self.engine!r}.")
 
     def _check_points(self, X: Any, lacking: Sequence[str] = ()) -> AskedPoints:
         for agent in self.agents if self.schema is not None else ():

@@ -14,7 +14,8 @@ from degroot.answers.answer import FIELDS
 from degroot.consultation.consult import MalformedOpinions, Opinion, Panel, consult, give_whole_opinion
 from degroot.node.answering.answer import solve
 from degroot.node.peers.membership import Membership
-from degroot.node.protocol.codec import Model, decode_opinion, encode_opinion
+from degroot.node.protocol.codec import Model
+from degroot.node.protocol.opinions import decode_opinion, encode_opinion
 from degroot.node.protocol.v3 import collective_pb2 as wire
 from degroot.node.scoring.scored_agent import ScoredAgent
 from degroot.rules.rules import RULES

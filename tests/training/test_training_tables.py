@@ -12,6 +12,7 @@ from support.refusals import complaint
 
 from degroot import Collective, InvalidInput
 from degroot.batch import predict_files
+from degroot.compute.progress import SlowWork
 from degroot.schema import read_schema
 from degroot.training import comparison, train
 from degroot.training.models import fit_best, make_model
@@ -128,7 +129,7 @@ def test_rows_count_for_what_their_weight_says(place):
     assert_array_equal(south.weights, np.arange(60) % 3)
     rest, held = comparison.split(south, np.random.default_rng(0))
     assert len(rest.weights) + len(held.weights) == 60
-    fitted = fit_best(south, found.schema, ["linear"], 0, lambda: None).model
+    fitted = fit_best(south, found.schema, ["linear"], 0, SlowWork("Training", None)).model
     rows = fitted[0].transform(south.X)
     assert_allclose(fitted.predict(south.X), clone(fitted[-1]).fit(rows, south.y, south.weights).predict(rows))
     assert np.abs(fitted.predict(south.X) - clone(fitted[-1]).fit(rows, south.y).predict(rows)).max() > 1.0

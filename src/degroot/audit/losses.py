@@ -51,7 +51,8 @@ def losses(agents: Sequence[Agent], scorers: Sequence[Scorer], option: RuleSetti
     with progress("Leaving agents out", len(agents)) as advance:
         for scorer in scorers:
             scorer.ready(option.reach)
-        for place in range(len(agents)):
+        for place, agent in enumerate(agents):
+            advance.name_step(f"on rows of {agent.name}")
             sums, counts = sums_over_parts(_squared_errors(agents, scorers, place, option, n_jobs))
             tables.append(sums)
             sizes.append(counts)

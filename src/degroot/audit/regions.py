@@ -6,10 +6,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from degroot.compute.compiled import Array
-from degroot.compute.tables import to_numbers
+from degroot.compute.tables import is_sparse, to_numbers
 from degroot.exceptions import InvalidInput
 
 NEARLY_ALL = 0.9  # of the weight: with it an answer depends on a single agent
@@ -96,7 +95,7 @@ def _grown(numbers: Any, labels: Places) -> _Split | None:
 
     size = min(len(labels), max(1, CELLS // numbers.shape[1]))
     sample = np.sort(np.random.default_rng(SEED).choice(len(labels), size, replace=False))
-    some = numbers[sample].toarray() if issparse(numbers) else numbers[sample]
+    some = numbers[sample].toarray() if is_sparse(numbers) else numbers[sample]
     # Ranks, since scikit-learn's trees see differences of float32 above 1e-7 only.
     values, ranks = zip(*(np.unique(column, return_inverse=True) for column in some.T), strict=True)
     least = max(LEAST_POINTS, int(np.ceil(LEAST_SHARE * size)))
@@ -133,7 +132,7 @@ def _pieces(tree: _Split | None, numbers: Any, weights: Array, rows: Places, bou
 
 
 def _column(numbers: Any, feature: int) -> Array:
-    column = numbers[:, [feature]].toarray()[:, 0] if issparse(numbers) else numbers[:, feature]
+    column = numbers[:, [feature]].toarray()[:, 0] if is_sparse(numbers) else numbers[:, feature]
     return np.asarray(column, np.float64)
 
 

@@ -6,19 +6,21 @@ neutral consensus its agent takes no part at that point. In an asker's view the 
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from degroot.agents.abstention import ColumnMask, Mask, find_gaps, find_needed
-from degroot.agents.agent import Agent, Scorer
 from degroot.answers.display.words import some
 from degroot.answers.flags import ABSTAINS, UNSCORED, Flag
 from degroot.compute.compiled import Array
 from degroot.compute.tables import take
 from degroot.exceptions import DeGrootError, InvalidInput
-from degroot.rules.evidence import Pair
+
+if TYPE_CHECKING:
+    from degroot.agents.agent import Agent, Scorer
+    from degroot.rules.evidence import Pair
 
 Places = NDArray[np.intp]
 UNANSWERED, ALL_ABSTAIN = "Each row must have what at least one model takes; ", "all of them abstain"
@@ -128,7 +130,7 @@ def group_by_members(kept: Mask) -> Iterator[tuple[Places, Places]]:
         yield np.flatnonzero(which.reshape(-1) == number), np.flatnonzero(pattern)
 
 
-def list_unscored(scorers: Sequence[Scorer]) -> tuple[Pair, ...]:
+def list_unscored(scorers: Sequence["Scorer"]) -> tuple["Pair", ...]:
     """The places of agents and of models that they could not score, each of all models' scorers in order."""
     return tuple(
         (place, int(model))
@@ -138,7 +140,7 @@ def list_unscored(scorers: Sequence[Scorer]) -> tuple[Pair, ...]:
     )
 
 
-def list_unscored_by_columns(lacks: Sequence[ColumnMask], optional: Sequence[ColumnMask]) -> tuple[Pair, ...]:
+def list_unscored_by_columns(lacks: Sequence[ColumnMask], optional: Sequence[ColumnMask]) -> tuple["Pair", ...]:
     """The same from columns (d,) alone: those that each agent lacks, and those that its model can do without.
 
     Examples
@@ -155,7 +157,7 @@ def list_unscored_by_columns(lacks: Sequence[ColumnMask], optional: Sequence[Col
     )
 
 
-def check_scored(agents: Sequence[Agent], pairs: Iterable[Pair]) -> None:
+def check_scored(agents: Sequence["Agent"], pairs: Iterable["Pair"]) -> None:
     """Refuse a model that nobody has scored; `pairs`: of agents and models that they have not."""
     unscored = np.zeros((len(agents), len(agents)), np.bool_)
     for pair in pairs:
@@ -254,7 +256,7 @@ def flag_abstentions(about: AgentColumns, X: Any, absent: ColumnMask, abstains: 
         yield Flag(names[place], f"{ABSTAINS}: {why}", points)
 
 
-def flag_unscored(about: AgentColumns, pairs: Iterable[Pair], points: int | Mask) -> Iterator[Flag]:
+def flag_unscored(about: AgentColumns, pairs: Iterable["Pair"], points: int | Mask) -> Iterator[Flag]:
     """Whose models could not be scored by whom, and why: `pairs` of agents and models.
 
     `points`: how many there are, or (M, K) at which of them each model counts.

@@ -85,19 +85,45 @@ class Calibration:
         return prediction_sets(probabilities, float(threshold(self.summaries, coverage)))
 
 
+@dataclass(frozen=True, slots=True)
+class StoredCalibration:
+    """A calibration without the agents' rows, as it is put into files and sent to other processes."""
+
+    option: RuleSettings
+    rows: tuple[NDArray[np.intp], ...]  # (m,) numbers of the rows that each agent put to the collective
+    squares: tuple[Array, ...]
+    overall: Array
+    summaries: tuple[Summary, ...]
+
+    @classmethod
+    def of(cls, calibration: Calibration) -> "StoredCalibration":
+        """What of a calibration is not the agents'."""
+        c = calibration
+        return cls(c.option, c.sample.numbers, c.squares, c.overall, c.summaries)
+
+    def restore(self, scorers: Sequence[Scorer]) -> Calibration:
+        """The calibration, with the agents' rows."""
+        sample = CalibrationRows(tuple(scorers), self.rows)
+        return Calibration(self.option, sample, self.squares, self.overall, self.summaries)
+
+
 def calibrate(
     agents: Sequence[Agent], scorers: Sequence[Scorer], option: RuleSettings, n_jobs: int | None
 ) -> Calibration:
     """Put the agents' own rows to the collective, and let each agent summarise how far off the answers are."""
-    errors = []
-    with progress("Calibrating", len(agents)) as advance:
-        for place in range(len(agents)):
+    errors, summaries = list[Array](), list[Summary]()
+    with progress("Calibrating", 2 * len(agents)) as advance:
+        for place, agent in enumerate(agents):
+            advance.name_step(f"rows of {agent.name}")
             errors.append(_errors(agents, scorers, place, option, n_jobs))
             advance()
-    sample = CalibrationRows(tuple(scorers), tuple(map(sample_rows, agents)))
-    squares = tuple(np.ascontiguousarray(each**2) for each in errors)
-    bare = Calibration(option, sample, squares, np.concatenate(squares).mean(axis=0))
-    summaries = [summary(_scores(bare, agent, k, errors[k], n_jobs)) for k, agent in enumerate(agents)]
+        sample = CalibrationRows(tuple(scorers), tuple(map(sample_rows, agents)))
+        squares = tuple(np.ascontiguousarray(each**2) for each in errors)
+        bare = Calibration(option, sample, squares, np.concatenate(squares).mean(axis=0))
+        for place, agent in enumerate(agents):
+            advance.name_step(f"scores of {agent.name}")
+            summaries.append(summary(_scores(bare, agent, place, errors[place], n_jobs)))
+            advance()
     return replace(bare, summaries=tuple(summaries))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from degroot.agents.abstention import ColumnMask, Mask, has_gaps
 from degroot.agents.agent import Agent, Scorer, predict_where_able
+from degroot.answers.answer import drop_output_axis
 from degroot.answers.flags import Flag
 from degroot.compute.compiled import Array, block_size, count_threads, in_blocks
 from degroot.compute.tables import take, to_numbers
@@ -215,23 +216,35 @@ def list_gap_flags(panel: Panel, question: Question, X: Any, abstains: Mask | No
 
 
 def give_opinion(
-    scorer: Scorer, points: Any, beliefs: Array, question: Question, exclude_row: NDArray[np.intp] | None = None
+    scorer: Scorer,
+    points: Any,
+    beliefs: Array,
+    question: Question,
+    exclude_row: NDArray[np.intp] | None = None,
+    *,
+    slot: tuple[Evidence, int] | None = None,
 ) -> Opinion:
     """One agent's opinion of points that it has transformed, with its predictions `beliefs`, on one thread.
 
-    `exclude_row`: one of its own rows for each point, which takes no part.
+    `exclude_row`: one of its own rows for each point, which takes no part. `slot`: evidence of all agents, and its
+    place there, for what it measures; by default it gets memory of its own.
     """
     if question.neighbourhood is None:
         return Opinion(beliefs)
-    M, models = points.shape[0], scorer.errors.shape[1]
-    measured = Evidence.blank(M, 1, models, moments=question.moments, spread=question.distances)
-    scorer.measure(measured, 0, points, question.neighbourhood, exclude_row)
+    whole, place = (make_room(scorer, len(beliefs), 1, question), 0) if slot is None else slot
+    scorer.measure(whole, place, points, question.neighbourhood, exclude_row)
+    measured = whole if slot is None else whole.slot(place)
     if not question.forecasts:
         return Opinion(beliefs, measured)
     forecast = scorer.forecaster.forecast(points)
     if scorer.unscored is not None:
         forecast.tolerance[:, scorer.unscored] = np.inf  # nothing is expected of these models
     return Opinion(beliefs, measured, forecast, scorer.standards)
+
+
+def make_room(scorer: Scorer, M: int, slots: int, question: Question) -> Evidence:
+    """Room for what so many agents like `scorer` measure at M points."""
+    return Evidence.blank(M, slots, scorer.errors.shape[1], moments=question.moments, spread=question.distances)
 
 
 def give_whole_opinion(
@@ -461,11 +474,6 @@ def field_shape(name: str, M: int, K: int, Q: int, scored: int | None = None) ->
     return of_agents.get(name, (M, Q))
 
 
-def drop_output_axis(known: dict[str, Any]) -> dict[str, Any]:
-    """The fields of an answer with one output, without the axis of outputs."""
-    return {name: array if name in ("weights", "trust") else array[..., 0] for name, array in known.items()}
-
-
 @dataclass(frozen=True, slots=True)
 class LocalEngine:
     """Agents in this process. Models and spaces are called from the asking thread; all else is done on several."""
@@ -528,5 +536,12 @@ class _LocalOpinions:
         if self.question.neighbourhood is None or not self.scorers:
             yield from (Opinion(each[self.part]) for each in self.beliefs)
             return
-        for scorer, points, beliefs in zip(self.scorers, self.transformed, self.beliefs, strict=True):
-            yield give_opinion(scorer, points[self.part], beliefs[self.part], self.question)
+        whole = None  # where opinions are pooled one by one, none of them has to be kept
+        if not self.question.pooled:
+            M, K = len(self.beliefs[0][self.part]), len(self.scorers)
+            whole = make_room(self.scorers[0], M, K, self.question)
+        for place, (scorer, points, beliefs) in enumerate(
+            zip(self.scorers, self.transformed, self.beliefs, strict=True)
+        ):
+            slot = None if whole is None else (whole, place)
+            yield give_opinion(scorer, points[self.part], beliefs[self.part], self.question, slot=slot)

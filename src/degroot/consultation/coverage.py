@@ -55,6 +55,7 @@ def report_coverage(
     scorers = calibration.sample.scorers
     with progress("Preparing views", len(scorers)) as advance:
         for place, scorer in enumerate(scorers):
+            advance.name_step(scorer.agent.name)
             answers.append(score_left_out(calibration, place, n_jobs))
             views.append(None if scorer.agent.scored_by_peers else view_of(scorer.agent.name))
             advance()

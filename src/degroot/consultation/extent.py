@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from degroot.agents.agent import Agent, Scorer
 from degroot.answers.answer import Consensus
 from degroot.answers.flags import FAR_FROM_ALL, Flag
 from degroot.compute.compiled import Array, in_blocks
-from degroot.compute.tables import take
+from degroot.compute.tables import is_sparse, take
 from degroot.exceptions import InvalidInput
 from degroot.neighbourhoods.large.rows import LARGE
 from degroot.neighbourhoods.large.sample import MOST
@@ -44,7 +43,7 @@ class RowRange:
     @classmethod
     def of(cls, rows: Any) -> "RowRange":
         """Of rows (n, d), dense or sparse; values that are not there (NaN) do not count."""
-        if issparse(rows):
+        if is_sparse(rows):
             low, high = (np.asarray(each.toarray()).ravel() for each in (rows.nanmin(axis=0), rows.nanmax(axis=0)))
         else:
             low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
@@ -68,7 +67,7 @@ class RowRange:
     def excludes(self, points: Any, n_jobs: int | None = None) -> Mask:
         """Whether points (M, d) are far outside in some feature, (M,)."""
         low, high = self.bounds
-        if issparse(points):
+        if is_sparse(points):
             return _excludes_sparse(points.tocsr(), low, high)
         outside = np.empty(len(points), np.bool_)
 
@@ -133,7 +132,7 @@ def find_range(scorer: Scorer) -> RowRange:
     if known is not None and known.shape == (2, rows.shape[1]):
         found = RowRange(*np.asarray(known, np.float64))
     else:
-        size = rows.data.nbytes if issparse(rows) else rows.nbytes
+        size = rows.data.nbytes if is_sparse(rows) else rows.nbytes
         if size > LARGE and rows.shape[0] > MOST:
             rows = rows[np.sort(np.random.default_rng(0).choice(rows.shape[0], MOST, replace=False))]
         found = RowRange.of(rows)

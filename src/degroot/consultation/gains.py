@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
 from threadpoolctl import threadpool_limits
 
 from degroot.agents.agent import Agent
@@ -50,6 +49,7 @@ def measure_gains(
     # of many small problems: threads of BLAS that wait for each other take long
     with threadpool_limits(1), progress("Measuring gains", K * (1 + sets), lines=shapley) as advance:
         for k, agent in enumerate(agents):
+            advance.name_step(agent.name)
             reason = _reason(agent)
             measured.append(reason or _left_out(view_of(agent.name), correct))
             advance(1 + sets if reason else 1)
@@ -127,6 +127,8 @@ def measure_difference(differences: Array, units: NDArray[np.intp]) -> tuple[flo
         return mean, error, np.nan
     if error == 0.0:
         return mean, error, 1.0 if mean == 0.0 else 0.0
+    from scipy.special import stdtr
+
     return mean, error, float(2.0 * stdtr(count - 1, -abs(mean) / error))
 
 

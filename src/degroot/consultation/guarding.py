@@ -57,7 +57,7 @@ class Verdict:
         evidence = with_errors(evidence, within(evidence.errors, self.bounds, places))
         if evidence.spread is None:
             return evidence
-        return replace(evidence, spread=capped(evidence.spread, self.distance, self.kept))
+        return replace(evidence, lies_in=None, spread=capped(evidence.spread, self.distance, self.kept))
 
 
 def examine(

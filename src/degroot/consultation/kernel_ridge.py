@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
-from scipy.sparse import hstack as sparse_hstack
 
-from degroot.compute.compiled import Array, as_kernel_array, compiled
+from degroot.compute.compiled import Array, as_kernel_array
+from degroot.compute.kernel import compiled_for
+from degroot.compute.tables import is_sparse
 
 LANDMARKS = 150
 FEW_INPUTS = 100  # numbers up to which a compiled loop is quicker than numpy
@@ -38,7 +38,7 @@ class KernelRidge:
         return predicted
 
 
-@compiled
+@compiled_for("f8[2] f8[2] f8 f8[2] f8[2]")
 def _predict_into(table: Array, landmarks: Array, gamma: float, dual: Array, predicted: Array) -> None:
     """Add to `predicted` (M, T); in one call, which for a point of few inputs takes a third of numpy's time."""
     for point in range(len(table)):
@@ -62,18 +62,14 @@ class RBFKernel:
 
     def at(self, table: Any) -> Array:
         """Of points (M, inputs): (M, m)."""
-        products = table @ self.landmarks.T
-        gaps = -2.0 * (products.toarray() if self.is_sparse else products)
-        gaps += _squared_norms(table, self.is_sparse)[:, None]
-        gaps += self.squares
-        similarities: Array = np.exp(np.maximum(gaps, 0.0) * -self.gamma)
+        similarities: Array = np.exp(_squared_distances(table, self.landmarks, self.squares) * -self.gamma)
         return similarities
 
     @classmethod
     def choose(cls, table: Any, gamma: float, count: int) -> "RBFKernel":
         """With so many rows of the table as landmarks."""
         landmarks = table[np.random.RandomState(0).permutation(table.shape[0])[:count]]
-        sparse = issparse(table)
+        sparse = is_sparse(table)
         landmarks = landmarks if sparse else as_kernel_array(landmarks)
         return cls(gamma, landmarks, _squared_norms(landmarks, sparse), sparse)
 
@@ -106,6 +102,15 @@ def nystroem_basis(kernel: RBFKernel) -> Array:
     return basis
 
 
+def _squared_distances(table: Any, landmarks: Any, squares: Array) -> Array:
+    """Of points (M, inputs) to landmarks (m, inputs) with these squared norms: (M, m)."""
+    products, sparse = table @ landmarks.T, is_sparse(table)
+    distances: Array = -2.0 * (products.toarray() if sparse else products)
+    distances += _squared_norms(table, sparse)[:, None]
+    distances += squares
+    return np.maximum(distances, 0.0, out=distances)
+
+
 def _squared_norms(table: Any, is_sparse: bool) -> Array:
     norms = table.multiply(table).sum(axis=1) if is_sparse else np.einsum("ij,ij->i", table, table)
     return np.asarray(norms, np.float64)
@@ -115,7 +120,7 @@ class Inputs:
     """Rows (n, d) and predictions (n, Q) beside each other, each with standard deviation 1; sparse rows as they are."""
 
     def __init__(self, rows: Any, predictions: Array) -> None:
-        self._sparse = issparse(rows)
+        self._sparse = is_sparse(rows)
         if not self._sparse:
             self._centre = as_kernel_array(rows.mean(axis=0))
             self._width = as_kernel_array(_positive(rows.std(axis=0)))
@@ -125,7 +130,9 @@ class Inputs:
     def scale(self, rows: Any, predictions: Array) -> Any:
         """Points in the same form."""
         if self._sparse:
-            return csr_array(sparse_hstack([rows, (predictions - self._middle) / self._spread]))
+            from scipy.sparse import csr_array, hstack
+
+            return csr_array(hstack([rows, (predictions - self._middle) / self._spread]))
         scaled = np.empty((len(predictions), rows.shape[1] + predictions.shape[1]))
         _scale_into(
             as_kernel_array(rows), as_kernel_array(predictions), self._centre, self._width, self._middle, self._spread,
@@ -134,7 +141,7 @@ class Inputs:
         return scaled
 
 
-@compiled
+@compiled_for("f8[2] f8[2] f8[1] f8[1] f8[1] f8[1] f8[2]")
 def _scale_into(
     rows: Array, predictions: Array, centre: Array, width: Array, middle: Array, spread: Array, scaled: Array
 ) -> None:
@@ -153,18 +160,18 @@ def try_bandwidths(
 
     `targets` are (n, T).
     """
-    from sklearn.metrics.pairwise import euclidean_distances
     from threadpoolctl import threadpool_limits
 
     n = len(targets)
-    some = np.random.default_rng(0).choice(n, min(LANDMARKS, n), replace=False)
-    between = euclidean_distances(inputs.table[some], squared=True)[np.triu_indices(len(some), 1)]
+    some = inputs.table[np.random.default_rng(0).choice(n, min(LANDMARKS, n), replace=False)]
+    distances = _squared_distances(some, some, _squared_norms(some, is_sparse(some)))
+    between = distances[np.triu_indices(len(distances), 1)]
     median = float(np.median(between)) if len(between) else 0.0
     if median <= 0.0 or len(np.unique(folds)) < 2:
         return
     for bandwidth in bandwidths:
         with threadpool_limits(1):  # matrices are small: threads that wait for each other take many times as long
-            kernel = RBFKernel.choose(inputs.table, 2.0 * bandwidth / median, len(some))
+            kernel = RBFKernel.choose(inputs.table, 2.0 * bandwidth / median, len(distances))
             basis = nystroem_basis(kernel)
             features = kernel.at(inputs.table) @ basis
             trial = RidgeTrial(kernel, basis, features, targets, _leave_folds_out(features, targets, folds))

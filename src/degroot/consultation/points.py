@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from degroot.agents.abstention import blank_columns
 from degroot.compute.tables import as_floats, check_points, is_frame, row_labels
 from degroot.exceptions import InvalidInput
-from degroot.schema import Schema, encode_frame
+from degroot.schema.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ def read_points(
     marked = schema.mark_features(absent, "`absent`")
     if is_frame(X):
         marked |= schema.find_absent(X.columns)
+        from degroot.schema.frames import encode_frame
+
         numbers = encode_frame(X, schema)
     else:
         numbers = as_floats(np.asarray(check_points(X, n_features, None, whose)), _refuse_values, "X")

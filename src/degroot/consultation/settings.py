@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from degroot.exceptions import InvalidInput
-from degroot.neighbourhoods import KERNELS, METRICS
-from degroot.rules.rules import FOR_SAMPLES
+from degroot.neighbourhoods.codes import KERNELS, METRICS
+from degroot.rules.names import FOR_SAMPLES
 
 AUTO = "auto"  # the rule that is chosen
 LOCAL, RAY = "local", "ray"  # engines
+PLACEMENTS = WORKERS, AGENTS = "workers", "agents"  # what the processes of a cluster are: each all agents, or one
 OWN = "own"  # the evidence of an asker: its own rows
 EVIDENCE = (OWN,)
 
@@ -41,6 +42,17 @@ def check_choice(name: str, value: object, known: Iterable[str]) -> None:
     """Refuse a value of the setting `name` that is not one of the known ones."""
     if not isinstance(value, str) or value not in known:
         raise InvalidInput(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.")
+
+
+def choose_placement(asked: str | None, *, is_saved: bool) -> str:
+    """The placement that was asked for; by default workers where the collective was saved: they map its files.
+
+    Examples
+    --------
+    >>> choose_placement(None, is_saved=True), choose_placement(None, is_saved=False)
+    ('workers', 'agents')
+    """
+    return asked or (WORKERS if is_saved else AGENTS)
 
 
 def check_degree(degree: Any, rule: str, guard: Any) -> None:

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from degroot.asker.candidates import MIXTURE_CORRECTED, OWN_CORRECTED, Candidate
-from degroot.compute.compiled import Array, as_kernel_array, compiled
+from degroot.asker.candidates import Candidate
+from degroot.asker.names import MIXTURE_CORRECTED, OWN_CORRECTED
+from degroot.compute.compiled import Array, as_kernel_array
+from degroot.compute.kernel import compiled_for
 from degroot.consultation.correction import Correction
 
 
@@ -153,7 +155,7 @@ class Mixtures:
         return Combination(*_mix(self.final, weights, shifts), corrected)
 
 
-@compiled
+@compiled_for("f8[3] f8[3] f8[3] f8[3]")
 def _apply_into(weights: Array, shifts: Array, said: Array, values: Array) -> None:
     """Weighted sums (D, m, Q) of what models say, (m, K, Q), less the shifts."""
     D, M, K = weights.shape
@@ -180,7 +182,7 @@ def _mix(shares: Array, weights: Array, shifts: Array) -> tuple[Array, Array]:
     return mixed_weights, mixed_shifts
 
 
-@compiled
+@compiled_for("f8[2] f8[4] f8[3]")
 def _mix_into(shares: Array, tables: Array, mixed: Array) -> None:
     """Sums over candidates of their shares (D, C) times their tables (C, D, m, columns)."""
     C, D, M, columns = tables.shape

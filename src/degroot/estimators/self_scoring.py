@@ -18,6 +18,7 @@ from degroot.agents.units import code_units
 from degroot.answers.display import counted
 from degroot.compute.compiled import Array
 from degroot.compute.gaps import describe_failure
+from degroot.compute.progress import progress
 from degroot.compute.tables import call_model, take, to_outputs
 from degroot.exceptions import AgentError, InvalidInput
 from degroot.files.source import PEERS
@@ -83,19 +84,21 @@ def _out_of_fold(
     sample_weight: Array | None,
 ) -> Array:
     own = np.empty(y.shape if classes is None else (len(y), len(classes)))
-    for fold in folds:
-        rest = np.setdiff1d(np.arange(len(y)), fold)
-        rows, weight = take(X, rest), None if sample_weight is None else sample_weight[rest]
-        try:
-            other = _fit(model, rows, y[rest], classes, weight)
-        except Exception as error:
-            raise AgentError(
-                name,
-                f"to score itself its model must train on {len(rest)} of its {len(y)} rows; "
-                f"{describe_failure(rows, error)}. "
-                f"`self_scoring` {TRAIN!r} or {PEERS!r} does without.",
-            ) from error
-        own[fold] = _says(other, take(X, fold), y.shape[1:], name, classes)
+    with progress(f"Out-of-fold predictions of {name}", len(folds)) as advance:
+        for fold in folds:
+            rest = np.setdiff1d(np.arange(len(y)), fold)
+            rows, weight = take(X, rest), None if sample_weight is None else sample_weight[rest]
+            try:
+                other = _fit(model, rows, y[rest], classes, weight)
+            except Exception as error:
+                raise AgentError(
+                    name,
+                    f"to score itself its model must train on {len(rest)} of its {len(y)} rows; "
+                    f"{describe_failure(rows, error)}. "
+                    f"`self_scoring` {TRAIN!r} or {PEERS!r} does without.",
+                ) from error
+            own[fold] = _says(other, take(X, fold), y.shape[1:], name, classes)
+            advance()
     return own
 
 

@@ -13,7 +13,7 @@ from degroot.agents.units import code_units
 from degroot.answers.gains import SCORED, Gains
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
-from degroot.compute.progress import Advance
+from degroot.compute.progress import SlowWork
 from degroot.consultation.gains import RowLosses, compare_losses
 from degroot.exceptions import InvalidInput
 from degroot.training.class_scores import score_classes
@@ -49,18 +49,19 @@ def _units_held_out(sizes: NDArray[np.intp], rows: int, random: np.random.Genera
 
 
 def compare(
-    collective: Collective, held_out: Sequence[Organisation], kinds: Sequence[str], pooled: Agent, advance: Advance
+    collective: Collective, held_out: Sequence[Organisation], kinds: Sequence[str], pooled: Agent, work: SlowWork
 ) -> Gains:
     """Ask everybody about the rows that were held out: own model, control, collective, consensus, the `pooled` model.
 
-    `advance` is told of every organisation.
+    A step of `work` is an organisation.
     """
     truths, answers = [], []
     with threadpool_limits(1):  # of many small problems: threads that wait for each other take long
         for name, held in zip(collective.names, held_out, strict=True):
+            work.name_step(f"rows of {name}")
             truths.append(_truth(collective, held))
             answers.append(_answers(collective, name, held, pooled))
-            advance()
+            work()
     measured = [_losses(*each) for each in zip(held_out, truths, answers, strict=True)]
     about: dict[str, Any] = {"classes": collective.classes, "held_out": True}
     if collective.classes:

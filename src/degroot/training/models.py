@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from degroot.agents.classification import one_hot
 from degroot.agents.units import code_units
 from degroot.compute.compiled import Array
-from degroot.compute.progress import Advance
+from degroot.compute.progress import SlowWork
 from degroot.estimators.self_scoring import CROSS, FOLDS, train_with_own_predictions
 from degroot.exceptions import InvalidInput
 from degroot.schema.columns import CATEGORY, MAX_CATEGORIES
@@ -45,19 +45,23 @@ def kinds(asked: str, organisation: Organisation) -> tuple[str, ...]:
     return (LINEAR, *((FOREST,) if n < MAX_FOREST_ROWS else ()), *((BOOSTING,) if n >= MIN_BOOSTING_ROWS else ()))
 
 
-def fit_best(organisation: Organisation, schema: Schema, tried: Sequence[str], seed: int, advance: Advance) -> Fitted:
-    """The best of the kinds that are `tried`, by the squared error of five folds of the organisation's own rows."""
+def fit_best(organisation: Organisation, schema: Schema, tried: Sequence[str], seed: int, work: SlowWork) -> Fitted:
+    """The best of the kinds that are `tried`, by the squared error of five folds of the organisation's own rows.
+
+    A step of `work` is a row for one kind.
+    """
     X, y, name, weights = organisation.X, organisation.y, organisation.name, organisation.weights
     labels = None if schema.classes is None else np.array(schema.classes)
     found = []
     for kind in tried:
+        work.name_step(f"{name}, {kind}")
         # A fold may lack a class, or a feature be the same in all rows. Threads that wait for each other take far
         # longer than one alone where others use the cores.
         with warnings.catch_warnings(action="ignore"), threadpool_limits(1):
             model = make_model(kind, organisation, schema, seed)
             done = train_with_own_predictions(model, X, y, name, labels, CROSS, seed, organisation.units, weights)
         found.append(Fitted(kind, done.model, np.asarray(done.own)))
-        advance()
+        work(len(y))
     truth = y if labels is None else one_hot(y, labels, len(y), InvalidInput)
     losses = [(each.own - truth) ** 2 for each in found]
     counts = weights if weights is not None and weights.any() else None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from degroot.agents.units import check_units_apart
 from degroot.answers.display import counted
 from degroot.compute.compiled import Array
+from degroot.compute.progress import progress
 from degroot.compute.tables import is_missing
 from degroot.exceptions import InvalidInput
 from degroot.files.columns import as_texts
@@ -96,7 +97,12 @@ def gather(
         about_columns += [f"{group!r} says whose row it is, and is no feature"] if group in agreed.names else []
         _check_columns(whole, schema)
         sheets = [_map_labels(sheet, schema) for sheet in sheets]
-    read = [_read_organisation(sheet, schema, unit, weight) for sheet in sheets]
+    read = []
+    with progress("Encoding rows", len(sheets)) as work:
+        for sheet in sheets:
+            work.name_step(sheet.name)
+            read.append(_read_organisation(sheet, schema, unit, weight))
+            work()
     parts = [organisation.part(is_whole) for organisation, is_whole in read]
     kept, small = _keep_large_enough(parts, sheets, group is not None)
     if unit is not None:

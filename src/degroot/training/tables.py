@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from degroot.compute.progress import progress
 from degroot.exceptions import InvalidInput
 from degroot.files.columns import Columns, as_texts, check_readable, missing_column_error, read_columns
 from degroot.files.encoding import names_read_as_text
@@ -79,7 +80,13 @@ def read_files(
         )
     names = name_files(files)
     _check_known(sites, names)
-    return [read_sheet(name, file, labels, sites.get(name), schema) for name, file in zip(names, files, strict=True)]
+    sheets = []
+    with progress("Reading files", len(files)) as work:
+        for name, file in zip(names, files, strict=True):
+            work.name_step(str(file))
+            sheets.append(read_sheet(name, file, labels, sites.get(name), schema))
+            work()
+    return sheets
 
 
 def deal_file(
@@ -91,7 +98,8 @@ def deal_file(
     """
     if len(files) != 1:
         raise InvalidInput(f"--group must come with one file, which it deals; got {len(files)} files.")
-    whole = read_sheet(files[0].stem, files[0], [*labels, group], sites.get(files[0].stem), schema)
+    with progress(f"Reading {files[0]}"):
+        whole = read_sheet(files[0].stem, files[0], [*labels, group], sites.get(files[0].stem), schema)
     members = np.array(as_texts(whole.columns[whole.need(group)]))
     owned = np.flatnonzero(members != "")
     if not len(owned):

@@ -67,25 +67,35 @@ def train(
     """
     check_choice("rule", rule, RULES)
     check_place(folder)
-    gathered = gather(files, target, group, ignore, classes, unit, weight, schema, sites)
+    with progress("Reading and checking rows", lines=True):
+        gathered = gather(files, target, group, ignore, classes, unit, weight, schema, sites)
     found, shared, random = gathered.organisations, gathered.schema, np.random.default_rng(seed)
     parts = [split(each, random) for each in found]
     tried = [kinds(model, each) for each in found]
     rest, held = [part for part, _ in parts], [part for _, part in parts]
     everybody, marked = pool(rest, POOLED), mark_owners(shared, [each.name for each in found])
     all_tried = kinds(model, everybody)
-    with progress("Training", sum(map(len, tried)) + len(all_tried) + 2 * len(found), lines=True) as advance:
-        first = [fit_best(part, shared, asked, seed, advance) for part, asked in zip(rest, tried, strict=True)]
-        pooled = fit_best(everybody, marked, all_tried, seed, advance)
-        agents = [_agent(each, model, shared) for each, model in zip(rest, first, strict=True)]
+    with progress("Training", _count_rows([*rest, everybody], [*tried, all_tried]), lines=True) as work:
+        first = [fit_best(part, shared, asked, seed, work) for part, asked in zip(rest, tried, strict=True)]
+        pooled = fit_best(everybody, marked, all_tried, seed, work)
+    agents = [_agent(each, model, shared) for each, model in zip(rest, first, strict=True)]
+    gathered = replace(gathered, notes=[*gathered.notes, *_describe_cut_off(agents, shared)])
+    made = [each.kind for each in first]
+    with progress("Comparing", len(found), lines=True) as work:
         collective = Collective(agents, rule=rule)
-        gathered = replace(gathered, notes=[*gathered.notes, *_describe_cut_off(agents, shared)])
-        made = [each.kind for each in first]
-        gains = compare(collective, held, made, _agent(everybody, pooled, marked), advance)
-        final = [fit_best(each, shared, [kind], seed, advance) for each, kind in zip(found, made, strict=True)]
-    left_out = collective.gains(shapley)
-    own_sites = write_collective_folder(folder, gathered, final, rule, gains, left_out if shapley else None)
+        gains = compare(collective, held, made, _agent(everybody, pooled, marked), work)
+    with progress("Training on all rows", _count_rows(found, [[kind] for kind in made]), lines=True) as work:
+        final = [fit_best(each, shared, [kind], seed, work) for each, kind in zip(found, made, strict=True)]
+    with progress("Measuring gains", lines=True):
+        left_out = collective.gains(shapley)
+    with progress("Writing the collective", lines=True):
+        own_sites = write_collective_folder(folder, gathered, final, rule, gains, left_out if shapley else None)
     return Trained(gathered, tuple(made), gains, pooled.kind, left_out, folder, own_sites)
+
+
+def _count_rows(parts: Sequence[Organisation], tried: Sequence[Sequence[str]]) -> int:
+    """How many rows models are trained on: those of each part for each of the kinds that are tried on it."""
+    return sum(len(part.y) * len(kinds) for part, kinds in zip(parts, tried, strict=True))
 
 
 def mark_owners(schema: Schema, names: Sequence[str]) -> Schema:
