@@ -1,21 +1,23 @@
 """`degroot predict` over files of millions of rows, against loops that a user could write, on one core and two.
 
-`make bench` prints and writes BATCH.md. `--only speed memory …`: some parts, `--quick`: a tenth of the rows; these are
-printed only.
+`make bench` prints and writes BATCH.md. `--only speed memory …`: some parts, the others stay as they are in the file;
+`--quick`: a tenth of the rows, printed only.
 """
 
 import argparse
+import filecmp
 import os
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +26,18 @@ from bench import Scale, as_markdown, best_times, fastest, make_collective
 from recipes import Vectorised
 from sets import Pair, deal
 
-from degroot import Collective
-from degroot.batch import Columns, Local, make_plan, run
+from degroot import Collective, saved
+from degroot.batch import Columns, Local, Shard, ShardEngine, Task, make_plan, run
+from degroot.batch.ray import SavedCollective, Workers, callers_on_ray, copies_on_ray
+from degroot.cluster import Ray
+from degroot.cluster.ray import ENVIRONMENT
 
 RESULTS = Path(__file__).with_name("BATCH.md")
 CPUSMALL = Scale(5, 1300, 12, 13, 10000)
 FIELDS = "value,standard_error,weights"
 SHARD = 1 << 16
 MILLION = 1_000_000
+MANY = 4  # shards of a run in which a worker can be killed
 CHILD = """
 import os, sys
 os.sched_setaffinity(0, [int(core) for core in sys.argv.pop(1).split(",")])
@@ -64,8 +70,15 @@ CORES = """\
 {rows:,} rows at the cpusmall scale, {fields}, in processes that may use one core or two
 (`os.sched_setaffinity`), with as many threads; without start-up. Asked for: at least 1.7 times."""
 RAY = """\
-{rows:,} rows at the cpusmall scale, {fields}. Ray on this machine, each agent an actor; start-up
-and shutdown given apart. The outputs are {same}."""
+{rows:,} rows at the cpusmall scale, {fields}, on {cores} cores.
+*Local*: threads of one process. *Workers*: one for each core of a Ray on this machine, with a copy of the collective
+(`--placement workers`); *one killed*: one of them in the middle of the run. *Agents*: each agent an actor, asked by as
+many workers (`--placement agents`). Start-up is told apart: from nothing until the first {first:,} rows are answered.
+Asked for: workers at most 1.3 times local. The outputs are {same}."""
+NODES = """\
+The same {rows:,} rows by workers of Ray clusters with nodes of one core each, all of them on this machine, without
+start-up. The command writes the output on whatever core is free. Asked for: at least 1.7 times. The outputs are
+{same}."""
 ABALONE = """\
 {rows:,} rows with the Abalone collective, {fields}, as a command, everything included. Asked
 for: memory under 1 GB."""
@@ -123,12 +136,20 @@ class Bench:
 
     def inside(self, name: str, rows: int, fields: str, output: str = "inside.parquet") -> float:
         """The same in this process; seconds."""
-        collective = Collective.load(self.collective(name), n_jobs=1)
+        engine = Local(self.load(name).consult, len(os.sched_getaffinity(0)))
+        return self.answer(name, rows, fields, engine, output)
+
+    def load(self, name: str) -> Collective:
+        return Collective.load(self.collective(name), n_jobs=1)
+
+    def answer(self, name: str, rows: int, fields: str, engine: ShardEngine, output: str) -> float:
+        """The answers by any engine; seconds."""
+        collective = self.load(name)
         plan = make_plan(
             [str(self.input(name, rows))], self.folder / output, collective.feature_names,
             Columns(tuple(fields.split(",")), collective.names),
         )  # fmt: skip
-        return run(plan, Local(collective.consult, len(os.sched_getaffinity(0))), restart=True).seconds
+        return run(plan, engine, restart=True).seconds
 
 
 def abalone_collective() -> tuple[Collective, np.ndarray]:
@@ -221,25 +242,117 @@ def cores(bench: Bench) -> Iterator[str]:
 
 
 def ray(bench: Bench) -> Iterator[str]:
-    rows, output = bench.rows(1), bench.folder / "out.parquet"
-    local = bench.command("cpusmall", rows, FIELDS)
-    shutil.copy(output, bench.folder / "local.parquet")
-    far = bench.command("cpusmall", rows, FIELDS, "--engine", "ray")
-    same = (
-        "the same to the byte"
-        if output.read_bytes() == (bench.folder / "local.parquet").read_bytes()
-        else "NOT the same"
-    )
-    yield RAY.format(rows=rows, fields=FIELDS, same=same)
+    rows, count = bench.rows(2), len(os.sched_getaffinity(0))
+    contestants = {
+        "local": lambda: nullcontext(Local(bench.load("cpusmall").consult, count)),
+        "ray, workers": partial(workers_here, bench, count, copies),
+        "ray, workers, one killed": partial(workers_here, bench, count, copies, kills=True),
+        "ray, agents": partial(workers_here, bench, count, callers),
+    }
+    best = measure_turns(bench, rows, contestants)
+    yield RAY.format(rows=rows, fields=FIELDS, cores=count, first=bench.rows(0.1), same=compare(bench, contestants))
     yield as_markdown(
         [
             {
-                "engine": name, "start-up and shutdown, s": f"{done.seconds - done.inner:.1f}",
-                "work, s": f"{done.inner:.1f}", "work over local": f"{done.inner / local.inner:.2f}",
+                "engine": name, "start-up, s": f"{start:.1f}", "work, s": f"{work:.1f}",
+                "work over local": f"{work / best['local'][1]:.2f}",
             }
-            for name, done in {"local": local, "ray": far}.items()
+            for name, (start, work) in best.items()
         ]
     )  # fmt: skip
+    nodes = {f"{count}": partial(workers_on_nodes, bench, count) for count in (1, 2)}
+    best = measure_turns(bench, rows, nodes)
+    yield NODES.format(rows=rows, fields=FIELDS, same=compare(bench, nodes))
+    yield as_markdown(
+        [
+            {
+                "nodes": count, "work, s": f"{work:.1f}", "rows a second": f"{rows / work:,.0f}",
+                "over one node": f"{best['1'][1] / work:.2f}",
+            }
+            for count, (_, work) in best.items()
+        ]
+    )  # fmt: skip
+
+
+def measure_turns(
+    bench: Bench, rows: int, contestants: dict[str, Callable[[], AbstractContextManager[ShardEngine]]]
+) -> dict[str, tuple[float, float]]:
+    """The least seconds of engines that take turns: until they have answered a few rows, and then for all."""
+    best = dict.fromkeys(contestants, (np.inf, np.inf))
+    for _ in range(bench.repeats):
+        for name, start in contestants.items():
+            begun = time.perf_counter()
+            with start() as engine:
+                bench.answer("cpusmall", bench.rows(0.1), FIELDS, engine, "few.parquet")
+                seconds = time.perf_counter() - begun, bench.answer("cpusmall", rows, FIELDS, engine, f"{name}.parquet")
+            best[name] = tuple(map(min, best[name], seconds))
+    return best
+
+
+def compare(bench: Bench, names: Iterable[str]) -> str:
+    """Whether these outputs have the same bytes as the local engine's."""
+    local = bench.folder / "local.parquet"
+    same = all(filecmp.cmp(local, bench.folder / f"{name}.parquet", shallow=False) for name in names)
+    return "the same to the byte" if same else "NOT the same"
+
+
+Start = Callable[[Bench], AbstractContextManager[Workers]]
+
+
+def copies(bench: Bench) -> AbstractContextManager[Workers]:
+    folder, collective = bench.collective("cpusmall"), bench.load("cpusmall")
+    return copies_on_ray(collective, SavedCollective(folder, saved.digest(folder), unsafe_pickle=False), {})
+
+
+def callers(bench: Bench) -> AbstractContextManager[Workers]:
+    return callers_on_ray(bench.load("cpusmall"), fields=FIELDS.split(","))
+
+
+@contextmanager
+def workers_here(bench: Bench, count: int, start: Start, *, kills: bool = False) -> Iterator[ShardEngine]:
+    """The workers of a Ray on this machine with so many cores."""
+    with Ray(num_cpus=count), start(bench) as workers:
+        workers.wait(count)
+        yield Killing(workers) if kills else workers
+
+
+@contextmanager
+def workers_on_nodes(bench: Bench, count: int) -> Iterator[ShardEngine]:
+    """The workers of a cluster with so many nodes of one core each, all on this machine."""
+    from ray.cluster_utils import Cluster
+
+    os.environ.update(ENVIRONMENT)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        for _ in range(count - 1):
+            cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        with Ray(cluster.address), copies(bench) as workers:
+            workers.wait(count)
+            yield workers
+    finally:
+        cluster.shutdown()
+
+
+class Killing:
+    """Workers of which one is killed in the middle of a run of many shards."""
+
+    def __init__(self, workers: Workers) -> None:
+        self.workers = workers
+
+    def answers(self, shards: Iterable[Shard], task: Task) -> Iterator[tuple[Shard, pa.RecordBatch]]:
+        shards = list(shards)
+        pid = pid_of(self.workers.actors[0]) if len(shards) > MANY else None
+        for k, found in enumerate(self.workers.answers(shards, task)):
+            if pid is not None and k == len(shards) // 2:
+                os.kill(pid, signal.SIGKILL)
+            yield found
+
+
+def pid_of(actor: Any) -> int:
+    import ray
+
+    return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
 
 
 def abalone(bench: Bench) -> Iterator[str]:
@@ -268,17 +381,28 @@ PARTS = {
 
 
 def main(names: list[str], quick: bool, repeats: int, scratch: Path | None) -> None:
-    report = ["# Files of any size", HEAD.format(cores=len(os.sched_getaffinity(0)), scale=f"{CPUSMALL.rows:,}")]
-    print(*report, sep="\n\n", flush=True)
+    head = ["# Files of any size", HEAD.format(cores=len(os.sched_getaffinity(0)), scale=f"{CPUSMALL.rows:,}")]
+    print(*head, sep="\n\n", flush=True)
+    parts = read_parts() if names else {}
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         bench = Bench(Path(folder), 0.1 if quick else 1.0, repeats)
         for name in names or PARTS:
             title, measure = PARTS[name]
-            for text in (f"## {title}", *measure(bench)):
+            print(f"\n## {title}", flush=True)
+            texts = []
+            for text in measure(bench):
                 print("\n" + text, flush=True)
-                report.append(text)
-    if not (names or quick):
-        RESULTS.write_text("\n\n".join(report) + "\n", encoding="utf-8")
+                texts.append(text)
+            parts[title] = "\n\n".join(texts)
+    if not quick:
+        told = [f"## {title}\n\n{parts[title]}" for title, _ in PARTS.values() if title in parts]
+        RESULTS.write_text("\n\n".join([*head, *told]) + "\n", encoding="utf-8")
+
+
+def read_parts() -> dict[str, str]:
+    """The parts of the file as it is, by their titles."""
+    parts = RESULTS.read_text(encoding="utf-8").rstrip().split("\n\n## ")[1:]
+    return dict(part.split("\n\n", 1) for part in parts)
 
 
 if __name__ == "__main__":

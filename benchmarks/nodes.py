@@ -1,19 +1,24 @@
 """Five nodes on loopback with mutual TLS against one bare round trip and against the same agents in one process.
 
 `make bench` prints and writes NODES.md. `--soak SECONDS`: mixed questions, and a peer restarted every half minute.
+`--part NAME` prints one part, and writes nothing.
 """
 
 import argparse
 import asyncio
 import gc
+import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,8 +33,9 @@ from support.soak import Soaked, soak
 
 from degroot import Agent, Collective, load_model
 from degroot.answers.answer import ASKER_FIELDS
-from degroot.node.answering.answer import OWN, NodeQuestion
+from degroot.node.answering.answer import NodeQuestion
 from degroot.node.answering.answering import Answering
+from degroot.node.answering.terms import OWN
 from degroot.node.config import Configuration
 from degroot.node.peers.link import LinkContext
 from degroot.node.peers.peers import READY, Peers
@@ -59,7 +65,7 @@ empty echo service with the same TLS and the same client library, nothing else. 
 others over open streams, and nobody computes or records anything."""
 THROUGHPUT = """\
 The consensus of batches of 1000 points, 20 of them: over one stream to the nodes, and one after the other in one
-process with all agents (2 threads). All fields. Asked for: at least 0.5."""
+process with all agents (2 threads). All fields. Asked for: at least 0.8."""
 TRAFFIC = """\
 What one question costs: rounds until everybody is settled (tolerance {tolerance:g}), and bytes that nodes send each
 other, by their ledgers, for 1 and for 1000 points."""
@@ -69,7 +75,15 @@ through `degroot.connect`; and a service that only asks 11 or 3 others over open
 most 1.3 times the second."""
 IDLE = """\
 Twelve nodes whose peers are ready, asked nothing for {seconds:g} seconds: the processor time of each in % of a core,
-and its memory, of what processes share a part each (PSS). Asked for: under 1 %, under 250 MB."""
+and its memory, of what processes share a part each (PSS). Asked for: under 1 %, under 180 MB."""
+MEMORY = """\
+Four nodes that keep their evidence, two of them with the page: the memory of each in MB, of what processes share a part
+each (PSS), when its peers are ready and after a question with an interval, all fields of a batch and, where there is
+one, a look at the page. Asked for: under 180 MB without the page, under 220 MB with it."""
+START = """\
+Four nodes that keep their evidence, started at once, from the start of their processes: until the last of them sees all
+others as ready, and until the last has answered a question with an interval. *Empty cache*: nothing is kept of compiled
+kernels. *Warm*: the same nodes again, with nothing kept but that. Asked for: ready within 15 s and 3 s."""
 SOAK = "Mixed questions for {seconds:g} seconds, and a peer killed and started again every {every:g} seconds."
 RESULTS = Path(__file__).with_name("NODES.md")
 K, ROWS, FEATURES = 5, 1000, 8
@@ -336,6 +350,73 @@ def proportional_megabytes(pid: int) -> float:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
+def measure_memory() -> list[dict[str, str]]:
+    """Megabytes of nodes without and with the page, before and after they were asked something."""
+    rows, ports = list(made_rows(0, 4, n=ROWS, d=FEATURES)), free_ports(2)
+    with tempfile.TemporaryDirectory() as folder, Consortium(folder, 4, rows=rows, evidence="own") as consortium:
+        as_configured(consortium)
+        for name, port in zip(consortium.names[2:], ports, strict=True):
+            with (Path(folder) / name / "node.toml").open("a") as file:
+                file.write(f"[page]\nport = {port}\n")
+        consortium.start().ready()
+        pids = [consortium.processes[name].pid for name in consortium.names]
+        ready = [proportional_megabytes(pid) for pid in pids]
+        points = np.random.default_rng(1).normal(size=(ROWS, FEATURES))
+        for name in consortium.names:
+            with consortium.connect(name, caller=name) as node:
+                node.consult(points[:1], coverage=0.9)
+                node.consult(points)
+        for port in ports:
+            with socket.create_connection(("127.0.0.1", port)) as page:
+                page.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                while page.recv(65_536):
+                    pass
+        asked = [proportional_megabytes(pid) for pid in pids]
+    return [
+        {"": what, "ready, MB": f"{max(ready[part]):.0f}", "after questions, MB": f"{max(asked[part]):.0f}"}
+        for what, part in (("without the page", slice(0, 2)), ("with the page", slice(2, 4)))
+    ]
+
+
+def measure_start() -> list[dict[str, str]]:
+    """Seconds until four nodes are ready and until they have answered with intervals, without and with a cache."""
+    rows, found = list(made_rows(0, 4, n=ROWS, d=FEATURES)), []
+    with tempfile.TemporaryDirectory() as folder, Consortium(folder, 4, rows=rows, evidence="own") as consortium:
+        as_configured(consortium)
+        cache = str(Path(folder) / "cache")
+        for what in ("empty cache", "warm"):
+            begun = time.time()
+            consortium.start(environment={"DEGROOT_KERNELS": cache})
+            for name in consortium.names:
+                while count_ready_peers(consortium, name) < len(consortium.names) - 1:
+                    time.sleep(0.1)  # seldom: it takes from the nodes
+            ready = max(find_ready_times(consortium))
+            for name in consortium.names:
+                with consortium.connect(name, caller=name) as node:
+                    node.consult(rows[0][0][:1], "value", coverage=0.9)
+            answered = time.time()
+            found.append({"": what, "ready, s": f"{ready - begun:.1f}", "intervals, s": f"{answered - begun:.1f}"})
+            for name in consortium.names:
+                consortium.kill(name)
+                shutil.rmtree(Path(folder) / name / "state")
+                (Path(folder) / name / "log").unlink()
+    return found
+
+
+def count_ready_peers(consortium: Consortium, name: str) -> int:
+    """How many peers a node has said to be ready."""
+    assert consortium.processes[name].poll() is None, consortium.log(name)
+    return consortium.log(name).count('"event": "peer ready"')
+
+
+def find_ready_times(consortium: Consortium) -> Iterator[float]:
+    """When nodes said that their peers were ready, in seconds since 1970."""
+    for name in consortium.names:
+        for line in map(json.loads, consortium.log(name).splitlines()):
+            if line["event"] == "peer ready":
+                yield datetime.fromisoformat(line["timestamp"]).timestamp()
+
+
 def compare_sizes(twelve: Consortium, turns: int) -> list[dict[str, str]]:
     """One question to one of twelve nodes against one of four, beside bare fan-outs to as many."""
     point = np.random.default_rng(1).normal(size=(1, FEATURES))
@@ -406,7 +487,10 @@ def soaked(result: Soaked) -> dict[str, str]:
     }  # fmt: skip
 
 
-def main(turns: int, seconds: float, idle: float) -> None:
+PARTS = ("inside", "consensus", "memory", "start", "twelve", "soak")
+
+
+def main(turns: int, seconds: float, idle: float, parts: Sequence[str]) -> None:
     report: list[str] = []
 
     def say(text: str) -> None:
@@ -415,37 +499,49 @@ def main(turns: int, seconds: float, idle: float) -> None:
 
     say("# Nodes")
     say(HEAD.format(rows=ROWS, features=FEATURES))
-    say("## Latency inside the asked node")
-    say(INSIDE)
-    for use in ("copy", "query"):
-        say(as_markdown(asyncio.run(inside(use, turns))))
-    with tempfile.TemporaryDirectory() as folder:
-        rows = list(made_rows(0, K, n=ROWS, d=FEATURES))
-        with Consortium(folder, K, rows=rows, limits="requests_per_second = 100000") as consortium:
-            as_configured(consortium)
-            consortium.start(environment={"NUMBA_NUM_THREADS": "2"}).ready()
-            say("## Latency of the consensus")
-            say(LATENCY)
-            say(as_markdown(latency(consortium, turns)))
-            say("## Throughput")
-            say(THROUGHPUT)
-            say(as_markdown(throughput(consortium, max(3, turns // 4))))
-            say("## Rounds and bytes")
-            say(TRAFFIC.format(tolerance=TOLERANCE))
-            say(as_markdown(traffic(consortium)))
-    with start_nodes(12) as twelve:
-        say("## Twelve nodes")
-        say(IDLE.format(seconds=idle))
-        say(as_markdown(measure_idle(twelve, idle)))
-        say(TWELVE)
-        say(as_markdown(compare_sizes(twelve, turns)))
-    if seconds:
+    if "inside" in parts:
+        say("## Latency inside the asked node")
+        say(INSIDE)
+        for use in ("copy", "query"):
+            say(as_markdown(asyncio.run(inside(use, turns))))
+    if "consensus" in parts:
+        with tempfile.TemporaryDirectory() as folder:
+            rows = list(made_rows(0, K, n=ROWS, d=FEATURES))
+            with Consortium(folder, K, rows=rows, limits="requests_per_second = 100000") as consortium:
+                as_configured(consortium)
+                consortium.start(environment={"NUMBA_NUM_THREADS": "2"}).ready()
+                say("## Latency of the consensus")
+                say(LATENCY)
+                say(as_markdown(latency(consortium, turns)))
+                say("## Throughput")
+                say(THROUGHPUT)
+                say(as_markdown(throughput(consortium, max(3, turns // 4))))
+                say("## Rounds and bytes")
+                say(TRAFFIC.format(tolerance=TOLERANCE))
+                say(as_markdown(traffic(consortium)))
+    if "memory" in parts:
+        say("## Memory")
+        say(MEMORY)
+        say(as_markdown(measure_memory()))
+    if "start" in parts:
+        say("## Start")
+        say(START)
+        say(as_markdown(measure_start()))
+    if "twelve" in parts:
+        with start_nodes(12) as twelve:
+            say("## Twelve nodes")
+            say(IDLE.format(seconds=idle))
+            say(as_markdown(measure_idle(twelve, idle)))
+            say(TWELVE)
+            say(as_markdown(compare_sizes(twelve, turns)))
+    if "soak" in parts and seconds:
         say("## Soak")
         every = min(30.0, seconds / 4)
         say(SOAK.format(seconds=seconds, every=every))
         with tempfile.TemporaryDirectory() as folder:
             say(as_markdown([soaked(soak(Path(folder), seconds, every))]))
-    RESULTS.write_text("\n\n".join(report) + "\n")
+    if set(parts) == set(PARTS):
+        RESULTS.write_text("\n\n".join(report) + "\n")
 
 
 if __name__ == "__main__":
@@ -453,5 +549,6 @@ if __name__ == "__main__":
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--soak", type=float, default=600.0, metavar="SECONDS")
     parser.add_argument("--idle", type=float, default=60.0, metavar="SECONDS")
+    parser.add_argument("--part", action="append", choices=PARTS)
     arguments = parser.parse_args()
-    main(arguments.turns, arguments.soak, arguments.idle)
+    main(arguments.turns, arguments.soak, arguments.idle, arguments.part or PARTS)
