@@ -6,7 +6,7 @@ from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 from typer.main import get_command
 
-from degroot.cli import app as command_line
+from degroot.cli import make_app
 
 COLUMNS = 88
 
@@ -36,7 +36,7 @@ class Commands(Directive):
 
     def run(self) -> list[nodes.Node]:
         """Called by Sphinx."""
-        return [_section(path, told) for path, told in walk(get_command(command_line), "degroot")]
+        return [_section(path, told) for path, told in walk(get_command(make_app()), "degroot")]
 
 
 def _section(path: str, told: str) -> nodes.section:

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from degroot.agents.agent import Agent, Scorer, squared_errors
 from degroot.answers.answer import FIELDS as ALL_FIELDS
-from degroot.answers.answer import Consensus, check_fields
+from degroot.answers.answer import Consensus, check_fields, drop_output_axis
 from degroot.collective import Collective
 from degroot.compute.compiled import Array
 from degroot.compute.tables import as_table, row_labels, same_columns
-from degroot.consultation.consult import compute_fields, drop_output_axis
+from degroot.consultation.consult import compute_fields
 from degroot.consultation.roster import check_spaces
 from degroot.rules.evidence import Evidence, NeighbourhoodSpec, Rule
 from degroot.rules.rules import leaving_out

@@ -8,6 +8,7 @@
     │   ├── DataMissing          a data set of the paper is not at hand (in `degroot.paper.data.datasets`)
     │   ├── TooFewRows           the noisy table of an evidence map counts too few (in `degroot.maps.settings`)
     │   ├── UnansweredRow        all models abstain at a row (in `degroot.consultation.abstention`)
+    │   ├── UnansweredInput      all models abstain at a row of a file (in `degroot.batch.task`)
     │   ├── NotAdmitted          the schema does not admit what was typed (in `degroot.node.page.fields`)
     │   ├── Malformed            a message does not say what it has to (in `degroot.node.protocol.codec`)
     │   └── UnknownVersion       a message is of another version of the protocol (in `degroot.node.protocol.codec`)
